@@ -1,0 +1,23 @@
+"""Lowering: symbols as pure JAX functions, compiled by XLA; gradients by MXGradient."""
+
+import lowering.ops as ops
+from lowering.compile import CompiledFunction as CompiledFunction
+from lowering.compile import compile as compile
+from lowering.function import to_jax as to_jax
+from lowering.gradient import differentiable as differentiable
+from lowering.gradient import grad_fn as grad_fn
+from lowering.registry import lowers as lowers
+from lowering.verify import GradientReport as GradientReport
+from lowering.verify import check_gradients as check_gradients
+
+__all__ = [
+    "CompiledFunction",
+    "GradientReport",
+    "check_gradients",
+    "compile",
+    "differentiable",
+    "grad_fn",
+    "lowers",
+    "ops",
+    "to_jax",
+]

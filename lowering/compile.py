@@ -1,0 +1,127 @@
+"""`compile`: a symbol as a jitted function that can show what XLA made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.export
+
+from lowering.function import to_jax
+from symjax_nnvm.errors import LoweringError, MissingExtraError
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["CompiledFunction", "compile"]
+
+Arrays = Mapping[str, Any]
+
+
+def compile(
+    symbol: Symbol, *, is_train: bool = False, platform: str | None = None, donate_aux: bool = False
+) -> CompiledFunction:
+    """The symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
+
+    Weights are arguments, never constants of the executable. It compiles once per combination of shapes and dtypes.
+    donate_aux: let XLA reuse the memory of the auxiliary states for their new values; the arrays given are then
+    consumed. Raises what `to_jax` raises.
+    """
+    return CompiledFunction(symbol, is_train=is_train, platform=platform, donate_aux=donate_aux)
+
+
+class CompiledFunction:
+    """What `compile` returns: call it, or look at the executable.
+
+    `hlo`, `memory`, `cost` and `export` speak of one combination of shapes: that of the arrays (or
+    `jax.ShapeDtypeStruct`s) given to them, else that of the latest call.
+    """
+
+    def __init__(self, symbol: Symbol, *, is_train: bool, platform: str | None, donate_aux: bool):
+        self.symbol = symbol
+        self._jitted = jax.jit(
+            to_jax(symbol, is_train=is_train, platform=platform), donate_argnums=(1,) if donate_aux else ()
+        )
+        self._latest: tuple[Any, ...] | None = None
+        self._compiled: dict[Any, jax.stages.Compiled] = {}
+
+    def __call__(
+        self, args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
+    ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        """(outputs, new auxiliary states), as `to_jax`'s function."""
+        call = (args, {} if aux is None else aux, key)
+        self._latest = call
+        return self._jitted(*call)
+
+    def lower(
+        self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
+    ) -> jax.stages.Lowered:
+        """The traced function, as `jax.jit(...).lower` gives it."""
+        return self._jitted.lower(*self._signature(args, aux, key))
+
+    def compiled(
+        self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
+    ) -> jax.stages.Compiled:
+        """The executable for one combination of shapes, compiled ahead of time and kept."""
+        signature = self._signature(args, aux, key)
+        leaves, structure = jax.tree.flatten(signature)
+        known = (structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves))
+        found = self._compiled.get(known)
+        if found is None:
+            found = self._compiled[known] = self._jitted.lower(*signature).compile()
+        return found
+
+    def hlo(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> str:
+        """The optimised HLO as text."""
+        return self.compiled(args, aux, key).as_text() or ""
+
+    def memory(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> Any:
+        """XLA's memory analysis: bytes of arguments, outputs, temporaries and code."""
+        return self.compiled(args, aux, key).memory_analysis()
+
+    def cost(
+        self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
+    ) -> dict[str, float]:
+        """XLA's cost analysis: floating-point operations, bytes accessed, and so on."""
+        return dict(self.compiled(args, aux, key).cost_analysis() or {})
+
+    def export(
+        self,
+        path: str | Path,
+        args: Arrays | None = None,
+        aux: Arrays | None = None,
+        key: jax.Array | None = None,
+        platforms: tuple[str, ...] | None = None,
+    ) -> jax.export.Exported:
+        """Write the function as serialized StableHLO; `jax.export.deserialize` reads it. platforms: default this one.
+
+        Raises MissingExtraError without flatbuffers, OSError.
+        """
+        exported = jax.export.export(self._jitted, platforms=platforms)(*self._signature(args, aux, key))
+        try:
+            serialized = exported.serialize()
+        except ImportError as error:
+            raise MissingExtraError(f"{error}. Install it with: pip install 'symjax-nnvm[export]'") from error
+        Path(path).write_bytes(bytes(serialized))
+        return exported
+
+    def _signature(self, args: Arrays | None, aux: Arrays | None, key: jax.Array | None) -> tuple[Any, ...]:
+        if args is not None:
+            call: tuple[Any, ...] = (args, aux or {}, key)
+        elif self._latest is not None:
+            call = self._latest
+        else:
+            raise LoweringError(
+                "Nothing has been compiled yet. Call the function once, or pass arrays (or jax.ShapeDtypeStruct) here."
+            )
+        return jax.tree.map(_abstract, call)
+
+    def __repr__(self) -> str:
+        return f"<CompiledFunction {self.symbol!r}>"
+
+
+def _abstract(value: Any) -> jax.ShapeDtypeStruct:
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return value
+    array = jax.numpy.asarray(value)
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)

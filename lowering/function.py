@@ -1,0 +1,37 @@
+"""`to_jax`: a symbol as one pure JAX function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+
+from lowering.interpret import Program
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["ForwardFunction", "to_jax"]
+
+ForwardFunction = Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]
+
+
+def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = None) -> ForwardFunction:
+    """The symbol as a pure function `f(args, aux={}, key=None) -> (outputs, new_aux)`.
+
+    args, aux: dicts of arrays by name, exactly `list_arguments()` and `list_auxiliary_states()`. key: a PRNG key,
+    needed when the graph draws random numbers. outputs: list, in the order of `list_outputs()`. new_aux: the auxiliary
+    states after the call. The function composes with jit, vmap, grad and sharding; nothing is hidden or global.
+
+    is_train: whether Dropout drops, BatchNorm uses batch statistics, and so on. platform: "cpu", "gpu" or "tpu" to
+    lower for; default the one JAX runs on.
+    Raises LoweringError (no rule, missing or unknown arguments), InferenceError (shapes that contradict the graph).
+    """
+    program = Program(symbol.outputs, is_train=is_train, platform=platform)
+
+    def forward(
+        args: Mapping[str, Any], aux: Mapping[str, Any] | None = None, key: jax.Array | None = None
+    ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        return program.collect(program.run(program.bind(args, aux or {}), key))
+
+    forward.__name__ = forward.__qualname__ = symbol.name or "symbol"
+    return forward

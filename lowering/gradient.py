@@ -1,0 +1,253 @@
+"""Gradient functions made from MXGradient graphs: `grad_fn` and `differentiable`.
+
+The backward graph is built from the operators' own rules and lowered like any other graph; JAX's autodiff computes
+none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.interpret import Program
+from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
+from symjax_nnvm.symbol.gradient import gradient_entries
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["GradientProgram", "differentiable", "grad_fn", "is_float_array"]
+
+Arrays = Mapping[str, Any]
+
+
+def is_float_array(value: Any) -> bool:
+    """Whether an array-like has a floating-point dtype, bfloat16 included."""
+    return jnp.issubdtype(jnp.result_type(value), jnp.floating)
+
+
+class GradientProgram:
+    """A symbol with its gradients: one program of the forward outputs followed by the gradients of `wrt`.
+
+    The graph is split where NNVM splits it: forward steps are those the outputs and states need; backward steps read
+    what the forward part left. Raises GradientError for names that are not arguments or are not reachable.
+    """
+
+    def __init__(self, symbol: Symbol, wrt: Sequence[str], *, is_train: bool, platform: str | None = None):
+        self.symbol = symbol
+        self.wrt = list(wrt)
+        self.num_outputs = len(symbol.outputs)
+        self.heads = [create_variable_node(f"_head_grad_{i}") for i in range(self.num_outputs)]
+        xs = [NodeEntry(x, 0, 0) for x in _variables(symbol, wrt)]
+        grads = gradient_entries(symbol, xs, [NodeEntry(head, 0, 0) for head in self.heads])
+        self.program = Program([*symbol.outputs, *grads], is_train=is_train, platform=platform)
+        self.forward = Program(symbol.outputs, is_train=is_train, platform=platform)
+        index = self.program.index
+        live = set(self.program.variables)
+        self.head_ids = [index.node_id(h) if index.exist(h) and index.node_id(h) in live else None for h in self.heads]
+        forward_nodes = {index.node_id(self.forward.index.nodes[step.nid].source) for step in self.forward.steps}
+        self.forward_steps = [step for step in self.program.steps if step.nid in forward_nodes]
+        self.backward_steps = [step for step in self.program.steps if step.nid not in forward_nodes]
+        self.residual_slots = self._residual_slots()
+
+    def _residual_slots(self) -> list[int]:
+        """Slots that the backward part, or the gradients themselves, read from the forward part."""
+        heads = {self.program.index.entry_rptr[nid] for nid in self.head_ids if nid is not None}
+        made = {slot for step in self.backward_steps for slot in step.outputs} | heads
+        read = [slot for step in self.backward_steps for slot in step.inputs]
+        read += self.program.output_slots[self.num_outputs :]
+        return sorted({slot for slot in read if slot not in made})
+
+    def bind(self, args: Arrays, aux: Arrays) -> dict[int, jax.Array]:
+        """Values of all variables but the head gradients, by number in the gradient graph."""
+        index = self.program.index
+        values = self.forward.bind(args, aux)
+        nodes = self.forward.index.nodes
+        return {index.node_id(nodes[nid].source): value for nid, value in values.items()}
+
+    def head_values(self, outputs: Sequence[jax.Array], head_grads: Sequence[Any] | None) -> dict[int, jax.Array]:
+        """Values of the head gradients that the backward part reads, by number. Raises GradientError."""
+        if head_grads is not None and len(head_grads) != self.num_outputs:
+            raise GradientError(
+                explain(
+                    "Wrong number of head gradients",
+                    expected=f"{self.num_outputs}, one for each of {self.symbol.list_outputs()}",
+                    got=len(head_grads),
+                )
+            )
+        values: dict[int, jax.Array] = {}
+        for i, (nid, output) in enumerate(zip(self.head_ids, outputs, strict=True)):
+            if nid is None:
+                continue
+            given = None if head_grads is None else head_grads[i]
+            name = self.symbol.list_outputs()[i]
+            if given is None:
+                if output.size != 1:
+                    raise GradientError(
+                        explain(
+                            "Because the last operator is not Loss function, head_gradient is required when calling "
+                            "backward",
+                            node=name,
+                            expected=f"a head gradient of shape {output.shape}",
+                            fix="If you are attempting to minimize the output as an objective, please modify your "
+                            "network and pass it through the make_loss symbol.",
+                        )
+                    )
+                given = jnp.ones(output.shape, output.dtype)
+            if np.shape(given) != output.shape:
+                raise GradientError(
+                    explain("Head gradient of the wrong shape", node=name, expected=output.shape, got=np.shape(given))
+                )
+            values[nid] = jnp.asarray(given, output.dtype)
+        return values
+
+    def __call__(
+        self, args: Arrays, aux: Arrays, key: jax.Array | None, head_grads: Sequence[Any] | None
+    ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
+        """(outputs, gradients by argument name, new auxiliary states)."""
+        outputs, new_aux, residuals = self.run_forward(args, aux, key)
+        return outputs, self.run_backward(outputs, residuals, key, head_grads), new_aux
+
+    def run_forward(
+        self, args: Arrays, aux: Arrays, key: jax.Array | None
+    ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
+        """(outputs, new auxiliary states, residuals by slot)."""
+        values = self.bind(args, aux)
+        env: list[Any] = [None] * self.program.num_slots
+        for nid, value in values.items():
+            env[self.program.index.entry_rptr[nid]] = value
+        self.program.run_steps(self.forward_steps, env, key)
+        outputs, new_aux = self.program.collect(env)
+        return outputs[: self.num_outputs], new_aux, {slot: env[slot] for slot in self.residual_slots}
+
+    def run_backward(
+        self,
+        outputs: Sequence[jax.Array],
+        residuals: Mapping[int, jax.Array],
+        key: jax.Array | None,
+        head_grads: Sequence[Any] | None,
+    ) -> dict[str, jax.Array]:
+        """Gradients by argument name, from what `run_forward` left."""
+        env: list[Any] = [None] * self.program.num_slots
+        for slot, value in residuals.items():
+            env[slot] = value
+        heads = self.head_values(outputs, head_grads)
+        for nid, value in heads.items():
+            env[self.program.index.entry_rptr[nid]] = value
+        self.program.run_steps(self.backward_steps, env, key)
+        grads = [env[slot] for slot in self.program.output_slots[self.num_outputs :]]
+        return dict(zip(self.wrt, grads, strict=True))
+
+
+def _variables(symbol: Symbol, names: Sequence[str]) -> list[Node]:
+    by_name: dict[str, Node] = {}
+    for node in symbol.list_input_nodes("read_only"):
+        if node.name in by_name:
+            raise GradientError(explain("Two arguments share one name; gradients are returned by name", node=node))
+        by_name[node.name] = node
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        raise GradientError(
+            explain(f"Cannot differentiate with respect to {unknown}", expected=f"names among {list(by_name)}")
+        )
+    return [by_name[name] for name in names]
+
+
+class _Programs:
+    """Gradient programs of one symbol, one for each set of arguments asked for."""
+
+    def __init__(self, symbol: Symbol, wrt: Sequence[str] | None, *, is_train: bool, platform: str | None):
+        self._symbol = symbol
+        self._wrt = None if wrt is None else ([wrt] if isinstance(wrt, str) else list(wrt))
+        self._arguments = symbol.list_arguments()
+        self._options = {"is_train": is_train, "platform": platform}
+        self._programs: dict[tuple[str, ...], GradientProgram] = {}
+        if self._wrt is not None:
+            self._get(tuple(self._wrt))  # errors at once, not at the first call
+
+    def _get(self, wrt: tuple[str, ...]) -> GradientProgram:
+        program = self._programs.get(wrt)
+        if program is None:
+            program = self._programs[wrt] = GradientProgram(self._symbol, wrt, **self._options)
+        return program
+
+    def of(self, args: Arrays) -> GradientProgram:
+        """The program for these arguments: `wrt`, or every argument of floating-point dtype."""
+        if self._wrt is not None:
+            return self._get(tuple(self._wrt))
+        return self._get(tuple(name for name in self._arguments if name in args and is_float_array(args[name])))
+
+
+def grad_fn(
+    symbol: Symbol, wrt: Sequence[str] | None = None, *, is_train: bool = True, platform: str | None = None
+) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]]:
+    """A pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`, by MXGradient.
+
+    wrt: argument names; None means every argument that is a float array. head_grads: list aligned with the outputs;
+    left out (or None in a place), loss heads need none, a head of one element gets 1, and any other head is an error.
+    grads: dict by name, of the arguments' shapes. The function composes with `jax.jit`; differentiating *it* with JAX
+    is possible but is JAX's gradient, not ours: use `symbol.gradient(...).gradient(...)` for higher orders.
+
+    Raises GradientError, LoweringError, InferenceError.
+    """
+    programs = _Programs(symbol, wrt, is_train=is_train, platform=platform)
+
+    def grad(
+        args: Arrays,
+        aux: Arrays | None = None,
+        key: jax.Array | None = None,
+        head_grads: Sequence[Any] | None = None,
+    ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
+        return programs.of(args)(args, aux or {}, key, head_grads)
+
+    return grad
+
+
+def differentiable(
+    symbol: Symbol, *, is_train: bool = True, platform: str | None = None
+) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]:
+    """A JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` / `jax.vjp` *is* MXGradient.
+
+    Gradients flow to every float argument; auxiliary states, integer arguments and the key have none. Loss heads ignore
+    the cotangent of their output, as they do in MXNet. Works under jit and inside any other JAX code; the backward
+    function itself is not differentiable again by JAX in a meaningful way for loss heads.
+    """
+    programs = _Programs(symbol, None, is_train=is_train, platform=platform)
+
+    @jax.custom_vjp
+    def call(args: Arrays, aux: Arrays, key: jax.Array | None):
+        program = programs.of(args)
+        outputs, new_aux, _ = program.run_forward(args, aux, key)
+        return outputs, new_aux
+
+    def forward(args: Arrays, aux: Arrays, key: jax.Array | None):
+        program = programs.of(args)
+        outputs, new_aux, residuals = program.run_forward(args, aux, key)
+        return (outputs, new_aux), (outputs, residuals, args, aux, key)
+
+    def backward(saved: Any, cotangents: Any):
+        outputs, residuals, args, aux, key = saved
+        program = programs.of(args)
+        grads = program.run_backward(outputs, residuals, key, cotangents[0])
+        zero_args = {name: grads[name] if name in grads else _no_gradient(value) for name, value in args.items()}
+        zero_aux = {name: _no_gradient(value) for name, value in aux.items()}
+        return zero_args, zero_aux, None if key is None else _no_gradient(key)
+
+    call.defvjp(forward, backward)
+
+    def function(
+        args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
+    ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        return call(dict(args), dict(aux or {}), key)
+
+    function.__name__ = function.__qualname__ = symbol.name or "symbol"
+    return function
+
+
+def _no_gradient(value: Any) -> Any:
+    if is_float_array(value):
+        return jnp.zeros_like(value)
+    return np.zeros(np.shape(value), jax.dtypes.float0)

@@ -1,0 +1,247 @@
+"""IndexedGraph → one pure JAX function: an environment and one loop.
+
+`Program` does at build time all that does not depend on array values: it picks the nodes that matter, orders them so
+that every reader of a variable sees the version it was composed with, and resolves each input to a slot of the
+environment. Running it is a loop over steps. Traced under `jax.jit` the loop disappears.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.registry import FLowering, LoweringRule
+from lowering.schedule import Schedule
+from symjax_nnvm.errors import LoweringError, NNVMError, explain
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.indexed_graph import IndexedGraph
+from symjax_nnvm.ir.node import NodeEntry
+from symjax_nnvm.ir.op import FLossEquivalent
+from symjax_nnvm.ir.pass_registry import apply_pass
+from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList, format_shape
+
+__all__ = ["Program"]
+
+Arrays = Mapping[str, Any]
+
+# What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
+_TRACE_ERRORS = (TypeError, ValueError, IndexError, KeyError, NotImplementedError, ZeroDivisionError, AssertionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator: which rule, on which slots, to which slots."""
+
+    nid: int
+    rule: LoweringRule
+    params: Any
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    key_id: tuple[int, int]
+
+
+class Program:
+    """A graph, ready to run: `program.run(values by variable number, key) -> slots`.
+
+    outputs: entries to compute. is_train, platform: static choices that rules may ask for. stop_at_loss_heads: for the
+    gradient witness only — JAX's derivatives do not pass through the outputs of loss heads.
+    Raises LoweringError for an operator without a rule, naming every such operator at once.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[NodeEntry],
+        *,
+        is_train: bool,
+        platform: str | None = None,
+        stop_at_loss_heads: bool = False,
+    ):
+        self.graph = Graph(outputs)
+        self.index: IndexedGraph = self.graph.indexed_graph()
+        self.is_train = is_train
+        self._platform = platform
+        self._stop_at_loss_heads = stop_at_loss_heads
+        self._schedule = Schedule(self.index)
+        self.num_slots = self._schedule.num_slots
+        self._check_rules()
+        key_ids = _key_ids(self.index)
+        self.steps = [
+            self._step(nid, key_ids.get(nid, (0, 0))) for nid in self._schedule.order if not self._is_variable(nid)
+        ]
+        self.variables = [nid for nid in self.index.input_nodes if nid in self._schedule.live]
+        self.output_slots = [self._schedule.slot(head) for head in self.index.outputs]
+        mutated = sorted(self.index.mutable_input_nodes)
+        self.aux_slots = {self.name(nid): self._schedule.final_slot(nid) for nid in mutated}
+        names = [self.name(nid) for nid in self.index.input_nodes]
+        self.aux_names = [self.name(nid) for nid in mutated]
+        self.arg_names = [n for n, nid in zip(names, self.index.input_nodes, strict=True) if nid not in set(mutated)]
+        self.needs_key = any(self._draws(step) for step in self.steps)
+        self._needs_inference = any({"out_shapes", "out_dtypes"} & set(step.rule.needs) for step in self.steps)
+        self._inferred: dict[Any, tuple[list[Shape | None], list[DType | None]]] = {}
+
+    # -- building --------------------------------------------------------------------------------------------------
+
+    def name(self, nid: int) -> str:
+        """The name of a node."""
+        return self.index.nodes[nid].source.name
+
+    def _is_variable(self, nid: int) -> bool:
+        return self.index.nodes[nid].source.is_variable
+
+    def _check_rules(self) -> None:
+        missing: dict[str, list[str]] = {}
+        for nid in self._schedule.order:
+            source = self.index.nodes[nid].source
+            if source.op is not None and source.op not in FLowering:
+                missing.setdefault(source.op.name, []).append(source.name)
+        if missing:
+            listed = "; ".join(f"{op} (nodes {', '.join(map(repr, names[:5]))})" for op, names in missing.items())
+            raise LoweringError(
+                explain(
+                    f"No lowering rule for {listed}",
+                    fix='Register one: @lowering.lowers("Name") def _(params, *inputs): ...',
+                )
+            )
+
+    def _step(self, nid: int, key_id: tuple[int, int]) -> Step:
+        source = self.index.nodes[nid].source
+        slots = self._schedule
+        return Step(nid, FLowering[source.op], source.attrs.parsed, slots.inputs(nid), slots.outputs(nid), key_id)
+
+    def _draws(self, step: Step) -> bool:
+        """Whether a step draws random numbers."""
+        rule = step.rule
+        return "key" in rule.needs and (rule.draws is None or rule.draws(step.params, self.is_train))
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def bind(self, args: Arrays, aux: Arrays) -> dict[int, jax.Array]:
+        """Values of the variables by number. Raises LoweringError naming what is missing or unknown."""
+        for what, given, names in (("argument", args, self.arg_names), ("auxiliary state", aux, self.aux_names)):
+            missing = [name for name in names if name not in given]
+            unknown = [name for name in given if name not in names]
+            if missing or unknown:
+                parts = [f"missing {missing}"] if missing else []
+                parts += [f"unknown {unknown}"] if unknown else []
+                raise LoweringError(
+                    explain(f"The {what}s do not fit the graph: {' and '.join(parts)}", expected=f"exactly {names}")
+                )
+        mutable = self.index.mutable_input_nodes
+        return {nid: jnp.asarray((aux if nid in mutable else args)[self.name(nid)]) for nid in self.index.input_nodes}
+
+    def run(
+        self, values: Mapping[int, jax.Array], key: jax.Array | None, held: Mapping[int, jax.Array] | None = None
+    ) -> list[Any]:
+        """Evaluate every step; returns the environment, indexed by slot. held: slots that are given, not computed."""
+        env: list[Any] = [None] * self.num_slots
+        for nid, value in values.items():
+            env[self.index.entry_rptr[nid]] = value
+        for slot, value in (held or {}).items():
+            env[slot] = value
+        self.run_steps([step for step in self.steps if any(env[slot] is None for slot in step.outputs)], env, key)
+        return env
+
+    def run_steps(self, steps: Iterable[Step], env: list[Any], key: jax.Array | None) -> None:
+        """Evaluate some of the steps into an environment. Raises LoweringError naming operator, node and shapes."""
+        nodes = [self.name(step.nid) for step in steps if self._draws(step)] if key is None else []
+        if nodes:
+            raise LoweringError(
+                f"The graph draws random numbers (nodes {', '.join(map(repr, nodes[:5]))}) and needs a PRNG key. "
+                "Pass key=jax.random.key(seed)."
+            )
+        shapes, dtypes = self.infer(env)
+        for step in steps:
+            inputs = [env[slot] for slot in step.inputs]
+            extra = {need: self._provide(need, step, key, shapes, dtypes) for need in step.rule.needs}
+            try:
+                result = step.rule.rule(step.params, *inputs, **extra)
+            except NNVMError:
+                raise
+            except _TRACE_ERRORS as error:
+                raise self._failure(step, inputs, error) from error
+            results = result if isinstance(result, (tuple, list)) else (result,)
+            if len(results) != len(step.outputs):
+                raise self._failure(step, inputs, f"its rule returned {len(results)} values for {len(step.outputs)}")
+            if self._stop_at_loss_heads and self.index.nodes[step.nid].source.op in FLossEquivalent:
+                results = [jax.lax.stop_gradient(value) for value in results]
+            for slot, value in zip(step.outputs, results, strict=True):
+                env[slot] = value
+
+    def _provide(self, need: str, step: Step, key: jax.Array | None, shapes: Any, dtypes: Any) -> Any:
+        first, last = self.index.entry_rptr[step.nid : step.nid + 2]
+        match need:
+            case "key":
+                return fold_key(key, step.key_id) if key is not None and self._draws(step) else None
+            case "is_train":
+                return self.is_train
+            case "platform":
+                return self._platform or jax.default_backend()
+            case "out_shapes":
+                return shapes[first:last]
+            case "out_dtypes":
+                return dtypes[first:last]
+            case _:
+                return self.index.nodes[step.nid].source.attrs
+
+    def _failure(self, step: Step, inputs: Sequence[Any], error: object) -> LoweringError:
+        met = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{format_shape(np.shape(x))}" for x in inputs)
+        source = self.index.nodes[step.nid].source
+        return LoweringError(
+            explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}")
+        )
+
+    def infer(self, env: Sequence[Any]) -> tuple[list[Shape | None], list[DType | None]]:
+        """Shapes and dtypes of all entries, from those the environment already holds; remembered per signature.
+
+        Run before any rule, so that a contradiction is reported in the graph's terms and not in JAX's.
+        Raises InferenceError.
+        """
+        held = [(eid, env[eid]) for eid in range(self.index.num_node_entries) if env[eid] is not None]
+        signature = tuple((eid, value.shape, value.dtype.name) for eid, value in held)
+        found = self._inferred.get(signature)
+        if found is None:
+            shapes = ShapeList([None] * self.index.num_node_entries)
+            dtypes = DTypeList([None] * self.index.num_node_entries)
+            for eid, value in held:
+                shapes[eid] = value.shape
+                dtypes[eid] = value.dtype.name if value.dtype.name in DTYPE_CODES else None
+            shapes = apply_pass(self.graph.derive(attrs={"shape": shapes}), "MXInferShape").attrs["shape"]
+            if self._needs_inference:
+                dtypes = apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
+            found = self._inferred[signature] = (shapes, dtypes)
+        return found
+
+    def collect(self, env: Sequence[Any]) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        """(outputs, new auxiliary states) from an environment."""
+        return [env[slot] for slot in self.output_slots], {name: env[s] for name, s in self.aux_slots.items()}
+
+
+def fold_key(key: jax.Array, key_id: tuple[int, int]) -> jax.Array:
+    """A node's own key, from the call's key."""
+    name_hash, occurrence = key_id
+    folded = jax.random.fold_in(key, name_hash)
+    return jax.random.fold_in(folded, occurrence) if occurrence else folded
+
+
+def _key_ids(index: IndexedGraph) -> dict[int, tuple[int, int]]:
+    """A random node's identity: the hash of its name, and which of the nodes of that name it is.
+
+    It depends on nothing but the forward graph, so the forward function, the forward+backward function and any cut of
+    the graph draw the same numbers. A mirrored copy (`{name}_mirror`) draws those of its original.
+    """
+    occurrences: dict[str, int] = {}
+    ids: dict[int, tuple[int, int]] = {}
+    for nid, node in enumerate(index.nodes):
+        rule = FLowering.get(node.source.op)
+        if rule is not None and "key" in rule.needs:
+            name = node.source.name
+            occurrence = occurrences.get(name, 0)
+            occurrences[name] = occurrence + 1
+            ids[nid] = (zlib.crc32(name.removesuffix("_mirror").encode()), occurrence)
+    return ids

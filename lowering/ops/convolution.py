@@ -1,0 +1,104 @@
+"""JAX rules of convolution and of its two gradients: one XLA convolution each.
+
+The three differ in what plays the window. With the output's step s, dilation d and padding p of an axis: the data
+gradient moves the turned weight over the head gradient spread s apart; the weight gradient moves the head gradient,
+its elements s apart, over the data in steps of d.
+"""
+
+from __future__ import annotations
+
+import jax
+from jax import lax
+
+from lowering.registry import lowers
+from symjax_nnvm.ops import convolution as ops
+
+Array = jax.Array
+Pairs = list[tuple[int, int]]
+
+
+def _specs(p: ops.ConvolutionGeometry) -> tuple[int, ...]:
+    """The axes of data as (batch, channels, spatial axes…); the weight has filters for the batch."""
+    return (0, p.channel_axis, *p.spatial_axes)
+
+
+def _strides(p: ops.ConvolutionGeometry) -> list[int]:
+    return [stride for _, stride, _, _ in p.steps]
+
+
+def _dilations(p: ops.ConvolutionGeometry) -> list[int]:
+    return [dilation for _, _, dilation, _ in p.steps]
+
+
+def _swapped(spec: tuple[int, ...]) -> tuple[int, ...]:
+    """A specification with its first two roles exchanged."""
+    return (spec[1], spec[0], *spec[2:])
+
+
+def _spread(size: int, stride: int) -> int:
+    """The extent of `size` elements a stride apart."""
+    return (size - 1) * stride + 1
+
+
+@lowers("Convolution")
+def _convolution(p: ops.ConvolutionParams, data: Array, weight: Array, bias: Array | None = None) -> Array:
+    spec = _specs(p)
+    out = lax.conv_general_dilated(
+        data,
+        weight,
+        window_strides=_strides(p),
+        padding=[(pad, pad) for *_, pad in p.steps],
+        rhs_dilation=_dilations(p),
+        dimension_numbers=lax.ConvDimensionNumbers(spec, spec, spec),
+        feature_group_count=p.num_group,
+    )
+    return out if bias is None else out + lax.broadcast_in_dim(bias, out.shape, (p.channel_axis,))
+
+
+@lowers("_backward_Convolution_data")
+def _data_gradient(p: ops.ConvolutionGeometry, ograd: Array, weight: Array, data: Array) -> Array:
+    spec = _specs(p)
+    padding: Pairs = []
+    for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):
+        before = kernel - 1 - pad
+        padding.append((before, data.shape[axis] + pad - _spread(ograd.shape[axis], stride)))
+    return lax.conv_general_dilated(
+        ograd,
+        _filters_to_channels(lax.rev(weight, p.spatial_axes), p),
+        window_strides=[1] * len(p.kernel),
+        padding=padding,
+        lhs_dilation=_strides(p),
+        rhs_dilation=_dilations(p),
+        dimension_numbers=lax.ConvDimensionNumbers(spec, _swapped(spec), spec),
+        feature_group_count=p.num_group,
+    )
+
+
+def _filters_to_channels(weight: Array, p: ops.ConvolutionGeometry) -> Array:
+    """(g f, c, …) → (f, g c, …): the groups, which share out the filters, share out the channels instead."""
+    if p.num_group == 1:
+        return weight
+    groups, axis = p.num_group, p.channel_axis
+    shape = weight.shape
+    split = weight.reshape(groups, shape[0] // groups, *shape[1:])
+    # The group axis moves right before the channels, which it then merges with.
+    order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
+    merged = (shape[0] // groups, *shape[1:axis], groups * shape[axis], *shape[axis + 1 :])
+    return split.transpose(order).reshape(merged)
+
+
+@lowers("_backward_Convolution_weight")
+def _weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array) -> Array:
+    spec = _swapped(_specs(p))
+    padding: Pairs = []
+    for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):
+        padding.append((pad, _spread(ograd.shape[axis], stride) + kernel - 1 - data.shape[axis] - pad))
+    return lax.conv_general_dilated(
+        data,
+        ograd,
+        window_strides=_dilations(p),
+        padding=padding,
+        rhs_dilation=_strides(p),
+        dimension_numbers=lax.ConvDimensionNumbers(spec, spec, spec),
+        batch_group_count=p.num_group,
+    )

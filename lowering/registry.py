@@ -1,0 +1,65 @@
+"""The JAX rule of each operator, kept as just another operator attribute.
+
+A rule is `rule(params, *inputs) -> output | tuple of outputs`, a pure JAX function. An operator that mutates inputs
+returns its outputs followed by the new values of those inputs, in the order of FMutateInputs. A rule that needs more
+than parameters and inputs says so: `@lowers("Dropout", needs=("key", "is_train"))` receives them as keywords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from symjax_nnvm.ir.op import Op, OpMap
+
+__all__ = ["FLowering", "LoweringRule", "Need", "Rule", "lowers", "lowers_table"]
+
+Rule = Callable[..., Any]
+
+Need = Literal["key", "is_train", "platform", "out_shapes", "out_dtypes", "attrs"]
+"""What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); the
+inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs, for its subgraphs."""
+
+
+@dataclass(frozen=True)
+class LoweringRule:
+    """A rule and what it needs besides parameters and inputs.
+
+    draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then; None: always. Where it
+    draws nothing it receives no key, so that a graph which happens to draw nothing runs without one.
+    """
+
+    rule: Rule
+    needs: tuple[Need, ...] = ()
+    draws: Callable[[Any, bool], bool] | None = None
+
+
+FLowering: OpMap[LoweringRule] = Op.get_attr("FLowering")
+"""The operator attribute that holds the rules."""
+
+
+def lowers(
+    *names: str, needs: Sequence[Need] = (), draws: Callable[[Any, bool], bool] | None = None
+) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the rule of the named operators."""
+    unknown = set(needs) - set(get_args(Need))
+    if unknown:
+        raise TypeError(f"a rule cannot need {sorted(unknown)}; it can need {get_args(Need)}")
+
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            Op.get(name).set_attr("FLowering", LoweringRule(rule, tuple(needs), draws))
+        return rule
+
+    return register
+
+
+def lowers_table(rules: Mapping[str, Rule]) -> None:
+    """Register rules that take no parameters, `inputs -> output`: one row each."""
+    for name, function in rules.items():
+        lowers(name)(_without_params(function))
+
+
+def _without_params(function: Rule) -> Rule:
+    return lambda p, *inputs: function(*inputs)

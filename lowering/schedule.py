@@ -1,0 +1,166 @@
+"""Which nodes run, in which order, and which value of a state each of them reads.
+
+A variable that operators mutate has one value per mutation. `(variable, version)` names the value after that many
+mutations; readers and writers were given their versions when the graph was composed. The schedule gives every value a
+slot of its own and orders the nodes so that each value exists before it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from symjax_nnvm.errors import LoweringError, explain
+from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
+from symjax_nnvm.ir.op import FMutateInputs
+
+__all__ = ["Schedule"]
+
+
+class Schedule:
+    """The plan of a graph: `order` of the live nodes, and slots of an environment.
+
+    live: numbers of the nodes that matter. num_slots: size of the environment; slot e < `num_node_entries` holds entry
+    e, the rest hold the values of states after each mutation. Raises LoweringError when no order exists.
+    """
+
+    def __init__(self, index: IndexedGraph):
+        self._index = index
+        self._mutated = {nid: mutated for nid in range(index.num_nodes) if (mutated := _mutated_inputs(index, nid))}
+        self.live = self._live_nodes()
+        self._writers = self._writers_by_variable()
+        self._slot_of_value: dict[tuple[int, int], int] = {}
+        for variable, writers in self._writers.items():
+            for mutations in range(1, len(writers) + 1):
+                self._slot_of_value[variable, mutations] = index.num_node_entries + len(self._slot_of_value)
+        self.num_slots = index.num_node_entries + len(self._slot_of_value)
+        self.order = self._order()
+
+    def inputs(self, nid: int) -> tuple[int, ...]:
+        """The slots that a node reads."""
+        mutated = self._mutated.get(nid, ())
+        return tuple(
+            self._value_slot(entry.node_id, self._writers[entry.node_id].index(nid))
+            if i in mutated
+            else self.slot(entry)
+            for i, entry in enumerate(self._index.nodes[nid].inputs)
+        )
+
+    def outputs(self, nid: int) -> tuple[int, ...]:
+        """The slots that a node fills: its outputs, then the new values of the states it mutates."""
+        entry_rptr, inputs = self._index.entry_rptr, self._index.nodes[nid].inputs
+        states = [inputs[i].node_id for i in self._mutated.get(nid, ())]
+        new = [self._value_slot(state, self._writers[state].index(nid) + 1) for state in states]
+        return (*range(entry_rptr[nid], entry_rptr[nid + 1]), *new)
+
+    def slot(self, entry: IndexedEntry) -> int:
+        """The slot of an entry as a reader sees it: a state at the version it was composed with."""
+        if entry.version and entry.node_id in self._writers:
+            return self._value_slot(entry.node_id, self._mutations_before(entry))
+        return self._index.entry_rptr[entry.node_id] + entry.index
+
+    def final_slot(self, variable: int) -> int:
+        """The slot of a state's value after every mutation."""
+        return self._value_slot(variable, len(self._writers.get(variable, ())))
+
+    def _value_slot(self, variable: int, mutations: int) -> int:
+        return self._slot_of_value[variable, mutations] if mutations else self._index.entry_rptr[variable]
+
+    def _mutations_before(self, entry: IndexedEntry) -> int:
+        """How many mutations a reader sees: fewer than its version when their writers are not in the graph."""
+        writers = self._writers[entry.node_id]
+        return sum(self._written_version(writer, entry.node_id) <= entry.version for writer in writers)
+
+    def _written_version(self, nid: int, variable: int) -> int:
+        inputs = self._index.nodes[nid].inputs
+        return max(inputs[i].version for i in self._mutated[nid] if inputs[i].node_id == variable)
+
+    def _live_nodes(self) -> set[int]:
+        """Nodes whose data the outputs need, and every node that writes a state.
+
+        Control dependencies order nodes; they do not keep dead code alive.
+        """
+        live = {head.node_id for head in self._index.outputs} | set(self._mutated)
+        pending = list(live)
+        while pending:
+            for entry in self._index.nodes[pending.pop()].inputs:
+                if entry.node_id not in live:
+                    live.add(entry.node_id)
+                    pending.append(entry.node_id)
+        return live
+
+    def _writers_by_variable(self) -> dict[int, list[int]]:
+        """State → the nodes that write it, in the order of the versions they write."""
+        writers: dict[int, list[int]] = {}
+        for nid, mutated in self._mutated.items():
+            for variable in dict.fromkeys(self._index.nodes[nid].inputs[i].node_id for i in mutated):
+                writers.setdefault(variable, []).append(nid)
+        return {
+            variable: sorted(nids, key=lambda nid: (self._written_version(nid, variable), nid))
+            for variable, nids in writers.items()
+        }
+
+    def _waits(self) -> dict[int, list[int]]:
+        """Node → writers it must wait for although no data edge says so."""
+        waits: dict[int, list[int]] = {}
+        for writers in self._writers.values():
+            for before, after in pairwise(writers):
+                waits.setdefault(after, []).append(before)
+        for nid in self.live:
+            for i, entry in enumerate(self._index.nodes[nid].inputs):
+                if entry.version and entry.node_id in self._writers and i not in self._mutated.get(nid, ()):
+                    seen = self._mutations_before(entry)
+                    if seen:
+                        waits.setdefault(nid, []).append(self._writers[entry.node_id][seen - 1])
+        return waits
+
+    def _order(self) -> list[int]:
+        """Live nodes, each after all that it depends on or waits for."""
+        waits = self._waits()
+        if all(before < nid for nid, befores in waits.items() for before in befores):
+            return sorted(self.live)  # post-order already does
+
+        def dependencies(nid: int) -> list[int]:
+            node = self._index.nodes[nid]
+            deps = [dep for dep in node.control_deps if dep in self.live]
+            return [entry.node_id for entry in node.inputs] + deps + waits.get(nid, [])
+
+        return _topological(sorted(self.live), dependencies, lambda nid: self._index.nodes[nid].source.name)
+
+
+def _mutated_inputs(index: IndexedGraph, nid: int) -> tuple[int, ...]:
+    source = index.nodes[nid].source
+    mutates = FMutateInputs.get(source.op)
+    return () if mutates is None else tuple(mutates(source.attrs))
+
+
+def _topological(
+    nids: Sequence[int], dependencies: Callable[[int], list[int]], name: Callable[[int], str]
+) -> list[int]:
+    """Depth-first order, dependencies first. Raises LoweringError for a cycle."""
+    order: list[int] = []
+    done: dict[int, bool] = {}  # False while the node is on the path
+    for root in nids:
+        path = [] if root in done else [(root, iter(dependencies(root)))]
+        done.setdefault(root, False)
+        while path:
+            nid, pending = path[-1]
+            for dep in pending:
+                if dep not in done:
+                    done[dep] = False
+                    path.append((dep, iter(dependencies(dep))))
+                    break
+                if not done[dep]:
+                    raise LoweringError(
+                        explain(
+                            "Reads and writes of a state contradict the data flow",
+                            node=name(nid),
+                            got=f"a wait for node {name(dep)!r}, which itself waits for this node",
+                            fix="Compose the reader before the writer, or pass the written value on as data.",
+                        )
+                    )
+            else:
+                order.append(nid)
+                done[nid] = True
+                path.pop()
+    return order

@@ -1,0 +1,48 @@
+"""symjax_nnvm: the NNVM symbolic system — Symbol, Graph, passes, MXGradient — in Python.
+
+This package knows graphs and what operators mean; it never imports JAX. `lowering` stands on it and runs graphs.
+"""
+
+from symjax_nnvm import graph as graph
+from symjax_nnvm import ops as ops
+from symjax_nnvm import passes as passes
+from symjax_nnvm import symbol as symbol
+from symjax_nnvm.errors import AttributeConflictError as AttributeConflictError
+from symjax_nnvm.errors import ComposeError as ComposeError
+from symjax_nnvm.errors import GradientError as GradientError
+from symjax_nnvm.errors import GraphError as GraphError
+from symjax_nnvm.errors import InferenceError as InferenceError
+from symjax_nnvm.errors import JSONFormatError as JSONFormatError
+from symjax_nnvm.errors import LoweringError as LoweringError
+from symjax_nnvm.errors import MissingExtraError as MissingExtraError
+from symjax_nnvm.errors import MXNetError as MXNetError
+from symjax_nnvm.errors import NNVMError as NNVMError
+from symjax_nnvm.errors import NotImplementedForSymbol as NotImplementedForSymbol
+from symjax_nnvm.errors import OpNotRegisteredError as OpNotRegisteredError
+from symjax_nnvm.errors import ParamError as ParamError
+from symjax_nnvm.errors import PassError as PassError
+from symjax_nnvm.graph import Graph as Graph
+from symjax_nnvm.ir.indexed_graph import IndexedGraph as IndexedGraph
+from symjax_nnvm.ir.node import Node as Node
+from symjax_nnvm.ir.node import NodeAttrs as NodeAttrs
+from symjax_nnvm.ir.node import NodeEntry as NodeEntry
+from symjax_nnvm.ir.node import apply as apply
+from symjax_nnvm.ir.op import Op as Op
+from symjax_nnvm.ir.op import OpGroup as OpGroup
+from symjax_nnvm.ir.op import OpMap as OpMap
+from symjax_nnvm.ir.op import list_ops as list_ops
+from symjax_nnvm.ir.params import param as param
+from symjax_nnvm.ir.pass_registry import apply_pass as apply_pass
+from symjax_nnvm.ir.pass_registry import apply_passes as apply_passes
+from symjax_nnvm.ir.pass_registry import register_pass as register_pass
+from symjax_nnvm.ir.register import register_op as register_op
+from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
+from symjax_nnvm.symbol import AttrScope as AttrScope
+from symjax_nnvm.symbol import Group as Group
+from symjax_nnvm.symbol import NameManager as NameManager
+from symjax_nnvm.symbol import Prefix as Prefix
+from symjax_nnvm.symbol import Symbol as Symbol
+from symjax_nnvm.symbol import Variable as Variable
+from symjax_nnvm.symbol import var as var
+
+__version__ = "0.1.0"

@@ -1,0 +1,135 @@
+"""The one exception family, and the one place that words an error.
+
+Every error raised on purpose derives from `NNVMError`. A subclass says which part of the system refused; where Python
+users expect a built-in class (`TypeError`, `ValueError`, `KeyError`, …) the subclass derives from it too, so that both
+`except NNVMError` and the idiomatic handler work. `explain` turns the facts (operator, node, input, parameter,
+expected, got) into one message, so that no two errors of the library are worded differently.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AttributeConflictError",
+    "ComposeError",
+    "GradientError",
+    "GraphError",
+    "InferenceError",
+    "JSONFormatError",
+    "LoweringError",
+    "MXNetError",
+    "MissingExtraError",
+    "NNVMError",
+    "NotImplementedForSymbol",
+    "OpNotRegisteredError",
+    "ParamError",
+    "PassError",
+    "SymbolIndexError",
+    "SymbolTypeError",
+    "SymbolValueError",
+    "explain",
+]
+
+
+class NNVMError(Exception):
+    """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class)."""
+
+
+MXNetError = NNVMError
+"""MXNet's name for the same class."""
+
+
+class OpNotRegisteredError(NNVMError, KeyError):
+    """An operator name that the registry does not know."""
+
+    __str__ = Exception.__str__  # KeyError would print the message's repr
+
+
+class AttributeConflictError(NNVMError):
+    """An operator attribute or alias that cannot be set: same priority, other type, name taken."""
+
+
+class ParamError(NNVMError, ValueError):
+    """An operator parameter that is missing, unknown, malformed or out of range."""
+
+
+class ComposeError(NNVMError):
+    """Inputs that do not fit the operator or the symbol they are given to."""
+
+
+class SymbolTypeError(NNVMError, TypeError):
+    """A Python value of a type that a symbol function does not take."""
+
+
+class SymbolValueError(NNVMError, ValueError):
+    """A Python value that a symbol function does not take."""
+
+
+class SymbolIndexError(NNVMError, IndexError):
+    """An output number that a symbol does not have."""
+
+
+class NotImplementedForSymbol(NNVMError, TypeError, NotImplementedError):
+    """A Python operation that makes no sense on a symbol, which holds no values."""
+
+
+class GraphError(NNVMError):
+    """A graph whose structure is broken: a cycle, a missing node, an attribute that is not there."""
+
+
+class PassError(NNVMError):
+    """A pass that is unknown or whose required graph attributes are missing."""
+
+
+class InferenceError(NNVMError):
+    """Shapes or dtypes that contradict each other."""
+
+
+class JSONFormatError(NNVMError, ValueError):
+    """A graph file that is malformed, or that describes an impossible graph."""
+
+
+class GradientError(NNVMError):
+    """A gradient that cannot be built."""
+
+
+class LoweringError(NNVMError):
+    """A graph that cannot be translated to JAX, or fails while it is being traced."""
+
+
+class MissingExtraError(NNVMError, ImportError):
+    """An optional dependency that is not installed; the message says what to install."""
+
+
+def explain(
+    problem: str,
+    *,
+    op: object = None,
+    node: object = None,
+    input: object = None,
+    param: object = None,
+    expected: object = None,
+    got: object = None,
+    fix: str | None = None,
+) -> str:
+    """Word an error: the problem, then where it is, what was expected, what came, and what to do.
+
+    `op` and `node` may be names or objects with a `name`; parts that are None are left out.
+    """
+    where = [
+        f"{label} {_name(value)!r}"
+        for label, value in (("operator", op), ("node", node), ("input", input), ("parameter", param))
+        if value is not None
+    ]
+    parts = [problem.rstrip(".")]
+    if where:
+        parts.append("in " + ", ".join(where))
+    if expected is not None:
+        parts.append(f"expected {expected}")
+    if got is not None:
+        parts.append(f"got {got}")
+    message = "; ".join(parts) + "."
+    return message + (f" {fix}" if fix else "")
+
+
+def _name(value: object) -> object:
+    return getattr(value, "name", value)

@@ -1,0 +1,86 @@
+"""NNVM's Python graph API: create a graph from a symbol, set attributes, apply passes, read results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
+from symjax_nnvm.ir.graph import Graph as BaseGraph
+from symjax_nnvm.ir.indexed_graph import IndexedGraph
+from symjax_nnvm.ir.pass_registry import apply_passes
+from symjax_nnvm.passes.json_attrs import attr_from_json, attr_to_json
+from symjax_nnvm.passes.json_graph import load_json as read_json
+from symjax_nnvm.passes.json_graph import save_json
+from symjax_nnvm.passes.print_ir import print_ir
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Graph", "create", "load_json"]
+
+
+class Graph(BaseGraph):
+    """A graph as NNVM's Python package presents it. Made by `create` or `load_json`; passes keep the class."""
+
+    __slots__ = ()
+
+    def apply(self, passes: str | Sequence[str]) -> Self:
+        """A new graph: this one after a pass, or several in order. This one is not changed. Raises PassError."""
+        return apply_passes(self, [passes] if isinstance(passes, str) else list(passes))
+
+    def json_attr(self, key: str) -> Any:
+        """A graph attribute as JSON holds it; None when it is not set.
+
+        Shapes are lists of integers (`[]` unknown, 0 an unknown dimension), dtypes MXNet's codes. Raises
+        JSONFormatError for an attribute that JSON cannot hold.
+        """
+        return attr_to_json(key, self.attrs[key])[1] if key in self.attrs else None
+
+    def _set_json_attr(self, key: str, value: Any, type_name: str | None = None) -> None:
+        """Set a graph attribute from a JSON value; a string needs no `type_name`.
+
+        type_name: `str`, `list_str`, `list_int`, `list_shape`, `dict_str_int`, `size_t` or `int`. Raises
+        SymbolValueError when it is missing, JSONFormatError when it is unknown or the value is of another type.
+        """
+        if isinstance(value, str):
+            type_name = "str"
+        elif type_name is None:
+            raise SymbolValueError(f"Need to specify type_name for graph attribute {key!r}")
+        self.attrs[key] = attr_from_json(key, type_name, value)
+
+    def _set_symbol_list_attr(self, key: str, value: Symbol | Sequence[Symbol]) -> None:
+        """Set a graph attribute to the output entries of a symbol, or of several symbols in order."""
+        symbols = [value] if isinstance(value, Symbol) else value
+        if not isinstance(symbols, (list, tuple)) or not all(isinstance(symbol, Symbol) for symbol in symbols):
+            raise SymbolTypeError(f"value need to be grouped symbol or a list of symbols, got {type(value).__name__}")
+        self.attrs[key] = [entry for symbol in symbols for entry in symbol.outputs]
+
+    @property
+    def symbol(self) -> Symbol:
+        """The outputs as a symbol over the same nodes."""
+        return Symbol(self.outputs)
+
+    @property
+    def index(self) -> IndexedGraph:
+        """The graph as tables."""
+        return self.indexed_graph()
+
+    def json(self) -> str:
+        """The graph and its attributes as JSON. Raises JSONFormatError."""
+        return save_json(self)
+
+    def ir(self, join_entry_attrs: Sequence[str] | None = None, join_node_attrs: Sequence[str] | None = None) -> str:
+        """The graph as text, with the named graph attributes beside each entry or node. Raises PassError."""
+        return print_ir(self, join_entry_attrs=join_entry_attrs or (), join_node_attrs=join_node_attrs or ())
+
+
+def create(symbol: Symbol) -> Graph:
+    """A graph of the symbol's outputs; it shares their nodes."""
+    if not isinstance(symbol, Symbol):
+        raise SymbolTypeError(f"A graph is created from a Symbol, got {type(symbol).__name__}")
+    return Graph(symbol.outputs)
+
+
+def load_json(text: str) -> Graph:
+    """The graph, attributes included, of a text that `Graph.json` wrote. Raises JSONFormatError."""
+    loaded = read_json(text)
+    return Graph(loaded.outputs, loaded.attrs)

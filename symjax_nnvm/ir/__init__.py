@@ -1,0 +1,1 @@
+"""What a graph is made of: operators, nodes, graphs, tables, and the registry of passes."""

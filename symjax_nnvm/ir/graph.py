@@ -1,0 +1,70 @@
+"""Graph: heads and attributes; what passes take and return (NNVM's `graph.h`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+from symjax_nnvm.errors import GraphError, explain
+from symjax_nnvm.ir.indexed_graph import IndexedGraph
+from symjax_nnvm.ir.node import NodeEntry
+
+__all__ = ["Graph"]
+
+
+class Graph:
+    """A computation graph: its output entries, and any attributes that passes read and write.
+
+    The structure is whatever the outputs reach. Passes never edit the nodes they are given.
+    """
+
+    __slots__ = ("_indexed_graph", "attrs", "outputs")
+
+    def __init__(self, outputs: Iterable[NodeEntry] = (), attrs: dict[str, Any] | None = None):
+        self.outputs: list[NodeEntry] = list(outputs)
+        self.attrs: dict[str, Any] = {} if attrs is None else dict(attrs)
+        self._indexed_graph: IndexedGraph | None = None
+
+    def get_attr(self, key: str) -> Any:
+        """A graph attribute. Raises GraphError when it is not set."""
+        if key not in self.attrs:
+            raise GraphError(self._missing(key))
+        return self.attrs[key]
+
+    def has_attr(self, key: str) -> bool:
+        """Whether a graph attribute is set."""
+        return key in self.attrs
+
+    def move_copy_attr(self, key: str) -> Any:
+        """Take a graph attribute out and return it. Raises GraphError when it is not set."""
+        if key not in self.attrs:
+            raise GraphError(self._missing(key))
+        return self.attrs.pop(key)
+
+    def _missing(self, key: str) -> str:
+        return explain(f"Cannot find attribute {key} in the graph", got=f"attributes {sorted(self.attrs)}")
+
+    def indexed_graph(self) -> IndexedGraph:
+        """The graph as tables; built on first use, kept, and shared by copies of the graph.
+
+        Changing `outputs` afterwards does not refresh it.
+        """
+        if self._indexed_graph is None:
+            self._indexed_graph = IndexedGraph(self.outputs)
+        return self._indexed_graph
+
+    def derive(self, outputs: Iterable[NodeEntry] | None = None, attrs: dict[str, Any] | None = None) -> Self:
+        """A new graph of the same class: with other outputs, or with other attributes over the same structure.
+
+        What is left out is taken over; over the same outputs the indexed graph is shared.
+        """
+        derived = type(self)(self.outputs if outputs is None else outputs, self.attrs if attrs is None else attrs)
+        if outputs is None:
+            derived._indexed_graph = self._indexed_graph
+        return derived
+
+    def __copy__(self) -> Self:
+        return self.derive()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {len(self.outputs)} outputs, attributes {sorted(self.attrs)}>"

@@ -1,0 +1,231 @@
+"""IndexedGraph: a graph as tables (NNVM's `graph.h`).
+
+Nodes get consecutive numbers in post-order, entries (outputs of nodes) consecutive numbers node by node, so that
+passes keep their results in flat lists instead of hash maps. The tables agree with the JSON that SaveJSON writes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, overload
+
+from symjax_nnvm.errors import GraphError, explain
+from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph
+from symjax_nnvm.ir.op import FMutateInputs
+from symjax_nnvm.ir.traverse import post_order, successors
+
+__all__ = ["IndexedEntry", "IndexedGraph", "IndexedNode", "subgraph_sanity_check"]
+
+
+class IndexedEntry(NamedTuple):
+    """One output of a node, by number: (node_id, index, version)."""
+
+    node_id: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]  # NNVM's name; tuple.index is of no use here
+    version: int = 0
+
+
+class IndexedNode:
+    """A node in an indexed graph: the source node, and its inputs and control dependencies by number."""
+
+    __slots__ = ("control_deps", "inputs", "source")
+
+    def __init__(self, source: Node, inputs: tuple[IndexedEntry, ...], control_deps: tuple[int, ...]):
+        self.source = source
+        self.inputs = inputs
+        self.control_deps = control_deps
+
+    @property
+    def weak_ref(self) -> weakref.ref[Node]:
+        """A weak reference to the source node."""
+        return weakref.ref(self.source)
+
+    def __repr__(self) -> str:
+        return f"IndexedNode({self.source!r}, inputs={self.inputs}, control_deps={self.control_deps})"
+
+
+class IndexedGraph:
+    """The tables of a graph; immutable once built.
+
+    nodes[nid]: the node of a number, in post-order. entry_rptr: CSR row pointers, `len(nodes) + 1` numbers; node
+    nid's outputs are entries `entry_rptr[nid]` to `entry_rptr[nid + 1]`, hidden outputs included. input_nodes: numbers
+    of the variables, ascending. mutable_input_nodes: numbers of the nodes that some operator mutates. outputs: the
+    heads. input_entries with inputs_rptr, and control_deps with control_rptr: the edges of all nodes, flat, CSR.
+
+    Raises GraphError when an input is missing from the graph, which is what a cycle looks like in post-order.
+    """
+
+    __slots__ = (
+        "_node2index",
+        "control_deps",
+        "control_rptr",
+        "entry_rptr",
+        "input_entries",
+        "input_nodes",
+        "inputs_rptr",
+        "mutable_input_nodes",
+        "nodes",
+        "outputs",
+    )
+
+    @bulk_allocation()
+    def __init__(self, outputs: Sequence[NodeEntry]):
+        self.nodes: list[IndexedNode] = []
+        self.entry_rptr: list[int] = [0]
+        self.input_nodes: list[int] = []
+        self.mutable_input_nodes: set[int] = set()
+        self.input_entries: list[IndexedEntry] = []
+        self.inputs_rptr: list[int] = [0]
+        self.control_deps: list[int] = []
+        self.control_rptr: list[int] = [0]
+        self._node2index: dict[Node, int] = {}
+        subgraphs: list[Subgraph] = []
+        node2index = self._node2index
+        entries = 0
+        for nid, node in enumerate(post_order(outputs)):
+            if node is None:
+                raise GraphError("The graph refers to a missing node (None).")
+            attrs = node.attrs
+            op = attrs.op
+            if op is None:
+                self.input_nodes.append(nid)
+                entries += 1
+            else:
+                entries += op.num_outputs(attrs)
+            self.entry_rptr.append(entries)
+            subgraphs.extend(attrs.subgraphs)
+            try:
+                inputs = tuple([IndexedEntry(node2index[e[0]], e[1], e[2]) for e in node.inputs])
+                deps = tuple([node2index[dep] for dep in node.control_deps])
+            except KeyError:
+                raise _cycle_error(node, node2index) from None
+            node2index[node] = nid
+            self.nodes.append(IndexedNode(node, inputs, deps))
+            self.input_entries.extend(inputs)
+            self.inputs_rptr.append(len(self.input_entries))
+            if deps:
+                self.control_deps.extend(deps)
+            self.control_rptr.append(len(self.control_deps))
+            mutates = FMutateInputs.get(op)
+            if mutates is not None:
+                self.mutable_input_nodes.update(_mutated(node, inputs, mutates(attrs)))
+        self.outputs = [IndexedEntry(node2index[node], index, version) for node, index, version in outputs]
+        if subgraphs:
+            subgraph_sanity_check(subgraphs)
+
+    # -- sizes ---------------------------------------------------------------------------------------------------
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.nodes)
+
+    @property
+    def num_node_entries(self) -> int:
+        """Number of entries: outputs of all nodes."""
+        return self.entry_rptr[-1]
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    # -- lookups -------------------------------------------------------------------------------------------------
+
+    def exist(self, node: Node) -> bool:
+        """Whether the node belongs to the graph."""
+        return node in self._node2index
+
+    def node_id(self, key: Node | str) -> int:
+        """The number of a node, given itself or its name (of equal names the last). Raises GraphError."""
+        if isinstance(key, str):
+            last_first = range(len(self.nodes) - 1, -1, -1)
+            found = next((nid for nid in last_first if self.nodes[nid].source.name == key), None)
+        else:
+            found = self._node2index.get(key)
+        if found is None:
+            raise GraphError(explain("No such node in the graph", node=key))
+        return found
+
+    @overload
+    def entry_id(self, key: IndexedEntry | NodeEntry, /) -> int: ...
+    @overload
+    def entry_id(self, key: int | str | Node, index: int = 0, /) -> int: ...
+    def entry_id(self, key: IndexedEntry | NodeEntry | int | str | Node, index: int = 0, /) -> int:
+        """The number of an entry, given as (node id, index), (node or name, index) or an entry of either kind."""
+        if isinstance(key, NodeEntry):
+            return self.entry_rptr[self.node_id(key.node)] + key.index
+        if isinstance(key, tuple):
+            return self.entry_rptr[key.node_id] + key.index
+        return self.entry_rptr[key if isinstance(key, int) else self.node_id(key)] + index
+
+    def __getitem__(self, key: int | Node | str) -> IndexedNode:
+        return self.nodes[key if isinstance(key, int) else self.node_id(key)]
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the variables, in the order of `input_nodes`."""
+        return [self.nodes[nid].source.name for nid in self.input_nodes]
+
+    @property
+    def output_entries(self) -> list[IndexedEntry]:
+        """The heads (NNVM's Python name for `outputs`)."""
+        return self.outputs
+
+    def __repr__(self) -> str:
+        return f"<IndexedGraph {self.num_nodes} nodes, {self.num_node_entries} entries>"
+
+
+def subgraph_sanity_check(subgraphs: Sequence[Subgraph]) -> None:
+    """Check that no node belongs to subgraphs of two nesting levels. Raises GraphError.
+
+    `subgraphs` are those of a main graph's nodes: level 0; subgraphs of nodes in level k are level k + 1.
+    """
+    level_of: dict[Node, int] = {}
+    current: list[Subgraph] = list(subgraphs)
+    level = 0
+    while current:
+        deeper: list[Subgraph] = []
+        for symbol in current:
+            for node in post_order(symbol.outputs):
+                if level_of.setdefault(node, level) != level:
+                    raise GraphError(
+                        explain(
+                            "A subgraph should not depend on the outputs of nodes on higher levels",
+                            node=node,
+                            got=f"the node on nesting levels {level_of[node]} and {level}",
+                            fix="Give each level its own nodes, and pass values in as inputs of the operator.",
+                        )
+                    )
+                deeper.extend(node.attrs.subgraphs)
+        current = deeper
+        level += 1
+
+
+def _mutated(node: Node, inputs: Sequence[IndexedEntry], mutates: Iterable[int]) -> list[int]:
+    mutated = list(mutates)
+    if any(i >= len(inputs) for i in mutated):
+        raise GraphError(
+            explain(
+                "An operator lacks an input that it writes",
+                op=node.op,
+                node=node,
+                expected=f"inputs {mutated} to be there",
+                got=f"{len(inputs)} inputs",
+                fix="Compose the symbol with its inputs first.",
+            )
+        )
+    return [inputs[i].node_id for i in mutated]
+
+
+def _cycle_error(node: Node, node2index: dict[Node, int]) -> GraphError:
+    # In post-order everything a node depends on comes before it, unless it depends on itself through them.
+    missing = next(dep for dep in successors(node) if dep not in node2index)
+    return GraphError(
+        explain(
+            "The graph has a cycle",
+            node=node,
+            expected="inputs and control dependencies that do not depend on the node itself",
+            got=f"a dependency on node {missing.name!r}",
+        )
+    )

@@ -1,0 +1,217 @@
+"""Node, NodeEntry and NodeAttrs: what a graph is made of.
+
+A node is a mutable record compared by identity; names need not be unique. A node without an operator is a variable.
+Source of the semantics: NNVM's `node.h`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from symjax_nnvm.errors import ComposeError, explain
+from symjax_nnvm.ir.op import FMutateInputs, FNumVisibleOutputs, Op
+from symjax_nnvm.ir.params import value_to_text
+
+__all__ = [
+    "Node",
+    "NodeAttrs",
+    "NodeEntry",
+    "Subgraph",
+    "VariableParam",
+    "apply",
+    "create_variable_node",
+    "update_node_version",
+]
+
+
+class Subgraph(Protocol):
+    """What the IR needs of a symbol that an operator runs: its heads."""
+
+    outputs: list[NodeEntry]
+
+
+class VariableParam:
+    """The private counter of a variable: how often operators composed so far mutate it."""
+
+    __slots__ = ("version",)
+
+    def __init__(self, version: int = 0):
+        self.version = version
+
+    def __repr__(self) -> str:
+        return f"VariableParam(version={self.version})"
+
+
+class NodeAttrs:
+    """What a node says about itself.
+
+    op: the operator, None for a variable. name: may be empty. dict: parameters and user attributes as strings.
+    parsed: what the operator's parser made of `dict`; the `VariableParam` of a variable. scalars: numbers kept for
+    operators of NNVM's 2016 form. subgraphs: symbols that control-flow operators run.
+    """
+
+    __slots__ = ("dict", "name", "op", "parsed", "scalars", "subgraphs")
+
+    def __init__(
+        self,
+        op: Op | None = None,
+        name: str = "",
+        dict: dict[str, str] | None = None,
+        parsed: Any = None,
+        scalars: Sequence[float] = (),
+        subgraphs: Sequence[Subgraph] = (),
+    ):
+        self.op = op
+        self.name = name
+        self.dict: dict[str, str] = {} if dict is None else dict
+        self.parsed: Any = VariableParam() if op is None and parsed is None else parsed
+        self.scalars = scalars
+        self.subgraphs = subgraphs
+
+    def copy(self) -> NodeAttrs:
+        """An independent copy; subgraphs stay shared handles."""
+        parsed = self.parsed
+        if self.op is None and parsed is not None:
+            parsed = VariableParam(parsed.version)
+        return NodeAttrs(self.op, self.name, self.dict.copy(), parsed, self.scalars, self.subgraphs)
+
+    def parse(self) -> None:
+        """Run the operator's parser, if it has one: `dict` → `parsed`."""
+        if self.op is not None and self.op.attr_parser is not None:
+            self.op.attr_parser(self)
+
+    def __repr__(self) -> str:
+        op = "null" if self.op is None else self.op.name
+        return f"NodeAttrs(op={op}, name={self.name!r}, dict={self.dict})"
+
+
+class Node:
+    """An operation, or a variable. Compared and hashed by identity.
+
+    inputs: one entry per input. control_deps: nodes that must run before this one; assign a new
+    sequence to change them, since most nodes share the empty one. info: anything a pass wants to
+    attach; never copied.
+    """
+
+    __slots__ = ("__weakref__", "attrs", "control_deps", "info", "inputs")
+
+    def __init__(
+        self,
+        attrs: NodeAttrs | None = None,
+        inputs: list[NodeEntry] | None = None,
+        control_deps: Sequence[Node] = (),
+    ):
+        self.attrs = NodeAttrs() if attrs is None else attrs
+        self.inputs: list[NodeEntry] = [] if inputs is None else inputs
+        self.control_deps = control_deps
+        self.info: Any = None
+
+    @property
+    def op(self) -> Op | None:
+        """The operator; None for a variable."""
+        return self.attrs.op
+
+    @property
+    def name(self) -> str:
+        """The node's name, `attrs.name`."""
+        return self.attrs.name
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether the node is a placeholder: it has no operator."""
+        return self.attrs.op is None
+
+    def num_inputs(self) -> int | None:
+        """How many inputs the operator takes with these attributes (1 for a variable, None for any number)."""
+        op = self.attrs.op
+        return 1 if op is None else op.num_inputs(self.attrs)
+
+    def num_outputs(self) -> int:
+        """How many outputs the node has, hidden ones included (1 for a variable)."""
+        op = self.attrs.op
+        return 1 if op is None else op.num_outputs(self.attrs)
+
+    def num_visible_outputs(self) -> int:
+        """How many outputs a user sees: `FNumVisibleOutputs`, else all of them."""
+        op = self.attrs.op
+        if op is None:
+            return 1
+        visible = FNumVisibleOutputs.get(op)
+        return op.num_outputs(self.attrs) if visible is None else visible(self.attrs)
+
+    def copy(self) -> Node:
+        """A new node with copied attributes and the same inputs and control dependencies."""
+        return Node(self.attrs.copy(), list(self.inputs), self.control_deps)
+
+    def __repr__(self) -> str:
+        return f"<Node {self.op.name if self.op else 'variable'} {self.name!r}>"
+
+
+class NodeEntry(NamedTuple):
+    """One output of a node: (node, index, version). Equal when the node is the same object and the numbers agree.
+
+    version: only meaningful for a variable — the value after that many mutations.
+    """
+
+    node: Node
+    index: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]  # NNVM's name
+    version: int = 0
+
+
+def create_variable_node(name: str, attrs: dict[str, str] | None = None) -> Node:
+    """A variable with a fresh version counter."""
+    return Node(NodeAttrs(None, name, attrs, VariableParam()))
+
+
+def update_node_version(node: Node) -> None:
+    """Give every variable input its current version; an input that the operator mutates gets the next one.
+
+    Raises ComposeError when a mutated input is not a variable; then nothing is changed.
+    """
+    inputs = node.inputs
+    op = node.attrs.op
+    mutates = FMutateInputs.get(op)
+    mutated: Sequence[int] = () if mutates is None else mutates(node.attrs)
+    for i in mutated:
+        if i >= len(inputs) or not inputs[i].node.is_variable:
+            raise ComposeError(
+                explain(
+                    "Mutation target can only be Variable",
+                    op=op,
+                    node=node,
+                    input=i,
+                    got=f"the output of node {inputs[i].node.name!r}" if i < len(inputs) else f"{len(inputs)} inputs",
+                )
+            )
+    for i, entry in enumerate(inputs):
+        source = entry[0]
+        if source.attrs.op is None:
+            version = source.attrs.parsed.version
+            if entry[2] != version:
+                inputs[i] = NodeEntry(source, entry[1], version)
+    for i in mutated:
+        source = inputs[i].node
+        source.attrs.parsed.version += 1
+        inputs[i] = NodeEntry(source, inputs[i].index, source.attrs.parsed.version)
+
+
+def apply(
+    op: str | Op,
+    *inputs: NodeEntry,
+    name: str = "",
+    control_deps: Sequence[Node] = (),
+    **params: object,
+) -> NodeEntry:
+    """Apply an operator to entries and return its first output: how gradient rules build graphs.
+
+    `params` are parameter values in Python form; they are stored as text and parsed like a user's. Entry i of a node
+    with several outputs is `entry._replace(index=i)`. No variables are created: `inputs` must be complete.
+
+    Raises OpNotRegisteredError, ParamError.
+    """
+    operator = op if isinstance(op, Op) else Op.get(op)
+    attrs = {key: value_to_text(value) for key, value in params.items()}
+    node = Node(NodeAttrs(operator, name, attrs), list(inputs), control_deps)
+    node.attrs.parse()
+    return NodeEntry(node, 0, 0)

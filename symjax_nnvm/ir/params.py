@@ -1,0 +1,342 @@
+"""Typed operator parameters: the only place where strings become values and values become strings.
+
+An operator declares its parameters as a frozen dataclass; `ParamSchema` reads the annotations and parses what users,
+files and gradient rules give. Accepted spellings are those of MXNet's parameter parser, plus surrounding blanks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from symjax_nnvm.errors import ParamError, explain
+from symjax_nnvm.ir.types import dtype_name
+
+__all__ = ["ParamField", "ParamSchema", "Tuple", "param", "schema_of", "value_to_text"]
+
+Tuple = tuple[int, ...]
+"""Annotation of a tuple-of-integers parameter (MXNet's `Shape(tuple)`)."""
+
+P = TypeVar("P")
+
+_MAX_CACHED = 4096
+_MAX_TEXT = 1 << 16  # characters of one parameter; MXNet's own files stay far below
+
+
+def param(
+    default: Any = dataclasses.MISSING,
+    *,
+    doc: str = "",
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+    alias: str | None = None,
+) -> Any:
+    """Declare a parameter: its default (none: required), its bounds, its line of documentation.
+
+    Bounds apply to the number, or to every element of a tuple. `alias` is a second spelling of the name that callers
+    may use; nodes always store the first.
+    """
+    bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt}
+    return dataclasses.field(
+        default=default,
+        metadata={"doc": doc, "alias": alias, "bounds": {k: v for k, v in bounds.items() if v is not None}},
+    )
+
+
+# -- one parser per type ---------------------------------------------------------------------------------------------
+
+_INT = re.compile(r"[+-]?[0-9]+")
+_PYTHON2_LONG = re.compile(r"([+-]?[0-9]+)L")
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
+_FLOAT = re.compile(rf"{_NUMBER}f?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+_PLAIN_FLOAT = re.compile(_NUMBER, re.IGNORECASE)
+_TUPLE = re.compile(r"[(\[](.*)[)\]]", re.DOTALL)
+
+
+def _parse_bool(text: str) -> bool:
+    match text.lower():
+        case "true" | "1":
+            return True
+        case "false" | "0":
+            return False
+    raise ValueError(text)
+
+
+def _parse_int(text: str) -> int:
+    if not _INT.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
+
+
+def _parse_long(text: str) -> int:
+    """An int, or one as Python 2 wrote it: `2L`."""
+    match = _PYTHON2_LONG.fullmatch(text)
+    return _parse_int(text if match is None else match[1])
+
+
+def _parse_float(text: str) -> float:
+    if not _FLOAT.fullmatch(text):
+        raise ValueError(text)
+    if "n" in text.lower():  # inf, infinity, nan
+        return float(text)
+    number = text.rstrip("fF")
+    value = float(number)
+    mantissa = number.lower().partition("e")[0]
+    if math.isinf(value) or (value == 0 and mantissa.strip("+-.0")):
+        raise ValueError(f"{text} over- or underflows")
+    return value
+
+
+def _parse_plain_float(text: str) -> float:
+    if not _PLAIN_FLOAT.fullmatch(text):
+        raise ValueError(text)
+    return _parse_float(text)
+
+
+def _parse_str(text: str) -> str:
+    return text
+
+
+def _tuple_parser(element: Callable[[str], Any], bare: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    def parse(text: str) -> tuple[Any, ...]:
+        match = _TUPLE.fullmatch(text)
+        if match is None:
+            return (bare(text),)
+        items = match[1].split(",")
+        if not items[-1].strip():
+            items.pop()
+        return tuple(element(item.strip()) for item in items)
+
+    return parse
+
+
+def _enum_parser(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+def _optional(parser: Callable[[str], Any]) -> Callable[[str], Any]:
+    spellings = ("None", "none") if parser is _parse_bool else ("None",)
+    parser = _OPTIONAL_FORMS.get(parser, parser)
+    return lambda text: None if text in spellings else parser(text)
+
+
+# MXNet reads optional numbers with another parser than required ones.
+_OPTIONAL_FORMS: dict[Callable[[str], Any], Callable[[str], Any]] = {
+    _parse_int: _parse_long,
+    _parse_float: _parse_plain_float,
+}
+
+
+def _type_parser(annotation: Any) -> tuple[Callable[[str], Any], str]:
+    """A parser and the type's description for people."""
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation in _SCALARS:
+        return _SCALARS[annotation]
+    if origin is Literal:
+        return _enum_parser(args), "one of " + ", ".join(repr(choice) for choice in args)
+    if origin is tuple:
+        parser, description = _type_parser(args[0])
+        return _tuple_parser(_parse_long if parser is _parse_int else parser, parser), f"tuple of {description}"
+    if origin in (typing.Union, types.UnionType) and type(None) in args:
+        (inner,) = (arg for arg in args if arg is not type(None))
+        parser, description = _type_parser(inner)
+        return _optional(parser), f"{description} or None"
+    raise TypeError(f"no parameter type {annotation}")
+
+
+_SCALARS: dict[Any, tuple[Callable[[str], Any], str]] = {
+    bool: (_parse_bool, "boolean"),
+    int: (_parse_int, "int"),
+    float: (_parse_float, "float"),
+    str: (_parse_str, "string"),
+}
+
+# -- values to text --------------------------------------------------------------------------------------------------
+
+
+def value_to_text(value: object) -> str:
+    """`str(value)` as Python 3 and MXNet write it, whatever NumPy type the value came as."""
+    match value:
+        case str():
+            return value
+        case tuple() | list():
+            items = [value_to_text(item) for item in value]
+            if isinstance(value, list):
+                return f"[{', '.join(items)}]"
+            return f"({', '.join(items)},)" if len(items) == 1 else f"({', '.join(items)})"
+        case np.ndarray():
+            return value_to_text(list(value) if value.ndim else value[()])
+        case type() | np.dtype():
+            return dtype_name(value)
+    return str(value)
+
+
+_BOUND_TEXT = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+_BOUND_TEST: dict[str, Callable[[Any, Any], bool]] = {
+    "ge": lambda value, bound: value >= bound,
+    "gt": lambda value, bound: value > bound,
+    "le": lambda value, bound: value <= bound,
+    "lt": lambda value, bound: value < bound,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ParamField:
+    """One parameter of an operator."""
+
+    name: str
+    annotation: Any
+    type: str
+    parse: Callable[[str], Any]
+    required: bool
+    default: Any
+    bounds: Mapping[str, float]
+    doc: str
+    alias: str | None
+
+    @property
+    def expected(self) -> str:
+        """What the parameter takes, for error messages: `int ≥ 1`."""
+        return " ".join([self.type, *(f"{_BOUND_TEXT[kind]} {bound:g}" for kind, bound in self.bounds.items())])
+
+    def admits(self, value: Any) -> bool:
+        """Whether a parsed value respects the bounds."""
+        values = value if isinstance(value, tuple) else (value,)
+        return all(
+            _BOUND_TEST[kind](item, bound) for kind, bound in self.bounds.items() for item in values if item is not None
+        )
+
+
+class ParamSchema:
+    """The parameters of one operator: fields in declaration order, and a cache of parsed values.
+
+    A class may define `check(self) -> str | None`, which says what is wrong with a combination of values.
+    """
+
+    def __init__(self, cls: type):
+        hints = typing.get_type_hints(cls)
+        self.cls = cls
+        self.fields: dict[str, ParamField] = {}
+        for field in dataclasses.fields(cls):
+            parser, description = _type_parser(hints[field.name])
+            self.fields[field.name] = ParamField(
+                name=field.name,
+                annotation=hints[field.name],
+                type=description,
+                parse=parser,
+                required=field.default is dataclasses.MISSING,
+                default=None if field.default is dataclasses.MISSING else field.default,
+                bounds=field.metadata.get("bounds", {}),
+                doc=field.metadata.get("doc", ""),
+                alias=field.metadata.get("alias"),
+            )
+        self.aliases = {field.alias: field.name for field in self.fields.values() if field.alias}
+        self._required = [field.name for field in self.fields.values() if field.required]
+        self._cache: dict[tuple[tuple[str, str], ...], Any] = {}
+
+    def canonical(self, key: str) -> str:
+        """The name a node stores for a parameter."""
+        return self.aliases.get(key, key)
+
+    def parse(self, attrs: Mapping[str, str], op: str, node: str = "") -> Any:
+        """Strings → an instance of the dataclass. Keys of the form `__x__` are user attributes and are left alone.
+
+        Raises ParamError naming the parameter, what it takes and what came.
+        """
+        items = tuple(attrs.items())
+        try:
+            found = self._cache.get(items)
+        except TypeError:  # an unhashable value is no text
+            return self._parse(attrs, op, node)
+        if found is None:
+            found = self._parse(attrs, op, node)
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            self._cache[items] = found
+        return found
+
+    def _parse(self, attrs: Mapping[str, str], op: str, node: str) -> Any:
+        shown = f"{op}(name={node!r}, " + ", ".join(f"{k}={v!r}" for k, v in attrs.items()) + ")"
+        values: dict[str, Any] = {}
+        for key, text in attrs.items():
+            field = self.fields.get(self.canonical(key))
+            if field is None:
+                if len(key) >= 5 and key.startswith("__") and key.endswith("__"):
+                    continue
+                raise ParamError(
+                    explain(
+                        f"Cannot find argument '{key}', Possible Arguments: {', '.join(self.fields) or 'none'}",
+                        op=op,
+                        node=node,
+                        fix=f"An attribute of your own must be spelled __{key.strip('_')}__.",
+                    )
+                )
+            values[field.name] = self._parse_field(field, text, op, node, shown)
+        for name in self._required:
+            if name not in values:
+                raise ParamError(
+                    explain(
+                        f"Required parameter {name} of {self.fields[name].type} is not presented, in operator {shown}",
+                        fix=f"Pass {name}=.",
+                    )
+                )
+        parsed = self.cls(**values)
+        check = getattr(parsed, "check", None)
+        problem = check() if check is not None else None
+        if problem:
+            raise ParamError(explain(problem, op=op, node=node, got=shown))
+        return parsed
+
+    def _parse_field(self, field: ParamField, text: str, op: str, node: str, shown: str) -> Any:
+        if not isinstance(text, str):
+            raise ParamError(explain("A parameter must be text", op=op, node=node, param=field.name, got=repr(text)))
+        if len(text) > _MAX_TEXT:
+            raise ParamError(
+                explain("Parameter too long", op=op, node=node, param=field.name, got=f"{len(text)} characters")
+            )
+        try:
+            value = field.parse(text.strip() if field.annotation is not str else text)
+        except ValueError:
+            raise ParamError(
+                explain(
+                    f"Invalid Parameter format for {field.name} expect {field.expected} but value='{text}', "
+                    f"in operator {shown}"
+                )
+            ) from None
+        if not field.admits(value):
+            raise ParamError(
+                explain(
+                    f"Value {text} for Parameter {field.name} is out of range",
+                    op=op,
+                    node=node,
+                    param=field.name,
+                    expected=field.expected,
+                    got=text,
+                )
+            )
+        return value
+
+
+_schemas: dict[type, ParamSchema] = {}
+
+
+def schema_of(cls: type) -> ParamSchema:
+    """The schema of a parameter dataclass, made once per class."""
+    schema = _schemas.get(cls)
+    if schema is None:
+        schema = _schemas[cls] = ParamSchema(cls)
+    return schema

@@ -1,0 +1,95 @@
+"""The registry of passes: Graph → Graph functions by name, with what they require and provide (NNVM's `pass.h`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from symjax_nnvm.errors import PassError, explain
+from symjax_nnvm.ir.graph import Graph
+
+__all__ = ["PassInfo", "apply_pass", "apply_passes", "get_pass", "list_passes", "register_pass"]
+
+G = TypeVar("G", bound=Graph)
+
+_passes: dict[str, PassInfo] = {}
+
+
+@dataclass(frozen=True)
+class PassInfo:
+    """A registered pass.
+
+    body: Graph → Graph. change_graph: whether the structure may change. op_attr_dependency: operator attributes it
+    reads. graph_attr_dependency: graph attributes that must be there. graph_attr_targets: graph attributes it writes.
+    """
+
+    name: str
+    body: Callable[[Graph], Graph]
+    description: str = ""
+    change_graph: bool = False
+    op_attr_dependency: tuple[str, ...] = ()
+    graph_attr_dependency: tuple[str, ...] = ()
+    graph_attr_targets: tuple[str, ...] = ()
+
+
+def register_pass(
+    name: str,
+    *,
+    requires: Sequence[str] = (),
+    provides: Sequence[str] = (),
+    op_attrs: Sequence[str] = (),
+    change_graph: bool = False,
+) -> Callable[[Callable[[Graph], Graph]], Callable[[Graph], Graph]]:
+    """Register the decorated function as the pass `name`; a name registered before is replaced.
+
+    requires: graph attributes that must be present. provides: graph attributes the result has.
+    """
+
+    def register(body: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
+        _passes[name] = PassInfo(
+            name, body, (body.__doc__ or "").strip(), change_graph, tuple(op_attrs), tuple(requires), tuple(provides)
+        )
+        return body
+
+    return register
+
+
+def get_pass(name: str) -> PassInfo:
+    """The pass of a name. Raises PassError."""
+    found = _passes.get(name)
+    if found is None:
+        raise PassError(f"Cannot find pass {name} in the registry. Registered are {', '.join(sorted(_passes))}.")
+    return found
+
+
+def list_passes() -> list[str]:
+    """Names of all passes, sorted."""
+    return sorted(_passes)
+
+
+def apply_passes(graph: G, names: Sequence[str]) -> G:
+    """Apply passes in order. All names are resolved before the first pass runs; the given graph is not changed.
+
+    Raises PassError for an unknown pass or a required graph attribute that is missing.
+    """
+    infos = [get_pass(name) for name in names]
+    result = graph.derive()
+    for info in infos:
+        for key in info.graph_attr_dependency:
+            if key not in result.attrs:
+                provider = next((p.name for p in _passes.values() if key in p.graph_attr_targets), None)
+                raise PassError(
+                    explain(
+                        f"Graph attr dependency {key} is required by pass {info.name} but is not available",
+                        got=f"attributes {sorted(result.attrs)}",
+                        fix=f"The attribute is provided by pass {provider}" if provider else None,
+                    )
+                )
+        result = info.body(result)
+    return result  # type: ignore[return-value]  # passes derive from the graph they are given
+
+
+def apply_pass(graph: G, name: str) -> G:
+    """`apply_passes` for one pass."""
+    return apply_passes(graph, [name])

@@ -1,0 +1,187 @@
+"""`register_op`: the declarative face of the registry, one call per operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
+from symjax_nnvm.ir.op import ArgumentInfo, Op, register
+from symjax_nnvm.ir.params import ParamSchema, schema_of
+from symjax_nnvm.ir.types import DType, Shape, is_float
+
+__all__ = [
+    "NoParams",
+    "ShapeRule",
+    "Shapes",
+    "TypeRule",
+    "Types",
+    "backward_shapes",
+    "first_type",
+    "float_type",
+    "register_op",
+    "same_shape",
+    "same_type",
+]
+
+Shapes = Sequence[Shape | None]
+Types = Sequence[DType | None]
+ShapeRule = Callable[[Any, Shapes, Shapes], tuple[Iterable[Shape | None], Iterable[Shape | None]]]
+"""(parameters, known input shapes, known output shapes) → proposed (inputs, outputs)."""
+
+TypeRule = Callable[[Any, Types, Types], tuple[Iterable[DType | None], Iterable[DType | None]]]
+"""(parameters, known input dtypes, known output dtypes) → proposed (inputs, outputs)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoParams:
+    """Parameters of an operator that has none."""
+
+
+def same_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
+    """Every input and output has one dtype: the first known among the outputs, else among the inputs."""
+    dtype = next((t for t in (*outs, *ins) if t is not None), None)
+    return [dtype] * len(ins), [dtype] * len(outs)
+
+
+def same_shape(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
+    """Every input and output has one shape, merged from all that is known."""
+    # Each is proposed to all others in turn; the pass words the conflict when two of them contradict each other.
+    merged: Shape | None = None
+    for shape in (*ins, *outs):
+        if shape is None:
+            continue
+        if merged is None:
+            merged = shape
+        elif len(shape) == len(merged):
+            merged = tuple(b if a is None else a for a, b in zip(merged, shape, strict=True))
+    return [merged] * len(ins), [merged] * len(outs)
+
+
+def first_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
+    """The first input and every output have one dtype; further inputs (indices, models of a shape) are free."""
+    dtype = next((t for t in (*outs, ins[0]) if t is not None), None)
+    return [dtype, *ins[1:]], [dtype] * len(outs)
+
+
+def float_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
+    """Every input and output has one dtype, and that is a floating-point one."""
+    inputs, outputs = same_type(p, ins, outs)
+    dtype = next(iter((*inputs, *outputs)), None)
+    if dtype is not None and not is_float(dtype):
+        problem = f"This operation only support floating point types, not {dtype}"
+        raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
+    return inputs, outputs
+
+
+def backward_shapes(forward: ShapeRule) -> ShapeRule:
+    """The rule of a backward operator (head gradient, forward inputs …) → gradient of the first forward input."""
+
+    def rule(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
+        ograd, data, *others = ins
+        whole = outs[0] if data is None else data
+        inputs, outputs = forward(p, [whole, *others], [ograd])
+        (back, *inputs) = inputs
+        return [*outputs, back if whole is None else whole, *inputs], [back if data is None else data]
+
+    return rule
+
+
+def register_op(
+    name: str,
+    *,
+    params: type = NoParams,
+    inputs: Sequence[str] = ("data",),
+    inputs_used: Callable[[Any], Sequence[str]] | None = None,
+    variadic: str | None = None,
+    outputs: Sequence[str] | None = None,
+    num_outputs: int | Callable[[Any], int] | None = None,
+    visible_outputs: int | Callable[[Any], int] | None = None,
+    mutates: Sequence[int] = (),
+    infer_shape: ShapeRule | None = None,
+    infer_type: TypeRule = same_type,
+    gradient: Callable[[Node, list[NodeEntry]], Iterable[NodeEntry | None]] | None = None,
+    loss: Callable[[Node], NodeEntry] | None = None,
+    aliases: Sequence[str] = (),
+    doc: str = "",
+    inplace: Sequence[tuple[int, int]] = (),
+    **attributes: Any,
+) -> Op:
+    """Declare an operator. A thin face over `register` and `Op.set_attr`.
+
+    params: frozen dataclass of typed parameters. inputs: names of all tensor inputs. inputs_used: parameters → the
+    names in use, when parameters switch inputs off. variadic: parameter with the number of inputs, which are then
+    named `arg0`, `arg1`, …. outputs: names of all outputs, when they are not `output`. num_outputs, visible_outputs:
+    numbers or functions of the parameters. mutates: inputs the operator writes. infer_shape, infer_type: rules of the
+    form (parameters, ins, outs) → proposed (ins, outs). gradient: FGradient. loss: FLossEquivalent, for heads that
+    define their own gradient. inplace: FInplaceOption pairs. attributes: any further attribute by its key.
+    """
+    op = register(name)
+    for alias in aliases:
+        op.add_alias(alias)
+    op.describe(doc or op.description)
+    schema = schema_of(params)
+    op.params = schema
+    op.set_attr_parser(_no_params if params is NoParams else _parser(name, schema))
+    op.inputs = tuple(inputs)
+    op.key_var_num_args = variadic
+    op.add_arguments(ArgumentInfo(i, "NDArray-or-Symbol") for i in inputs)
+    op.add_arguments(
+        ArgumentInfo(f.name, f.expected + (", required" if f.required else f", optional, default={f.default!r}"), f.doc)
+        for f in schema.fields.values()
+    )
+    if variadic is not None:
+        op.inputs = ()
+        op.set_num_inputs(lambda attrs: getattr(attrs.parsed, variadic))
+        op.set_attr("FListInputNames", lambda attrs: [f"arg{i}" for i in range(getattr(attrs.parsed, variadic))])
+        op.set_attr("key_var_num_args", variadic)
+    elif inputs_used is not None:
+        op.set_num_inputs(lambda attrs: len(inputs_used(attrs.parsed)))
+        op.set_attr("FListInputNames", lambda attrs: inputs_used(attrs.parsed))
+    else:
+        op.set_num_inputs(len(inputs))
+        op.set_attr("FListInputNames", lambda attrs: op.inputs)
+    if outputs is not None:
+        op.set_num_outputs(len(outputs))
+        op.set_attr("FListOutputNames", lambda attrs: outputs)
+    if callable(num_outputs):
+        op.set_num_outputs(lambda attrs: num_outputs(attrs.parsed))
+    elif num_outputs is not None:
+        op.set_num_outputs(num_outputs)
+    if callable(visible_outputs):
+        op.set_attr("FNumVisibleOutputs", lambda attrs: visible_outputs(attrs.parsed))
+    elif visible_outputs is not None:
+        op.set_attr("FNumVisibleOutputs", lambda attrs: visible_outputs)
+    if mutates:
+        op.set_attr("FMutateInputs", lambda attrs: mutates)
+    if infer_shape is not None:
+        op.set_attr("FInferShape", lambda attrs, ins, outs: infer_shape(attrs.parsed, ins, outs))
+    op.set_attr("FInferType", lambda attrs, ins, outs: infer_type(attrs.parsed, ins, outs))
+    if gradient is not None:
+        op.set_attr("FGradient", gradient)
+    if loss is not None:
+        op.set_attr("FLossEquivalent", loss)
+    if inplace:
+        op.set_attr("FInplaceOption", lambda attrs: inplace)
+    for key, value in attributes.items():
+        op.set_attr(key, value)
+    return op
+
+
+_NO_PARAMS = NoParams()
+
+
+def _no_params(attrs: NodeAttrs) -> None:
+    # MXNet's operators without parameters accept any key in files; the symbol functions are stricter.
+    attrs.parsed = _NO_PARAMS
+
+
+def _parser(name: str, schema: ParamSchema) -> Callable[[NodeAttrs], None]:
+    parse = schema.parse
+
+    def parser(attrs: NodeAttrs) -> None:
+        attrs.parsed = parse(attrs.dict, name, attrs.name)
+
+    return parser

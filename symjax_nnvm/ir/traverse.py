@@ -1,0 +1,51 @@
+"""Post-order depth-first traversal: the one order in which every part of the library visits a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.node import Node, NodeEntry
+
+__all__ = ["post_order", "post_order_nodes", "successors"]
+
+
+def successors(node: Node) -> list[Node]:
+    """What must be visited before a node: the nodes of its inputs in order, then its control dependencies."""
+    if node is None:
+        return []
+    nodes = [entry[0] for entry in node.inputs]
+    return [*nodes, *node.control_deps] if node.control_deps else nodes
+
+
+def post_order(entries: Iterable[NodeEntry]) -> list[Node]:
+    """Every node reachable from the entries, each once, inputs before users (NNVM's `DFSVisit`).
+
+    A node is marked when it is reached, not when it is emitted, so a cycle does not loop; `IndexedGraph` reports it.
+    Time and memory are linear in nodes + edges; the traversal does not recurse.
+    """
+    return post_order_nodes(entry[0] for entry in entries)
+
+
+@bulk_allocation()
+def post_order_nodes(heads: Iterable[Node]) -> list[Node]:
+    """`post_order` from nodes instead of entries."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    for head in heads:
+        if head in seen:
+            continue
+        seen.add(head)
+        path = [head]
+        pending: list[Iterator[Node]] = [iter(successors(head))]
+        while path:
+            for node in pending[-1]:
+                if node not in seen:
+                    seen.add(node)
+                    path.append(node)
+                    pending.append(iter(successors(node)))
+                    break
+            else:
+                order.append(path.pop())
+                pending.pop()
+    return order

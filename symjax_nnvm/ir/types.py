@@ -1,0 +1,200 @@
+"""Shapes and dtypes, known or partly known, and their spellings at the borders.
+
+Inside the library a shape is a tuple whose unknown dimensions are None; an unknown rank is None itself. A dtype is its
+NumPy name (`"float32"`, also `"bfloat16"`); an unknown dtype is None. MXNet writes 0, -1, `()` and numeric codes for
+the same things: the functions here translate, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "DTYPE_CODES",
+    "FLOAT_DTYPES",
+    "DType",
+    "DTypeList",
+    "Shape",
+    "ShapeList",
+    "default_dtype",
+    "dtype_code",
+    "dtype_from_code",
+    "dtype_name",
+    "format_shape",
+    "is_float",
+    "is_known",
+    "merge_dtypes",
+    "merge_shapes",
+    "numpy_type",
+    "parse_shape",
+    "shape_from_legacy",
+    "shape_size",
+    "shape_to_legacy",
+]
+
+Shape = tuple[int | None, ...]
+"""A shape of known rank; None stands for an unknown dimension. An unknown rank is `None`, typed `Shape | None`."""
+
+DType = str
+"""A dtype's NumPy name. An unknown dtype is `None`, typed `DType | None`."""
+
+DTYPE_CODES: dict[DType, int] = {
+    "float32": 0,
+    "float64": 1,
+    "float16": 2,
+    "uint8": 3,
+    "int32": 4,
+    "int8": 5,
+    "int64": 6,
+    "bool": 7,
+    "int16": 8,
+    "uint16": 9,
+    "uint32": 10,
+    "uint64": 11,
+    "bfloat16": 12,
+}
+"""MXNet's dtype numbers (mshadow's type flags), as stored in `__dtype__` and in `.params` files."""
+
+FLOAT_DTYPES = frozenset({"float32", "float64", "float16", "bfloat16"})
+
+_NAME_OF_CODE = {code: name for name, code in DTYPE_CODES.items()}
+
+
+class ShapeList(list[Shape | None]):
+    """A graph attribute of one shape per entry or input; JSON writes it as NNVM's `list_shape`."""
+
+
+class DTypeList(list[DType | None]):
+    """A graph attribute of one dtype per entry or input; JSON writes it as dtype codes, NNVM's `list_int`."""
+
+
+def is_float(dtype: DType | None) -> bool:
+    """Whether the dtype is a floating-point one (an unknown dtype is not)."""
+    return dtype in FLOAT_DTYPES
+
+
+def default_dtype() -> DType:
+    """The dtype of an input that says nothing: float32, as in MXNet."""
+    return "float32"
+
+
+def dtype_name(value: Any) -> DType:
+    """The name of a dtype given as a name, a NumPy dtype or type, or an MXNet code.
+
+    Raises ValueError for anything that is not one of MXNet's dtypes.
+    """
+    if isinstance(value, str) and value in DTYPE_CODES:
+        return value
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        name = dtype_from_code(int(value))
+        if name is None:
+            raise ValueError("unknown dtype code -1")
+        return name
+    try:
+        name = np.dtype(value).name  # pyright: ignore[reportCallIssue, reportArgumentType]
+    except TypeError:
+        name = getattr(value, "__name__", str(value))  # ml_dtypes.bfloat16 without importing ml_dtypes
+    if name not in DTYPE_CODES:
+        raise ValueError(f"unknown dtype {value!r}; known are {', '.join(DTYPE_CODES)}")
+    return name
+
+
+def dtype_code(dtype: DType | None) -> int:
+    """MXNet's number of a dtype; -1 when unknown."""
+    return -1 if dtype is None else DTYPE_CODES[dtype]
+
+
+def dtype_from_code(code: int) -> DType | None:
+    """The dtype of an MXNet number; None for -1. Raises ValueError for an unknown number."""
+    if code == -1:
+        return None
+    if code not in _NAME_OF_CODE:
+        raise ValueError(f"unknown dtype code {code}; known are {sorted(_NAME_OF_CODE)}")
+    return _NAME_OF_CODE[code]
+
+
+def numpy_type(dtype: DType | None) -> Any:
+    """The NumPy scalar type that MXNet's `infer_type` reports; `"bfloat16"`, which NumPy lacks, stays a name."""
+    if dtype is None or dtype == "bfloat16":
+        return dtype
+    return np.dtype(dtype).type
+
+
+def is_known(shape: Shape | None) -> bool:
+    """Whether rank and every dimension are known."""
+    return shape is not None and None not in shape
+
+
+def shape_size(shape: Shape) -> int:
+    """Number of elements of a fully known shape."""
+    size = 1
+    for dim in shape:
+        if dim is None:
+            raise ValueError(f"shape {shape} has an unknown dimension")
+        size *= dim
+    return size
+
+
+def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
+    """The shape that knows what either knows. Raises ValueError when they contradict each other."""
+    if a is None or a == b:
+        return b
+    if b is None:
+        return a
+    if len(a) != len(b) or any(x != y for x, y in zip(a, b, strict=True) if x is not None and y is not None):
+        raise ValueError(f"{a} and {b} are different shapes")
+    return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
+
+
+def merge_dtypes(a: DType | None, b: DType | None) -> DType | None:
+    """The dtype that either knows. Raises ValueError when they contradict each other."""
+    if a is None or a == b:
+        return b
+    if b is None:
+        return a
+    raise ValueError(f"{a} and {b} are different dtypes")
+
+
+def shape_from_legacy(dims: Sequence[int]) -> Shape | None:
+    """From MXNet's legacy convention: `()` is an unknown shape, 0 and -1 are unknown dimensions."""
+    return tuple(d if d > 0 else None for d in dims) if len(dims) else None
+
+
+def shape_to_legacy(shape: Shape | None) -> tuple[int, ...]:
+    """To MXNet's legacy convention: an unknown shape is `()`, an unknown dimension 0."""
+    return () if shape is None else tuple(d or 0 for d in shape)
+
+
+_SHAPE_TEXT = re.compile(r"\s*(?:[(\[](?P<items>[^()\[\]]*)[)\]]|(?P<bare>[+-]?\d+))\s*")
+_DIM_TEXT = re.compile(r"[+-]?\d+L?")
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """Integers from MXNet's tuple grammar: `(2, 3)`, `[2,3,]`, `(3L,)`, a bare `5`, `()`.
+
+    Raises ValueError for anything else. Never evaluates the text.
+    """
+    match = _SHAPE_TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a tuple of integers")
+    if match["bare"] is not None:
+        return (int(match["bare"]),)
+    items = match["items"].split(",")
+    if not items[-1].strip():
+        items.pop()
+    dims = [item.strip() for item in items]
+    if not all(_DIM_TEXT.fullmatch(dim) for dim in dims):
+        raise ValueError(f"{text!r} is not a tuple of integers")
+    return tuple(int(dim.rstrip("L")) for dim in dims)
+
+
+def format_shape(shape: Shape | None) -> str:
+    """A shape for people: `(2, ?, 3)`, or `unknown`."""
+    if shape is None:
+        return "unknown"
+    dims = ", ".join("?" if d is None else str(d) for d in shape)
+    return f"({dims},)" if len(shape) == 1 else f"({dims})"

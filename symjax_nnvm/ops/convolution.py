@@ -1,0 +1,240 @@
+"""Convolution over one, two or three spatial axes, with groups, strides, dilation, padding, and every layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+Dim = int | None
+Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
+Tuning = Literal["fastest", "limited_workspace", "off"]
+
+DEFAULT_LAYOUTS = ("NCW", "NCHW", "NCDHW")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionGeometry:
+    kernel: Tuple = param(ge=1, doc="window: one, two or three spatial sizes")
+    stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
+    dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")
+    pad: Tuple = param((), ge=0, doc="zeros added on both sides of each spatial axis; (): none")
+    num_filter: int = param(ge=1, doc="number of output channels")
+    num_group: int = param(1, ge=1, doc="number of groups; each convolves its own share of the channels")
+    layout: Layout | None = param(None, doc="order of the axes of data; None: channels first")
+
+    def check(self) -> str | None:
+        rank = len(self.kernel)
+        if not 1 <= rank <= 3:
+            return f"Parameter kernel={self.kernel}: {rank}D convolution not supported, expected 1, 2 or 3 sizes"
+        for name in ("stride", "dilate", "pad"):
+            value = getattr(self, name)
+            if value and len(value) != rank:
+                return (
+                    f"Parameter {name}={value}: {name} must have the same number of dimensions with kernel_size, "
+                    f"but kernel_size is set to {self.kernel}"
+                )
+        if self.layout is not None and len(self.layout) != rank + 2:
+            return f"Parameter layout={self.layout!r}: expected {rank} spatial axes, as kernel={self.kernel} has"
+        if self.num_filter % self.num_group:
+            return f"Parameter num_filter={self.num_filter}: expected a multiple of num_group={self.num_group}"
+        return None
+
+    @property
+    def axes(self) -> str:
+        """The letters of the axes of data, whether or not the layout was given."""
+        return self.layout or DEFAULT_LAYOUTS[len(self.kernel) - 1]
+
+    @property
+    def channel_axis(self) -> int:
+        """The axis of channels in data, weight gradient and output."""
+        return self.axes.index("C")
+
+    @property
+    def spatial_axes(self) -> tuple[int, ...]:
+        """The axes of data, of the output and of the weight that the window moves over."""
+        return tuple(i for i, letter in enumerate(self.axes) if letter not in "NC")
+
+    @property
+    def steps(self) -> tuple[tuple[int, int, int, int], ...]:
+        """(dilated kernel size, stride, dilation, padding) of each spatial axis."""
+        ones, zeros = (1,) * len(self.kernel), (0,) * len(self.kernel)
+        dilates, strides, pads = self.dilate or ones, self.stride or ones, self.pad or zeros
+        return tuple(((k - 1) * d + 1, s, d, p) for k, s, d, p in zip(self.kernel, strides, dilates, pads, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionParams(ConvolutionGeometry):
+    no_bias: bool = param(False, doc="leave the bias out")
+    workspace: int = param(1024, ge=0, le=8192, doc="memory limit of cuDNN in MB; accepted and without effect")
+    cudnn_tune: Tuning | None = param(None, doc="cuDNN's choice of algorithm; accepted and without effect")
+    cudnn_off: bool = param(False, doc="accepted and without effect")
+
+
+def _output_size(size: Dim, step: tuple[int, int, int, int]) -> Dim:
+    kernel, stride, _, pad = step
+    if size is None:
+        return None
+    if kernel > size + 2 * pad:
+        raise InferenceError(
+            explain(
+                "kernel size exceed input",
+                param="kernel",
+                expected=f"a dilated kernel of at most {size + 2 * pad}, the padded input",
+                got=kernel,
+            )
+        )
+    return (size + 2 * pad - kernel) // stride + 1
+
+
+def _input_size(size: Dim, step: tuple[int, int, int, int]) -> Dim:
+    """The input size of an output size; with a stride several inputs have it."""
+    kernel, stride, _, pad = step
+    return None if size is None or stride != 1 else size + kernel - 1 - 2 * pad
+
+
+def _ranked(shape: Shape | None, p: ConvolutionGeometry, what: str) -> Shape:
+    ndim = len(p.axes)
+    if shape is None:
+        return (None,) * ndim
+    if len(shape) != ndim:
+        raise InferenceError(
+            explain(
+                f"Input {what} should be {ndim}D in {p.axes} for a kernel of {len(p.kernel)} sizes",
+                param="kernel",
+                expected=f"{ndim} axes",
+                got=format_shape(shape),
+            )
+        )
+    return shape
+
+
+def _arranged(p: ConvolutionGeometry, first: Dim, channels: Dim, sizes: Sequence[Dim]) -> Shape:
+    """A shape in the layout of data: batch or filters, channels, spatial sizes."""
+    rest = iter(sizes)
+    return tuple({"N": first, "C": channels}[letter] if letter in "NC" else next(rest) for letter in p.axes)
+
+
+def _weight_channels(p: ConvolutionGeometry, channels: Dim) -> Dim:
+    if channels is not None and channels % p.num_group:
+        raise InferenceError(
+            explain(
+                "Input channels must be divisible by the number of groups",
+                param="num_group",
+                expected=f"a divisor of {channels} channels",
+                got=p.num_group,
+            )
+        )
+    return None if channels is None else channels // p.num_group
+
+
+def _convolution_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
+    """data (n, c, …d), weight (f, c / groups, …k), bias (f,) → (n, f, …), arranged as the layout says."""
+    data, out = _ranked(ins[0], p, "data"), _ranked(outs[0], p, "output")
+    weight = _ranked(ins[1], p, "weight")
+    axis, axes = p.channel_axis, p.spatial_axes
+    share = weight[axis]
+    channels = known(data[axis], None if share is None else share * p.num_group)
+    share = known(_weight_channels(p, channels), share)
+    batch = known(data[0], out[0])
+    sizes = [known(data[i], _input_size(out[i], step)) for i, step in zip(axes, p.steps, strict=True)]
+    results = [known(_output_size(size, step), out[i]) for i, size, step in zip(axes, sizes, p.steps, strict=True)]
+    found = [_arranged(p, batch, channels, sizes), _arranged(p, p.num_filter, share, p.kernel)]
+    if len(ins) > 2:
+        found.append((p.num_filter,))
+    return found, [_arranged(p, batch, p.num_filter, results)]
+
+
+def _data_gradient_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
+    """ograd (n, f, …), weight (f, c / groups, …k), data (n, c, …d) → gradient of data, of its shape."""
+    ograd, weight, data = ins
+    (data, weight), (ograd,) = _convolution_shapes(p, [outs[0] if data is None else data, weight], [ograd])
+    return [ograd, weight, data], [data]
+
+
+def _weight_gradient_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
+    """ograd (n, f, …), data (n, c, …d) → gradient of the weight (f, c / groups, …k)."""
+    (data, weight), (ograd,) = _convolution_shapes(p, [ins[1], outs[0]], [ins[0]])
+    return [ograd, data], [weight]
+
+
+def _geometry(node: Node) -> dict[str, Any]:
+    """The parameters that say where the window goes: those the node was given."""
+    p: ConvolutionGeometry = node.attrs.parsed
+    return {name: getattr(p, name) for name in ConvolutionGeometry.__dataclass_fields__ if name in node.attrs.dict}
+
+
+def _of_data(node: Node, dy: NodeEntry, weight: NodeEntry, data: NodeEntry) -> NodeEntry:
+    return apply("_backward_Convolution_data", dy, weight, data, **_geometry(node))
+
+
+def _of_weight(node: Node, dy: NodeEntry, data: NodeEntry) -> NodeEntry:
+    return apply("_backward_Convolution_weight", dy, data, **_geometry(node))
+
+
+def _convolve(node: Node, data: NodeEntry, weight: NodeEntry) -> NodeEntry:
+    return apply("Convolution", data, weight, no_bias=True, **_geometry(node))
+
+
+def _convolution_gradient(node: Node, ograds: Entries):
+    """Y is linear in X and in W; their gradients are operators of their own, db the sum of dY over all but channels."""
+    p: ConvolutionParams = node.attrs.parsed
+    (dy,) = ograds
+    data, weight = node.inputs[:2]
+    grads = [_of_data(node, dy, weight, data), _of_weight(node, dy, data)]
+    return grads if p.no_bias else [*grads, apply("sum", dy, axis=p.channel_axis, exclude=True)]
+
+
+def _data_gradient_gradient(node: Node, ograds: Entries):
+    """<G, dX> = <dY, G ∗ W>: the gradient of dY is a convolution, that of W the weight gradient with G for data."""
+    (g,) = ograds
+    dy, weight, _ = node.inputs
+    return [_convolve(node, g, weight), _of_weight(node, dy, g), None]
+
+
+def _weight_gradient_gradient(node: Node, ograds: Entries):
+    """<G, dW> = <dY, X ∗ G>: the gradient of dY is a convolution, that of X the data gradient with G for weight."""
+    (g,) = ograds
+    dy, data = node.inputs
+    return [_convolve(node, data, g), _of_data(node, dy, g, data)]
+
+
+register_op(
+    "Convolution",
+    aliases=("_npx_convolution",),
+    params=ConvolutionParams,
+    inputs=("data", "weight", "bias"),
+    inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),
+    infer_shape=_convolution_shapes,
+    infer_type=float_type,
+    gradient=_convolution_gradient,
+    doc="Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight "
+    "has that of data with filters for the batch: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.",
+)
+register_op(
+    "_backward_Convolution_data",
+    params=ConvolutionGeometry,
+    inputs=("ograd", "weight", "data"),
+    infer_shape=_data_gradient_shapes,
+    infer_type=float_type,
+    gradient=_data_gradient_gradient,
+    FIgnoreInputs=lambda attrs: (2,),
+    doc="Gradient of the data of Convolution: a convolution of the spread-out head gradient with the turned weight.",
+)
+register_op(
+    "_backward_Convolution_weight",
+    params=ConvolutionGeometry,
+    inputs=("ograd", "data"),
+    infer_shape=_weight_gradient_shapes,
+    infer_type=float_type,
+    gradient=_weight_gradient_gradient,
+    doc="Gradient of the weight of Convolution: a convolution of the data with the spread-out head gradient.",
+)

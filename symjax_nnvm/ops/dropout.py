@@ -1,0 +1,55 @@
+"""Dropout: a random mask over the data in training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from symjax_nnvm.ir.axes import normal_axes
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+
+Entries = list[NodeEntry]
+Dim = TypeVar("Dim", int, int | None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropoutParams:
+    p: float = param(0.5, ge=0, le=1, doc="the share of elements that is dropped")
+    mode: Literal["always", "training"] = param("training", doc="when elements are dropped")
+    axes: Tuple = param((), doc="axes along which whole slices are dropped: the mask has length 1 there")
+    cudnn_off: bool | None = param(False, doc="accepted and without effect")
+
+
+def mask_shape(p: DropoutParams, shape: tuple[Dim, ...]) -> tuple[Dim | int, ...]:
+    """The shape of the mask: that of data, with 1 for the axes that share it."""
+    shared = normal_axes(p.axes, len(shape), "axes")
+    return tuple(1 if i in shared else dim for i, dim in enumerate(shape))
+
+
+def _dropout_shapes(p: DropoutParams, ins: Shapes, outs: Shapes):
+    """data (...) → output (...), mask (...) with 1 for the axes that share it."""
+    (data,), (out,) = same_shape(p, ins, outs[:1])
+    return [data], [out, outs[1] if data is None else mask_shape(p, data)]
+
+
+def _dropout_gradient(node: Node, ograds: Entries):
+    """dX = dY times the very mask of the forward pass."""
+    p: DropoutParams = node.attrs.parsed
+    return [apply("broadcast_mul" if p.axes else "elemwise_mul", ograds[0], NodeEntry(node, 1, 0))]
+
+
+register_op(
+    "Dropout",
+    aliases=("_npx_dropout",),
+    params=DropoutParams,
+    outputs=("output", "mask"),
+    visible_outputs=1,
+    infer_shape=_dropout_shapes,
+    infer_type=float_type,
+    gradient=_dropout_gradient,
+    inplace=((0, 0),),
+    doc="In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. "
+    "The hidden output `mask` holds the factors.",
+)

@@ -1,0 +1,240 @@
+"""Functions of two arrays of one shape, element by element: arithmetic, extremes, comparisons, logic; and add_n."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Types, register_op, same_shape, same_type
+
+Entries = list[NodeEntry]
+
+Binary = Callable[[str, NodeEntry, NodeEntry], NodeEntry]
+"""(function's name, left, right) → node: applies the element-by-element or the broadcasting operator of a function."""
+
+Formula = Callable[[Binary, NodeEntry, NodeEntry, NodeEntry, NodeEntry], tuple[NodeEntry, NodeEntry]]
+"""(f, head gradient g, left x, right y, output z) → gradients of x and y, in the shape of z."""
+
+
+@dataclass(frozen=True)
+class BinaryFunction:
+    """A function of two numbers, in all its operators.
+
+    name: after `broadcast_`. op: the element-by-element operator. gradient: None for functions that are constant
+    between their steps.
+    """
+
+    name: str
+    op: str
+    aliases: tuple[str, ...]
+    broadcast_aliases: tuple[str, ...]
+    gradient: Formula | None
+    doc: str
+
+
+def _div_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: NodeEntry):
+    """dX = dZ / Y, dY = -dZ / Y · Z."""
+    dx = f("div", g, y)
+    return dx, apply("negative", f("mul", dx, z))
+
+
+def _mod_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: NodeEntry):
+    """dX = dZ, dY = -dZ ⌊X / Y⌋."""
+    return g, apply("negative", f("mul", g, apply("floor", f("div", x, y))))
+
+
+def _power_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: NodeEntry):
+    """dX = dZ Y X^(Y-1), dY = dZ Z log X; as in MXNet NaN where X is 0 and the formula is."""
+    slope = f("mul", y, f("power", x, apply("_minus_scalar", y, scalar=1.0)))
+    return f("mul", g, slope), f("mul", g, f("mul", z, apply("log", x)))
+
+
+def _hypot_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: NodeEntry):
+    """dX = dZ X / Z, dY = dZ Y / Z."""
+    unit = f("div", g, z)
+    return f("mul", unit, x), f("mul", unit, y)
+
+
+def _extreme_gradient(left: str, right: str) -> Formula:
+    """Each side receives the gradient where its comparison holds; lhs wins ties."""
+    return lambda f, g, x, y, z: (f("mul", g, f(left, x, y)), f("mul", g, f(right, x, y)))
+
+
+def _row(name: str, gradient: Formula | None, doc: str, *aliases: str, op: str = "", broadcast: tuple[str, ...] = ()):
+    return BinaryFunction(name, op or f"_{name}", aliases, broadcast, gradient, doc)
+
+
+FUNCTIONS: tuple[BinaryFunction, ...] = (
+    _row(
+        "add",
+        lambda f, g, x, y, z: (g, g),
+        "lhs + rhs.",
+        *("add", "_Plus", "_add", "_plus", "_sparse_elemwise_add"),
+        op="elemwise_add",
+        broadcast=("_sparse_broadcast_add", "_sparse_broadcast_plus", "broadcast_plus"),
+    ),
+    _row(
+        "sub",
+        lambda f, g, x, y, z: (g, apply("negative", g)),
+        "lhs - rhs.",
+        *("_Minus", "_minus", "_sparse_elemwise_sub", "_sub"),
+        op="elemwise_sub",
+        broadcast=("_sparse_broadcast_minus", "_sparse_broadcast_sub", "broadcast_minus"),
+    ),
+    _row(
+        "mul",
+        lambda f, g, x, y, z: (f("mul", g, y), f("mul", g, x)),
+        "lhs · rhs.",
+        *("_Mul", "_mul", "_sparse_elemwise_mul"),
+        op="elemwise_mul",
+        broadcast=("_sparse_broadcast_mul",),
+    ),
+    _row(
+        "div",
+        _div_gradient,
+        "lhs / rhs; of integers truncated towards 0.",
+        *("_Div", "_div", "_sparse_elemwise_div"),
+        op="elemwise_div",
+        broadcast=("_sparse_broadcast_div",),
+    ),
+    _row("mod", _mod_gradient, "lhs modulo rhs, with the sign of rhs; 0 where rhs is 0.", "_Mod"),
+    _row("power", _power_gradient, "lhs to the power of rhs.", "_Power"),
+    _row(
+        "maximum",
+        _extreme_gradient("greater_equal", "lesser"),
+        "The larger one; lhs receives the gradient of ties.",
+        "_Maximum",
+        broadcast=("_npi_maximum",),
+    ),
+    _row(
+        "minimum",
+        _extreme_gradient("lesser_equal", "greater"),
+        "The smaller one; lhs receives the gradient of ties.",
+        "_Minimum",
+        broadcast=("_npi_minimum",),
+    ),
+    _row("hypot", _hypot_gradient, "√(lhs² + rhs²).", "_Hypot"),
+    _row("equal", None, "1 where lhs = rhs, else 0; of the dtype of lhs.", "_Equal"),
+    _row("not_equal", None, "1 where lhs ≠ rhs, else 0; of the dtype of lhs.", "_Not_Equal"),
+    _row("greater", None, "1 where lhs > rhs, else 0; of the dtype of lhs.", "_Greater"),
+    _row("greater_equal", None, "1 where lhs ≥ rhs, else 0; of the dtype of lhs.", "_Greater_Equal"),
+    _row("lesser", None, "1 where lhs < rhs, else 0; of the dtype of lhs.", "_Lesser"),
+    _row("lesser_equal", None, "1 where lhs ≤ rhs, else 0; of the dtype of lhs.", "_Lesser_Equal"),
+    _row("logical_and", None, "1 where both are not 0, else 0; of the dtype of lhs.", "_Logical_And"),
+    _row("logical_or", None, "1 where one is not 0, else 0; of the dtype of lhs.", "_Logical_Or"),
+    _row("logical_xor", None, "1 where exactly one is not 0, else 0; of the dtype of lhs.", "_Logical_Xor"),
+)
+
+_OPERATORS = {row.name: row.op for row in FUNCTIONS}
+
+
+def elementwise(name: str, left: NodeEntry, right: NodeEntry) -> NodeEntry:
+    """Apply the element-by-element operator of a function."""
+    return apply(_OPERATORS[name], left, right)
+
+
+def number_type(p: object, ins: Types, outs: Types) -> tuple[Types, Types]:
+    """One dtype for all, which is not boolean: arithmetic is for numbers."""
+    ins, outs = same_type(p, ins, outs)
+    if "bool" in ins:
+        raise InferenceError(explain("Booleans cannot be calculated with", expected="a number's dtype", got="bool"))
+    return ins, outs
+
+
+def type_rule(row: BinaryFunction):
+    """Comparisons and logic take booleans as well."""
+    return same_type if row.gradient is None else number_type
+
+
+def _gradient_of(formula: Formula | None):
+    if formula is None:
+        return lambda node, ograds: [None, None]
+
+    def gradient(node: Node, ograds: Entries) -> Entries:
+        lhs, rhs = node.inputs
+        return list(formula(elementwise, ograds[0], lhs, rhs, NodeEntry(node, 0, 0)))
+
+    return gradient
+
+
+def _mul_gradient(node: Node, ograds: Entries):
+    """dX and dY are the two outputs of one node, as in MXNet."""
+    backward = apply("_backward_mul", ograds[0], *node.inputs, name=f"{node.name}_backward", control_deps=[node])
+    return [backward, backward._replace(index=1)]
+
+
+for _function in FUNCTIONS:
+    register_op(
+        _function.op,
+        inputs=("lhs", "rhs"),
+        aliases=_function.aliases,
+        infer_shape=same_shape,
+        infer_type=type_rule(_function),
+        gradient=_mul_gradient if _function.name == "mul" else _gradient_of(_function.gradient),
+        inplace=((0, 0), (1, 0)),
+        doc=_function.doc,
+    )
+
+register_op(
+    "_grad_add",
+    inputs=("lhs", "rhs"),
+    infer_shape=same_shape,
+    infer_type=number_type,
+    gradient=lambda node, ograds: [ograds[0], ograds[0]],
+    inplace=((0, 0),),
+    doc="lhs + rhs: a step in the summation of many gradients.",
+)
+
+# -- the gradient of elemwise_mul ------------------------------------------------------------------------------------
+
+
+def _is_zero(entry: NodeEntry) -> bool:
+    """Whether nothing flows into an output: XLA does not drop 0 · x."""
+    return entry.node.op is not None and entry.node.op.name in ("_zeros", "zeros_like")
+
+
+def _backward_mul_gradient(node: Node, ograds: Entries):
+    """From a into dZ Y and b into dZ X: into dZ a Y + b X, into X b dZ, into Y a dZ."""
+    a, b = (None if _is_zero(ograd) else ograd for ograd in ograds)
+    g, x, y = node.inputs
+    of_a = None if a is None else apply("elemwise_mul", a, y)
+    of_b = None if b is None else apply("elemwise_mul", b, x)
+    dg = apply("elemwise_add", of_a, of_b) if of_a is not None and of_b is not None else of_a or of_b
+    dx = None if b is None else apply("elemwise_mul", b, g)
+    return [dg, dx, None if a is None else apply("elemwise_mul", a, g)]
+
+
+register_op(
+    "_backward_mul",
+    inputs=("ograd", "lhs", "rhs"),
+    num_outputs=2,
+    infer_shape=same_shape,
+    infer_type=number_type,
+    gradient=_backward_mul_gradient,
+    inplace=((0, 1),),
+    TIsBackward=True,
+    doc="The gradients of elemwise_mul: ograd · rhs and ograd · lhs.",
+)
+
+# -- add_n -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddNParams:
+    num_args: int = param(ge=1, doc="number of inputs")
+
+
+register_op(
+    "add_n",
+    aliases=("ElementWiseSum", "_sparse_ElementWiseSum", "_sparse_add_n", "elemwise_sum"),
+    params=AddNParams,
+    variadic="num_args",
+    infer_shape=same_shape,
+    infer_type=number_type,
+    gradient=lambda node, ograds: ograds * len(node.inputs),
+    inplace=((0, 0),),
+    doc="The sum of all inputs.",
+)

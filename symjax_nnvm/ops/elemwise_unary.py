@@ -1,0 +1,294 @@
+"""Functions of one array, element by element: roots, exponentials, trigonometry, activations, rounding, casts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape, same_type
+from symjax_nnvm.ir.types import is_float
+
+Entries = list[NodeEntry]
+Formula = Callable[[NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
+"""(head gradient g, data x, output y) → gradient of data; None where nothing flows."""
+
+_mul = partial(apply, "elemwise_mul")
+_div = partial(apply, "elemwise_div")
+_square = partial(apply, "square")
+_sqrt = partial(apply, "sqrt")
+
+
+def _times(x: NodeEntry, number: float) -> NodeEntry:
+    return apply("_mul_scalar", x, scalar=number)
+
+
+def _plus(x: NodeEntry, number: float) -> NodeEntry:
+    return apply("_plus_scalar", x, scalar=number)
+
+
+def _one_minus(x: NodeEntry) -> NodeEntry:
+    return apply("_rminus_scalar", x, scalar=1.0)
+
+
+def _no_gradient(g: NodeEntry, x: NodeEntry, y: NodeEntry) -> None:
+    """Nothing flows: the function is constant between its steps."""
+
+
+def _digamma(x: NodeEntry) -> NodeEntry:
+    return apply("_polygamma", x, n=0)
+
+
+# -- functions without parameters: (name, gradient, meaning) ---------------------------------------------------------
+
+FUNCTIONS: tuple[tuple[str, Formula, str], ...] = (
+    ("abs", lambda g, x, y: _mul(g, apply("sign", x)), "|x|; its gradient at 0 is 0."),
+    ("negative", lambda g, x, y: apply("negative", g), "-x."),
+    ("reciprocal", lambda g, x, y: apply("negative", _mul(g, _square(y))), "1 / x."),
+    ("square", lambda g, x, y: _times(_mul(g, x), 2.0), "x²."),
+    ("sqrt", lambda g, x, y: _div(_times(g, 0.5), y), "√x."),
+    ("rsqrt", lambda g, x, y: _mul(_times(g, -0.5), _div(y, x)), "1 / √x."),
+    ("cbrt", lambda g, x, y: _div(_times(g, 1 / 3), _square(y)), "The cube root of x."),
+    ("rcbrt", lambda g, x, y: _mul(_times(g, -1 / 3), _div(y, x)), "1 over the cube root of x."),
+    ("exp", lambda g, x, y: _mul(g, y), "eˣ."),
+    ("expm1", lambda g, x, y: _mul(g, apply("exp", x)), "eˣ - 1, precise near 0."),
+    ("log", lambda g, x, y: _div(g, x), "The natural logarithm."),
+    ("log10", lambda g, x, y: _div(g, _times(x, math.log(10))), "The logarithm to base 10."),
+    ("log2", lambda g, x, y: _div(g, _times(x, math.log(2))), "The logarithm to base 2."),
+    ("log1p", lambda g, x, y: _div(g, _plus(x, 1.0)), "log(1 + x), precise near 0."),
+    ("sin", lambda g, x, y: _mul(g, apply("cos", x)), "The sine of radians."),
+    ("cos", lambda g, x, y: apply("negative", _mul(g, apply("sin", x))), "The cosine of radians."),
+    ("tan", lambda g, x, y: _mul(g, _plus(_square(y), 1.0)), "The tangent of radians."),
+    ("arcsin", lambda g, x, y: _div(g, _sqrt(_one_minus(_square(x)))), "The inverse of sin, in [-π/2, π/2]."),
+    (
+        "arccos",
+        lambda g, x, y: apply("negative", _div(g, _sqrt(_one_minus(_square(x))))),
+        "The inverse of cos, in [0, π].",
+    ),
+    ("arctan", lambda g, x, y: _div(g, _plus(_square(x), 1.0)), "The inverse of tan, in (-π/2, π/2)."),
+    ("degrees", lambda g, x, y: _times(g, 180 / math.pi), "Radians to degrees."),
+    ("radians", lambda g, x, y: _times(g, math.pi / 180), "Degrees to radians."),
+    ("sinh", lambda g, x, y: _mul(g, apply("cosh", x)), "The hyperbolic sine."),
+    ("cosh", lambda g, x, y: _mul(g, apply("sinh", x)), "The hyperbolic cosine."),
+    ("tanh", lambda g, x, y: _mul(g, _one_minus(_square(y))), "The hyperbolic tangent."),
+    ("arcsinh", lambda g, x, y: _div(g, _sqrt(_plus(_square(x), 1.0))), "The inverse of sinh."),
+    ("arccosh", lambda g, x, y: _div(g, _sqrt(_plus(_square(x), -1.0))), "The inverse of cosh, ≥ 0."),
+    ("arctanh", lambda g, x, y: _div(g, _one_minus(_square(x))), "The inverse of tanh."),
+    (
+        "erf",
+        lambda g, x, y: _mul(_times(g, 2 / math.sqrt(math.pi)), apply("exp", apply("negative", _square(x)))),
+        "The error function.",
+    ),
+    (
+        "erfinv",
+        lambda g, x, y: _mul(_times(g, math.sqrt(math.pi) / 2), apply("exp", _square(y))),
+        "The inverse of erf.",
+    ),
+    ("gamma", lambda g, x, y: _mul(g, _mul(y, _digamma(x))), "Γ(x)."),
+    ("gammaln", lambda g, x, y: _mul(g, _digamma(x)), "log |Γ(x)|."),
+    (
+        "relu",
+        lambda g, x, y: _mul(g, apply("_greater_scalar", y, scalar=0.0)),
+        "max(x, 0); its gradient at 0 is 0.",
+    ),
+    ("sigmoid", lambda g, x, y: _mul(g, _mul(y, _one_minus(y))), "1 / (1 + e⁻ˣ)."),
+    ("softsign", lambda g, x, y: _div(g, _square(_plus(apply("abs", x), 1.0))), "x / (1 + |x|)."),
+    ("sign", _no_gradient, "-1, 0 or 1."),
+    ("rint", _no_gradient, "The nearest integer; halves go down: 2.5 → 2, -2.5 → -3."),
+    ("round", _no_gradient, "The nearest integer; halves go away from 0."),
+    ("ceil", _no_gradient, "The next integer that is not smaller."),
+    ("floor", _no_gradient, "The next integer that is not larger."),
+    ("trunc", _no_gradient, "The next integer towards 0."),
+    ("fix", _no_gradient, "The next integer towards 0."),
+    ("logical_not", _no_gradient, "1 where x is 0, else 0; of the dtype of x."),
+    ("_copy", lambda g, x, y: g, "The data itself."),
+    ("BlockGrad", _no_gradient, "The data itself; no gradient passes."),
+)
+
+# MXNet also knows the others as `_sparse_{name}`.
+_NOT_SPARSE = {"erf", "erfinv", "rcbrt", "reciprocal", "softsign", "logical_not", "_copy", "BlockGrad"}
+_ALIASES = {
+    "_copy": ("identity",),
+    "BlockGrad": ("_sparse_stop_gradient", "stop_gradient"),
+    "erf": ("_npx_erf",),
+    "erfinv": ("_npx_erfinv",),
+    "gamma": ("_npx_gamma",),
+    "gammaln": ("_npx_gammaln",),
+}
+
+
+def _gradient_of(formula: Formula) -> Callable[[Node, Entries], list[NodeEntry | None]]:
+    return lambda node, ograds: [formula(ograds[0], node.inputs[0], NodeEntry(node, 0, 0))]
+
+
+for _name, _formula, _doc in FUNCTIONS:
+    _sparse = () if _name in _NOT_SPARSE else (f"_sparse_{_name}",)
+    register_op(
+        _name,
+        aliases=(*_sparse, *_ALIASES.get(_name, ())),
+        infer_shape=same_shape,
+        gradient=_gradient_of(_formula),
+        inplace=((0, 0),),
+        doc=_doc,
+    )
+
+for _name in ("_copy", "BlockGrad"):
+    Op.get(_name).set_attr("FInplaceIdentity", lambda attrs: (True,))
+
+# -- the derivatives of log Γ ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolygammaParams:
+    n: int = param(0, ge=0, doc="order of the derivative: 0 is the digamma function, 1 the trigamma function")
+
+
+register_op(
+    "_polygamma",
+    params=PolygammaParams,
+    infer_shape=same_shape,
+    gradient=lambda node, ograds: [
+        _mul(ograds[0], apply("_polygamma", node.inputs[0], n=node.attrs.parsed.n + 1)),
+    ],
+    inplace=((0, 0),),
+    doc="The (n+1)-th derivative of log Γ(x): what the gradients of gamma and gammaln are made of.",
+)
+
+# -- functions with parameters ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipParams:
+    a_min: float = param(doc="smallest value")
+    a_max: float = param(doc="largest value")
+
+    def check(self) -> str | None:
+        if self.a_min > self.a_max:
+            return f"Parameter a_min must not exceed a_max, got a_min={self.a_min:g} and a_max={self.a_max:g}"
+        return None
+
+
+register_op(
+    "clip",
+    aliases=("_npi_clip", "_sparse_clip"),
+    params=ClipParams,
+    infer_shape=same_shape,
+    # What clipping left as it was, the bounds included, is exactly what equals its output.
+    gradient=lambda node, ograds: [_mul(ograds[0], apply("_equal", node.inputs[0], NodeEntry(node, 0, 0)))],
+    inplace=((0, 0),),
+    doc="min(max(x, a_min), a_max); the gradient passes within and at the bounds. a_min > a_max is an error.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothL1Params:
+    scalar: float = param(doc="σ: the function is quadratic where |x| < 1/σ²")
+
+
+def _smooth_l1_gradient(node: Node, ograds: Entries):
+    """dX = dY clip(σ² X, -1, 1)."""
+    slope = _times(node.inputs[0], node.attrs.parsed.scalar**2)
+    return [_mul(ograds[0], apply("clip", slope, a_min=-1.0, a_max=1.0))]
+
+
+register_op(
+    "smooth_l1",
+    aliases=("_npx_smooth_l1",),
+    params=SmoothL1Params,
+    infer_shape=same_shape,
+    gradient=_smooth_l1_gradient,
+    inplace=((0, 0),),
+    doc="(σ x)² / 2 where |x| < 1/σ², else |x| - 1/(2 σ²).",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardSigmoidParams:
+    alpha: float = param(0.2, doc="slope")
+    beta: float = param(0.5, doc="value at 0")
+
+
+def _float_type(p: HardSigmoidParams, ins: Types, outs: Types):
+    """One floating-point dtype."""
+    ins, outs = same_type(p, ins, outs)
+    if ins[0] is not None and not is_float(ins[0]):
+        raise InferenceError(explain("Only floating-point data", expected="a floating-point dtype", got=ins[0]))
+    return ins, outs
+
+
+def _hard_sigmoid_gradient(node: Node, ograds: Entries):
+    """dX = α dY where 0 < Y < 1."""
+    y = NodeEntry(node, 0, 0)
+    inside = _mul(apply("_greater_scalar", y, scalar=0.0), apply("_lesser_scalar", y, scalar=1.0))
+    return [_mul(_times(ograds[0], node.attrs.parsed.alpha), inside)]
+
+
+register_op(
+    "hard_sigmoid",
+    params=HardSigmoidParams,
+    infer_shape=same_shape,
+    infer_type=_float_type,
+    gradient=_hard_sigmoid_gradient,
+    inplace=((0, 0),),
+    doc="α x + β, clipped to [0, 1].",
+)
+
+# -- casts, and identities with a second input -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CastParams:
+    dtype: Literal["bfloat16", "bool", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"] = param(
+        doc="the result's dtype"
+    )
+
+
+register_op(
+    "Cast",
+    aliases=("_npi_cast", "_npx_cast", "cast"),
+    params=CastParams,
+    infer_shape=same_shape,
+    infer_type=lambda p, ins, outs: (ins, [p.dtype]),
+    gradient=lambda node, ograds: [apply("_cast_like", ograds[0], node.inputs[0])],
+    inplace=((0, 0),),
+    doc="The data in another dtype; the gradient is cast back, through integers too.",
+)
+
+
+def _cast_like_shapes(p: NoParams, ins: Shapes, outs: Shapes):
+    """data (...), like any shape → (...)."""
+    (data,), out = same_shape(p, ins[:1], outs)
+    return [data, ins[1]], out
+
+
+def _cast_like_types(p: NoParams, ins: Types, outs: Types):
+    (like,), out = same_type(p, ins[1:], outs)
+    return [ins[0], like], out
+
+
+register_op(
+    "_cast_like",
+    inputs=("data", "like"),
+    infer_shape=_cast_like_shapes,
+    infer_type=_cast_like_types,
+    gradient=lambda node, ograds: [apply("_cast_like", ograds[0], node.inputs[0]), None],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="The data in the dtype of `like`.",
+)
+
+register_op(
+    "_identity_with_attr_like_rhs",
+    inputs=("lhs", "rhs"),
+    infer_shape=same_shape,
+    gradient=lambda node, ograds: [ograds[0], None],
+    inplace=((0, 0),),
+    FInplaceIdentity=lambda attrs: (True,),
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="lhs itself, which must have the shape and dtype of rhs.",
+)

@@ -1,0 +1,175 @@
+"""Operators that make arrays out of nothing, or out of another array's shape: zeros, ones, full, ranges, eye."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.types import dtype_from_code, shape_from_legacy
+
+NumberType = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
+FillType = Literal["bfloat16", "bool", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
+EyeType = Literal["float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
+
+_CTX = "device of an imperative call; a graph's devices are chosen where it is run"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitParams:
+    shape: Tuple = param((), doc="the shape; 0 for a dimension, () for a rank, that the operators using it decide")
+    dtype: FillType = param("float32", doc="the dtype")
+    ctx: str = param("", doc=_CTX)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitWithoutDTypeParams:
+    shape: Tuple = param((), doc="the shape; 0 for a dimension, () for a rank, that the operators using it decide")
+    dtype: int = param(-1, ge=-1, le=12, doc="the dtype's code; -1: the operators using it decide")
+    ctx: str = param("", doc=_CTX)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullParams:
+    shape: Tuple | None = param(None, doc="the shape")
+    value: float = param(alias="val", doc="the value of every element")
+    dtype: FillType = param("float32", doc="the dtype")
+    ctx: str = param("", doc=_CTX)
+
+
+def _given_shape(p: InitParams | FullParams, ins: Shapes, outs: Shapes):
+    """→ the shape parameter, completed by what the users of the array say."""
+    return (), [shape_from_legacy(p.shape or ())]
+
+
+def _given_type(p: InitParams | FullParams, ins: Types, outs: Types):
+    """The dtype parameter. Zeros that leave their shape to their users leave a default dtype to them as well: they
+    stand for a gradient that nothing flows into."""
+    return (), [outs[0] if not p.shape and p.dtype == "float32" else p.dtype]
+
+
+for _name, _aliases, _params, _doc in (
+    ("_zeros", ("zeros",), InitParams, "Zeros."),
+    ("_ones", ("ones",), InitParams, "Ones."),
+    ("_full", ("_npi_full", "full"), FullParams, "One value in every element."),
+):
+    register_op(
+        _name,
+        aliases=_aliases,
+        params=_params,
+        inputs=(),
+        infer_shape=_given_shape,
+        infer_type=_given_type,
+        doc=_doc,
+    )
+
+register_op(
+    "_zeros_without_dtype",
+    params=InitWithoutDTypeParams,
+    inputs=(),
+    infer_shape=_given_shape,
+    infer_type=lambda p, ins, outs: ((), [outs[0] if p.dtype < 0 else dtype_from_code(p.dtype)]),
+    doc="Zeros of the dtype that the operators using them need.",
+)
+
+for _name, _aliases in (("zeros_like", ("_sparse_zeros_like",)), ("ones_like", ())):
+    register_op(
+        _name,
+        aliases=_aliases,
+        infer_shape=same_shape,
+        gradient=lambda node, ograds: [None],
+        inplace=((0, 0),),
+        FIgnoreInputs=lambda attrs: (0,),
+        doc=f"{_name.removesuffix('_like').capitalize()} of the shape and dtype of data.",
+    )
+
+# -- ranges ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeParams:
+    start: float = param(doc="first value; without stop: the end, and the range begins at 0")
+    stop: float | None = param(None, doc="the value before which the range ends")
+    step: float = param(1.0, doc="difference of neighbours")
+    repeat: int = param(1, ge=1, doc="how often each value appears")
+    infer_range: bool = param(False, doc="without stop: as many values as the operators using it need")
+    dtype: NumberType = param("float32", doc="the dtype")
+    ctx: str = param("", doc=_CTX)
+
+    def check(self) -> str | None:
+        if self.step == 0:
+            return "Range does not support step=0"
+        if not self.is_open and not self.count:
+            start, stop = self.bounds
+            return f"Range does not support (start, stop, step) = ({start:g}, {stop:g}, {self.step:g})"
+        return None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the users of the array decide its length."""
+        return self.infer_range and self.stop is None
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """(first value, end) of a range that is not open."""
+        return (0.0, self.start) if self.stop is None else (self.start, self.stop)
+
+    @property
+    def count(self) -> int:
+        """Number of different values of a range that is not open."""
+        start, stop = self.bounds
+        return max(math.ceil((stop - start) / self.step), 0)
+
+
+register_op(
+    "_arange",
+    aliases=("arange",),
+    params=RangeParams,
+    inputs=(),
+    infer_shape=lambda p, ins, outs: ((), [(None,) if p.is_open else (p.count * p.repeat,)]),
+    infer_type=lambda p, ins, outs: ((), [p.dtype]),
+    doc="Evenly spaced values from start, before stop.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinspaceParams:
+    start: float = param(doc="first value")
+    stop: float = param(doc="last value")
+    num: int = param(ge=1, doc="how many values")
+    endpoint: bool = param(True, doc="whether stop is the last value; else the last is one step before it")
+    dtype: NumberType = param("float32", doc="the dtype")
+    ctx: str = param("", doc=_CTX)
+
+
+register_op(
+    "_linspace",
+    aliases=("_npi_linspace", "linspace"),
+    params=LinspaceParams,
+    inputs=(),
+    infer_shape=lambda p, ins, outs: ((), [(p.num,)]),
+    infer_type=lambda p, ins, outs: ((), [p.dtype]),
+    doc="A number of evenly spaced values from start to stop.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EyeParams:
+    N: int = param(ge=1, doc="number of rows")
+    M: int = param(0, ge=0, doc="number of columns; 0: as many as rows")
+    k: int = param(0, doc="which diagonal: 0 the main one, positive above, negative below")
+    dtype: EyeType = param("float32", doc="the dtype")
+    ctx: str = param("", doc=_CTX)
+
+
+register_op(
+    "_eye",
+    aliases=("eye",),
+    params=EyeParams,
+    inputs=(),
+    infer_shape=lambda p, ins, outs: ((), [(p.N, p.M or p.N)]),
+    infer_type=lambda p, ins, outs: ((), [p.dtype]),
+    doc="Ones on a diagonal, zeros elsewhere.",
+)

@@ -1,0 +1,252 @@
+"""Operators that join arrays along an axis, and that split one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.ir.axes import known, normal_axis, replaced
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, register_op
+from symjax_nnvm.ir.types import Shape
+
+Entries = list[NodeEntry]
+
+# -- Concat ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcatParams:
+    num_args: int = param(ge=1, doc="number of inputs")
+    dim: int = param(1, doc="the axis to join along; negative counts from the end")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardConcatParams:
+    num_args: int = param(ge=2, doc="number of inputs: the head gradient, and the inputs of Concat")
+    dim: int = param(1, doc="the axis that was joined")
+
+
+def _concat_shapes(p: ConcatParams | BackwardConcatParams, ins: Shapes, outs: Shapes):
+    """(…, d0, …), (…, d1, …), … ↔ (…, d0 + d1 + …, …); the other dimensions are common to all."""
+    out = outs[0]
+    first = next((shape for shape in (*ins, out) if shape is not None), None)
+    if first is None:
+        return ins, outs
+    axis = normal_axis(p.dim, len(first), "dim")
+    alike = [shape for shape in (*ins, out) if shape is not None and len(shape) == len(first)]
+    common = tuple(known(*(shape[i] for shape in alike)) for i in range(len(first)))
+    # A shape of another rank keeps its own dimension here; the pass words the conflict.
+    parts = [None if shape is None or len(shape) != len(first) else shape[axis] for shape in ins]
+    total = None if out is None or len(out) != len(first) else out[axis]
+    given = sum(part for part in parts if part is not None)
+    if None not in parts:
+        total = given
+    elif total is not None and parts.count(None) == 1:
+        if total <= given:
+            raise InferenceError(
+                explain("Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=given)
+            )
+        parts[parts.index(None)] = total - given
+    return [replaced(common, axis, part) for part in parts], [replaced(common, axis, total)]
+
+
+def _concat_gradient(node: Node, ograds: Entries):
+    """Each input's piece of dY."""
+    p: ConcatParams = node.attrs.parsed
+    grad = apply("_backward_Concat", ograds[0], *node.inputs, num_args=p.num_args + 1, dim=p.dim)
+    return [grad._replace(index=i) for i in range(len(node.inputs))]
+
+
+def _backward_concat_shapes(p: BackwardConcatParams, ins: Shapes, outs: Shapes):
+    """ograd and the inputs → gradients of the inputs' shapes."""
+    data = [out if shape is None else shape for shape, out in zip(ins[1:], outs, strict=True)]
+    data, (ograd,) = _concat_shapes(p, data, [ins[0]])
+    return [ograd, *data], data
+
+
+for _name, _aliases, _doc in (
+    ("Concat", ("_sparse_concat", "concat"), "Join arrays along an axis."),
+    ("_rnn_param_concat", ("_npi_rnn_param_concat",), "Join the parameters of a recurrent layer."),
+):
+    register_op(
+        _name,
+        aliases=_aliases,
+        params=ConcatParams,
+        variadic="num_args",
+        infer_shape=_concat_shapes,
+        gradient=_concat_gradient,
+        doc=_doc,
+    )
+
+
+def _backward_concat_gradient(node: Node, ograds: Entries):
+    """The head gradient's gradient: the pieces, joined."""
+    p: BackwardConcatParams = node.attrs.parsed
+    return [apply("Concat", *ograds, num_args=len(ograds), dim=p.dim), *[None] * len(ograds)]
+
+
+register_op(
+    "_backward_Concat",
+    params=BackwardConcatParams,
+    variadic="num_args",
+    num_outputs=lambda p: p.num_args - 1,
+    infer_shape=_backward_concat_shapes,
+    gradient=_backward_concat_gradient,
+    FIgnoreInputs=lambda attrs: tuple(range(1, attrs.parsed.num_args)),
+    doc="The gradient of Concat: the first input in pieces of the lengths of the others.",
+)
+
+# -- stack -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackParams:
+    axis: int = param(0, doc="where the new axis stands in the result; negative counts from the end")
+    num_args: int = param(ge=1, doc="number of inputs")
+
+
+def _stack_shapes(p: StackParams, ins: Shapes, outs: Shapes):
+    """n arrays (…, …) ↔ (…, n, …)."""
+    out = outs[0]
+    each = next((shape for shape in ins if shape is not None), None)
+    if each is None and out is not None:
+        each = replaced(out, normal_axis(p.axis, len(out)))
+    if each is None:
+        return ins, outs
+    axis = normal_axis(p.axis, len(each) + 1)
+    return [each] * len(ins), [(*each[:axis], p.num_args, *each[axis:])]
+
+
+def _stack_gradient(node: Node, ograds: Entries):
+    """Each input's row of dY."""
+    p: StackParams = node.attrs.parsed
+    grad = apply("SliceChannel", ograds[0], num_outputs=p.num_args, axis=p.axis, squeeze_axis=True)
+    return [grad._replace(index=i) for i in range(p.num_args)]
+
+
+register_op(
+    "stack",
+    params=StackParams,
+    variadic="num_args",
+    infer_shape=_stack_shapes,
+    gradient=_stack_gradient,
+    doc="Join arrays of one shape along a new axis.",
+)
+
+# -- split -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceChannelParams:
+    num_outputs: int = param(ge=1, doc="number of equal parts")
+    axis: int = param(1, doc="the axis to split; negative counts from the end")
+    squeeze_axis: bool = param(False, doc="drop the axis, which must have as many elements as there are parts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitV2Params:
+    indices: Tuple = param(doc="where each part begins; used when sections is 0")
+    axis: int = param(1, doc="the axis to split; negative counts from the end")
+    squeeze_axis: bool = param(False, doc="drop the axis, which must have length 1 in every part")
+    sections: int = param(0, ge=0, doc="number of equal parts; 0: split at the indices")
+
+    def check(self) -> str | None:
+        if not self.sections and not self.indices:
+            return "Parameters sections and indices are both empty"
+        return None
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of parts."""
+        return self.sections or len(self.indices)
+
+
+def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
+    """The lengths of the parts of an axis. Raises ParamError when it cannot be split like this."""
+    if isinstance(p, SplitV2Params) and not p.sections:
+        bounds = [*p.indices, length]
+        parts = [after - before for before, after in pairwise(bounds)]
+        if min(parts) <= 0 or p.indices[0] != 0:
+            raise ParamError(
+                explain(
+                    f"Cannot split an axis of length {length}",
+                    param="indices",
+                    expected=f"ascending numbers from 0, all less than {length}",
+                    got=p.indices,
+                )
+            )
+    else:
+        count = p.num_outputs
+        if length % count:
+            raise ParamError(
+                explain(
+                    f"An axis of length {length} has no equal parts",
+                    param="num_outputs" if isinstance(p, SliceChannelParams) else "sections",
+                    expected=f"a divisor of {length}",
+                    got=count,
+                )
+            )
+        parts = [length // count] * count
+    if p.squeeze_axis and set(parts) != {1}:
+        raise ParamError(
+            explain(
+                "Only an axis of length 1 can be dropped",
+                param="squeeze_axis",
+                expected=f"as many parts as the {length} elements of axis {p.axis}",
+                got=f"parts of lengths {parts}",
+            )
+        )
+    return parts
+
+
+def _split_shapes(p: SliceChannelParams | SplitV2Params, ins: Shapes, outs: Shapes):
+    """data (…, d, …) ↔ parts (…, d / n, …), or (…, …) when the axis is dropped."""
+    data = ins[0]
+    part = next((shape for shape in outs if shape is not None), None)
+    if data is None and part is None:
+        return ins, outs
+    ndim = len(data) if data is not None else len(part or ()) + p.squeeze_axis
+    axis = normal_axis(p.axis, ndim)
+    back: Shape | None = None
+    if all(shape is not None and len(shape) == ndim - p.squeeze_axis for shape in outs):
+        back = _whole(p, [shape for shape in outs if shape is not None], axis)
+    if data is None:
+        return [back], outs
+    length = data[axis]
+    parts = [None] * p.num_outputs if length is None else lengths(p, length)
+    return [back], [replaced(data, axis) or (1,) if p.squeeze_axis else replaced(data, axis, n) for n in parts]
+
+
+def _whole(p: SliceChannelParams | SplitV2Params, outs: list[Shape], axis: int) -> Shape:
+    """The shape of which these are the parts."""
+    others = [shape if p.squeeze_axis else replaced(shape, axis) for shape in outs]
+    common = tuple(known(*dims) for dims in zip(*others, strict=True))
+    parts = [1 if p.squeeze_axis else shape[axis] for shape in outs]
+    total = None if None in parts else sum(part or 0 for part in parts)
+    return (*common[:axis], total, *common[axis:])
+
+
+def _split_gradient(node: Node, ograds: Entries):
+    """dX = the parts' gradients, joined."""
+    p: SliceChannelParams | SplitV2Params = node.attrs.parsed
+    if p.squeeze_axis:
+        return [apply("reshape_like", apply("stack", *ograds, axis=p.axis, num_args=len(ograds)), node.inputs[0])]
+    return [apply("Concat", *ograds, dim=p.axis, num_args=len(ograds))]
+
+
+for _name, _aliases, _params, _doc in (
+    ("SliceChannel", ("split",), SliceChannelParams, "Split an axis in equal parts."),
+    ("_split_v2", ("_npi_split",), SplitV2Params, "Split an axis in equal parts, or at given places."),
+):
+    register_op(
+        _name,
+        aliases=_aliases,
+        params=_params,
+        num_outputs=lambda p: p.num_outputs,
+        infer_shape=_split_shapes,
+        gradient=_split_gradient,
+        doc=_doc,
+    )

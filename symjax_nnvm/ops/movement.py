@@ -1,0 +1,214 @@
+"""Operators that add, drop and permute axes: expand_dims, squeeze, transpose, SwapAxis, depth ↔ space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+
+
+# -- one axis more, some fewer, another order ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpandDimsParams:
+    axis: int = param(doc="where the new axis stands in the result; negative counts from the end")
+
+
+def expand_dims_shapes(p: ExpandDimsParams, ins: Shapes, outs: Shapes):
+    """data (…, …) ↔ (…, 1, …)."""
+    data, out = ins[0], outs[0]
+    if data is not None:
+        axis = normal_axis(p.axis, len(data) + 1)
+        return ins, [(*data[:axis], 1, *data[axis:])]
+    if out is not None:
+        return [replaced(out, normal_axis(p.axis, len(out)))], outs
+    return ins, outs
+
+
+register_op(
+    "expand_dims",
+    aliases=("_npi_expand_dims",),
+    params=ExpandDimsParams,
+    infer_shape=expand_dims_shapes,
+    gradient=lambda node, ograds: [apply("squeeze", ograds[0], axis=node.attrs.parsed.axis)],
+    inplace=((0, 0),),
+    doc="Insert an axis of length 1.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqueezeParams:
+    axis: Tuple | None = param(None, doc="axes of length 1 to remove; None: all of them")
+
+
+def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
+    """data without the axes of length 1; (1,) when none is left."""
+    data = ins[0]
+    if data is None:
+        return ins, outs
+    if p.axis is None:
+        if None in data:
+            return ins, outs
+        return ins, [tuple(dim for dim in data if dim != 1) or (1,)]
+    axes = normal_axes(p.axis, len(data))
+    for axis in axes:
+        if data[axis] not in (1, None):
+            raise ParamError(
+                explain(
+                    "cannot select an axis to squeeze out which has size not equal to one",
+                    param="axis",
+                    expected="axes of length 1",
+                    got=f"axis {axis} of {format_shape(data)}",
+                )
+            )
+    data = tuple(1 if i in axes else dim for i, dim in enumerate(data))
+    return [data], [tuple(dim for i, dim in enumerate(data) if i not in axes) or (1,)]
+
+
+register_op(
+    "squeeze",
+    params=SqueezeParams,
+    infer_shape=squeeze_shapes,
+    gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0])],
+    inplace=((0, 0),),
+    doc="Remove axes of length 1; at least one axis stays.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransposeParams:
+    axes: Tuple = param((), doc="axis of data for each axis of the result; (): all in reverse order")
+
+
+def permutation(p: TransposeParams, ndim: int) -> tuple[int, ...]:
+    """The axis of data for each axis of the result. Raises ParamError when the axes are no permutation."""
+    if not p.axes:
+        return tuple(range(ndim))[::-1]
+    if len(p.axes) != ndim:
+        raise ParamError(explain("Not a permutation of the axes", param="axes", expected=f"{ndim} axes", got=p.axes))
+    return normal_axes(p.axes, ndim, "axes")
+
+
+def _transpose_shapes(p: TransposeParams, ins: Shapes, outs: Shapes):
+    """data (d0, d1, …) ↔ (d[axes[0]], d[axes[1]], …)."""
+    data, out = ins[0], outs[0]
+    if data is None and out is None:
+        return ins, [(None,) * len(p.axes) or None]
+    back = None if out is None else tuple(out[i] for i in _inverse(permutation(p, len(out))))
+    return [back], [out if data is None else tuple(data[i] for i in permutation(p, len(data)))]
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def _transpose_gradient(node: Node, ograds: Entries):
+    """dX = dY with its axes back in order."""
+    p: TransposeParams = node.attrs.parsed
+    if not p.axes:
+        return [apply("transpose", ograds[0])]
+    return [apply("transpose", ograds[0], axes=_inverse(permutation(p, len(p.axes))))]
+
+
+register_op(
+    "transpose",
+    params=TransposeParams,
+    infer_shape=_transpose_shapes,
+    gradient=_transpose_gradient,
+    doc="Permute the axes. Negative axes are accepted.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwapAxisParams:
+    dim1: int = param(0, doc="one axis")
+    dim2: int = param(0, doc="the other")
+
+
+def _swapped(p: SwapAxisParams, shape: Shape | None) -> Shape | None:
+    if shape is None:
+        return None
+    dims = list(shape)
+    a, b = normal_axis(p.dim1, len(dims), "dim1"), normal_axis(p.dim2, len(dims), "dim2")
+    dims[a], dims[b] = dims[b], dims[a]
+    return tuple(dims)
+
+
+def _swap_axis_shapes(p: SwapAxisParams, ins: Shapes, outs: Shapes):
+    """data (…, a, …, b, …) ↔ (…, b, …, a, …)."""
+    return [_swapped(p, outs[0])], [_swapped(p, ins[0])]
+
+
+register_op(
+    "SwapAxis",
+    aliases=("_npi_swapaxes", "swapaxes"),
+    params=SwapAxisParams,
+    infer_shape=_swap_axis_shapes,
+    gradient=lambda node, ograds: [
+        apply("SwapAxis", ograds[0], dim1=node.attrs.parsed.dim1, dim2=node.attrs.parsed.dim2)
+    ],
+    doc="Exchange two axes.",
+)
+
+# -- depth and space -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockParams:
+    block_size: int = param(ge=1, doc="side of the square of pixels that one column of channels holds")
+
+
+def _merged(p: BlockParams, shape: Shape | None) -> Shape | None:
+    """(n, c b², h, w) → (n, c, h b, w b)."""
+    if shape is None:
+        return None
+    b, (n, c, h, w) = p.block_size, _image(shape)
+    _divides(b * b, c, "channels")
+    return (n, c and c // (b * b), h and h * b, w and w * b)
+
+
+def _split(p: BlockParams, shape: Shape | None) -> Shape | None:
+    """(n, c, h b, w b) → (n, c b², h, w)."""
+    if shape is None:
+        return None
+    b, (n, c, h, w) = p.block_size, _image(shape)
+    _divides(b, h, "rows")
+    _divides(b, w, "columns")
+    return (n, c and c * b * b, h and h // b, w and w // b)
+
+
+def _image(shape: Shape) -> Shape:
+    if len(shape) != 4:
+        raise InferenceError(explain("Not a batch of images", expected="(n, c, h, w)", got=format_shape(shape)))
+    return shape
+
+
+def _divides(divisor: int, dim: int | None, what: str) -> None:
+    if dim is not None and dim % divisor:
+        raise InferenceError(
+            explain("Blocks do not fit", param="block_size", expected=f"{what} in multiples of {divisor}", got=dim)
+        )
+
+
+for _name, _inverse_name, _to, _back, _doc in (
+    ("depth_to_space", "space_to_depth", _merged, _split, "Channels to pixels: (n, c b², h, w) → (n, c, h b, w b)."),
+    ("space_to_depth", "depth_to_space", _split, _merged, "Pixels to channels: (n, c, h b, w b) → (n, c b², h, w)."),
+):
+    register_op(
+        _name,
+        params=BlockParams,
+        infer_shape=lambda p, ins, outs, to=_to, back=_back: ([back(p, outs[0])], [to(p, ins[0])]),
+        gradient=lambda node, ograds, inverse=_inverse_name: [
+            apply(inverse, ograds[0], block_size=node.attrs.parsed.block_size)
+        ],
+        doc=_doc,
+    )

@@ -1,0 +1,218 @@
+"""Batch normalisation, and the small operators that its gradient is composed of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known, normal_axis
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import NoParams, Shapes, Types, first_type, register_op, same_shape
+from symjax_nnvm.ir.types import DType, is_float
+
+Entries = list[NodeEntry]
+
+# -- a vector along one axis of an array -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelParams:
+    axis: int = param(1, doc="the axis of `like` that the vector runs along; past the last axis: the last")
+
+
+def channel_axis(axis: int, ndim: int) -> int:
+    """The axis counted from the front, the last one for an axis past the end."""
+    return min(axis, ndim - 1) if axis >= 0 else normal_axis(axis, ndim)
+
+
+def _channel_shapes(p: ChannelParams, ins: Shapes, outs: Shapes):
+    """vector (c,), like (…, c, …) → (1, …, c, …, 1); a vector of one element fits any axis."""
+    vector, like = ins[:2]
+    if like is None:
+        return ins, outs
+    axis = channel_axis(p.axis, len(like))
+    out = outs[0] if outs[0] is not None and len(outs[0]) == len(like) else None
+    size = known(vector[0] if vector else None, out[axis] if out else None)
+    return [(size,), *ins[1:]], [tuple(size if i == axis else 1 for i in range(len(like)))]
+
+
+register_op(
+    "_channels_like",
+    params=ChannelParams,
+    inputs=("data", "like"),
+    infer_shape=_channel_shapes,
+    infer_type=first_type,
+    gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0]), None],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="A vector, shaped to be broadcast along one axis of `like`: (c,) → (1, c, 1, 1).",
+)
+
+# -- BatchNorm -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchNormParams:
+    eps: float = param(0.0010000000474974513, doc="added to the variance")
+    momentum: float = param(0.899999976, doc="share of the old value in a moving statistic")
+    fix_gamma: bool = param(True, doc="take 1 for gamma and give it no gradient")
+    use_global_stats: bool = param(False, doc="normalise with the moving statistics in training, too")
+    output_mean_var: bool = param(False, doc="show the outputs `mean` and `var`")
+    axis: int = param(1, doc="the axis of channels")
+    cudnn_off: bool = param(False, doc="accepted and without effect")
+    min_calib_range: float | None = param(None, doc="for quantisation; accepted and without effect")
+    max_calib_range: float | None = param(None, doc="for quantisation; accepted and without effect")
+
+
+def _batch_norm_shapes(p: BatchNormParams, ins: Shapes, outs: Shapes):
+    """data (…, c, …), gamma, beta, moving_mean, moving_var (c,) → (…, c, …), mean (c,), var (c,)."""
+    (data,), (out,) = same_shape(p, ins[:1], outs[:1])
+    vectors = (*ins[1:], *outs[1:])
+    size = known(*(shape[0] for shape in vectors if shape))
+    if data is not None:
+        try:
+            axis = normal_axis(p.axis, len(data))
+        except ValueError as error:
+            raise InferenceError(f"Channel axis out of range: {p.axis}. {error}") from error
+        size = known(data[axis], size)
+        data = tuple(size if i == axis else dim for i, dim in enumerate(data))
+        out = data
+    return [data, *[(size,)] * 4], [out, (size,), (size,)]
+
+
+def _statistics_type(dtype: DType) -> DType:
+    """Half-precision data have float32 parameters and statistics."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+def _batch_norm_types(p: BatchNormParams, ins: Types, outs: Types):
+    """data and output of one floating-point dtype, all else of the same, float32 at least."""
+    data = next((t for t in (outs[0], ins[0]) if t is not None), None)
+    if data is None:
+        return ins, outs
+    if not is_float(data):
+        problem = f"This operation only support floating point types, not {data}"
+        raise InferenceError(explain(problem, expected="a floating-point dtype", got=data))
+    return [data, *[_statistics_type(data)] * 4], [data, *[_statistics_type(data)] * 2]
+
+
+def _initial_moving_statistics(attrs: NodeAttrs, variable: Node, i: int) -> None:
+    """Moving statistics that say nothing else start as mean 0 and variance 1."""
+    if i in (3, 4):
+        variable.attrs.dict.setdefault("__init__", '["zero", {}]' if i == 3 else '["one", {}]')
+
+
+def _batch_norm_gradient(node: Node, ograds: Entries):
+    """With X̂ = (X - μ) r, r = 1 / √(σ² + ε), means m over all axes but channels:
+
+    dX = γ r (dY - m(dY) - X̂ m(dY X̂)), dγ = Σ dY X̂, dβ = Σ dY. The two means, which come from μ and σ² depending on
+    X, are left out where moving statistics were used. Head gradients of `mean` and `var` are ignored.
+    """
+    p: BatchNormParams = node.attrs.parsed
+    mean, scale = NodeEntry(node, 1, 0), NodeEntry(node, 2, 0)
+    # All in the statistics' dtype: half-precision values are only read and written.
+    x, dy = (apply("_cast_like", entry, mean) for entry in (node.inputs[0], ograds[0]))
+    if p.use_global_stats:
+        mu, r = (apply("_channels_like", entry, x, axis=p.axis) for entry in (mean, scale))
+    else:
+        mu = apply("_backward_BatchNorm_mean", mean, x, axis=p.axis)
+        r = apply("_backward_BatchNorm_scale", scale, x, mu, axis=p.axis)
+    normal = _normalised(x, mu, r)
+    weighted = apply("elemwise_mul", dy, normal)
+    dx = dy
+    if not p.use_global_stats:
+        through_scale = apply("broadcast_mul", normal, _mean(weighted, p.axis))
+        through_both = apply("broadcast_add", through_scale, _mean(dy, p.axis))
+        dx = apply("elemwise_sub", dy, apply("_backward_BatchNorm_train", through_both))
+    factor = r if p.fix_gamma else apply("broadcast_mul", r, apply("_channels_like", node.inputs[1], x, axis=p.axis))
+    dx = apply("_cast_like", apply("broadcast_mul", dx, factor), node.inputs[0])
+    dgamma = None if p.fix_gamma else apply("sum", weighted, axis=p.axis, exclude=True)
+    return [dx, dgamma, apply("sum", dy, axis=p.axis, exclude=True), None, None]
+
+
+def _normalised(x: NodeEntry, mu: NodeEntry, r: NodeEntry) -> NodeEntry:
+    return apply("broadcast_mul", apply("broadcast_sub", x, mu), r)
+
+
+def _mean(data: NodeEntry, axis: int) -> NodeEntry:
+    """The mean over all axes but channels, which keep their place."""
+    return apply("mean", data, axis=axis, exclude=True, keepdims=True)
+
+
+def _spread(value: NodeEntry, data: NodeEntry, axis: int) -> NodeEntry:
+    """The transpose of `_mean`: a value for each channel, divided among the channel's elements."""
+    return apply("_backward_mean", value, data, axis=axis, exclude=True, keepdims=True)
+
+
+def _mean_gradient(node: Node, ograds: Entries):
+    """μ is the mean of X in training, else a constant."""
+    _, data = node.inputs
+    return [None, _spread(apply("_backward_BatchNorm_train", ograds[0]), data, node.attrs.parsed.axis)]
+
+
+def _scale_gradient(node: Node, ograds: Entries):
+    """r = (σ² + ε)^-½ with σ² = m((X - μ)²): dX = -dR r² X̂ / n in training, else 0."""
+    _, data, mu = node.inputs
+    r = NodeEntry(node, 0, 0)
+    slope = apply("negative", apply("elemwise_mul", ograds[0], apply("square", r)))
+    spread = _spread(apply("_backward_BatchNorm_train", slope), data, node.attrs.parsed.axis)
+    return [None, apply("elemwise_mul", spread, _normalised(data, mu, r)), None]
+
+
+register_op(
+    "BatchNorm",
+    aliases=("_npx_batch_norm",),
+    params=BatchNormParams,
+    inputs=("data", "gamma", "beta", "moving_mean", "moving_var"),
+    outputs=("output", "mean", "var"),
+    visible_outputs=lambda p: 3 if p.output_mean_var else 1,
+    mutates=(3, 4),
+    infer_shape=_batch_norm_shapes,
+    infer_type=_batch_norm_types,
+    gradient=_batch_norm_gradient,
+    FSetInputVarAttrOnCompose=_initial_moving_statistics,
+    doc="Data with mean 0 and variance 1 in every channel, times gamma, plus beta. In training the statistics are "
+    "those of the batch, with the biased variance, and the moving ones follow; else the moving ones are used. The "
+    "output `var` is 1 / √(variance + eps). fix_gamma is on unless it is switched off.",
+)
+
+
+def _statistic_shapes(p: ChannelParams, ins: Shapes, outs: Shapes):
+    """statistic (c,), data (…, c, …) → (1, …, c, …, 1)."""
+    inputs, outputs = _channel_shapes(p, ins, outs)
+    data = ins[1]
+    if data is None or inputs[0] is None:
+        return inputs, outputs
+    axis = channel_axis(p.axis, len(data))
+    size = known(inputs[0][0], data[axis])
+    shape = tuple(size if i == axis else 1 for i in range(len(data)))
+    return [(size,), data, *[shape] * (len(ins) - 2)], [shape]
+
+
+for _name, _inputs, _gradient, _doc in (
+    ("_backward_BatchNorm_mean", ("mean", "data"), _mean_gradient, "The mean that BatchNorm found"),
+    (
+        "_backward_BatchNorm_scale",
+        ("var", "data", "mu"),
+        _scale_gradient,
+        "The 1 / √(variance + eps) that BatchNorm found",
+    ),
+):
+    register_op(
+        _name,
+        params=ChannelParams,
+        inputs=_inputs,
+        infer_shape=_statistic_shapes,
+        gradient=_gradient,
+        FIgnoreInputs=lambda attrs, inputs=_inputs: tuple(range(1, len(inputs))),
+        doc=f"{_doc}, shaped to be broadcast; its gradient knows how it depends on data in training.",
+    )
+
+register_op(
+    "_backward_BatchNorm_train",
+    params=NoParams,
+    infer_shape=same_shape,
+    gradient=lambda node, ograds: [apply("_backward_BatchNorm_train", ograds[0])],
+    inplace=((0, 0),),
+    doc="The data in training, else zeros: what flows through batch statistics.",
+)

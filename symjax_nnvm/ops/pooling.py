@@ -1,0 +1,276 @@
+"""Pooling: the maximum, sum, mean or p-norm of every window of the spatial axes, and the gradients of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+Dim = int | None
+Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]
+
+DEFAULT_LAYOUTS = ("NCW", "NCHW", "NCDHW")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolingParams:
+    kernel: Tuple = param((), ge=1, doc="window: one, two or three spatial sizes; not used by global_pool")
+    pool_type: Literal["avg", "lp", "max", "sum"] = param("max", doc="what is made of each window")
+    global_pool: bool = param(False, doc="one window: all of each channel; kernel, stride and pad are not used")
+    cudnn_off: bool = param(False, doc="accepted and without effect")
+    pooling_convention: Literal["full", "same", "valid"] = param(
+        "valid",
+        doc="valid: windows inside the padded data; full: also one that sticks out at the end; same: one window each "
+        "`stride` elements, from the first on",
+    )
+    stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
+    pad: Tuple = param((), ge=0, doc="elements added on both sides of each spatial axis; (): none")
+    p_value: int | None = param(None, ge=1, le=3, doc="lp only: the norm's p, 1, 2 or 3")
+    count_include_pad: bool | None = param(None, doc="avg only: whether padding counts as elements; None: it does")
+    layout: Layout | None = param(None, doc="order of the axes of data; None: channels first")
+
+    def check(self) -> str | None:
+        if self.pool_type == "lp" and self.p_value is None:
+            return "Parameter p_value is required for pool_type='lp', expected 1, 2 or 3"
+        if self.global_pool:
+            return None
+        rank = len(self.kernel)
+        if not 1 <= rank <= 3:
+            return f"Parameter kernel={self.kernel}: {rank}D pooling not supported, expected 1, 2 or 3 sizes"
+        if self.stride and len(self.stride) != rank:
+            return f"Parameter stride={self.stride}: expected {rank} numbers, as many as kernel={self.kernel} has"
+        if self.pooling_convention == "same":
+            # MXNet's own checks of `same` look at three paddings whatever the kernel: any number of zeros is taken.
+            if any(self.pad):
+                return f"Parameter pad={self.pad}: Same pooling convention disables the use of pad parameter"
+        elif self.pad and len(self.pad) != rank:
+            return f"Parameter pad={self.pad}: expected {rank} numbers, as many as kernel={self.kernel} has"
+        if self.layout is not None and len(self.layout) != rank + 2:
+            return f"Parameter layout={self.layout!r}: expected {rank} spatial axes, as kernel={self.kernel} has"
+        return None
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where the windows of an array lie, axis by axis: `axes` are spatial, the tuples are aligned with them.
+
+    sizes, counts: elements of the data, windows. pads: elements added before. The window number i of an axis covers
+    the elements from i · stride - pad on, `kernel` of them, some of which may lie outside the data.
+    """
+
+    axes: tuple[int, ...]
+    sizes: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    pads: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def overhangs(self) -> tuple[int, ...]:
+        """How far the last window reaches past the data; negative where it ends before the data does."""
+        spans = zip(self.counts, self.stride, self.kernel, self.pads, self.sizes, strict=True)
+        return tuple((n - 1) * s + k - p - d for n, s, k, p, d in spans)
+
+    @property
+    def are_blocks(self) -> bool:
+        """Whether no element is in two windows and none outside the data is in one."""
+        return self.kernel == self.stride and not any(self.pads) and max(self.overhangs) <= 0
+
+
+def spatial_axes(p: PoolingParams, ndim: int) -> tuple[int, ...]:
+    """The axes of data that are pooled."""
+    letters = p.layout or DEFAULT_LAYOUTS[ndim - 3]
+    return tuple(i for i, letter in enumerate(letters) if letter not in "NC")
+
+
+def windows(p: PoolingParams, shape: tuple[int, ...]) -> Windows:
+    """The windows of an array of a known shape; a global window is one that fills each axis."""
+    axes = spatial_axes(p, len(shape))
+    sizes = tuple(shape[i] for i in axes)
+    if p.global_pool:
+        return Windows(axes, sizes, sizes, sizes, (0,) * len(axes), (1,) * len(axes))
+    counts = tuple(_count(p, i, size) for i, size in enumerate(sizes))
+    return Windows(axes, sizes, p.kernel, _stride(p), _pad(p), tuple(n for n in counts if n is not None))
+
+
+def divisors(p: PoolingParams, w: Windows) -> np.ndarray:
+    """How many elements each window's mean is over, with one axis for each spatial one (float64).
+
+    Padding after the data counts as far as `pad` says, not as far as the last window reaches.
+    """
+    total = np.ones((1,) * len(w.axes))
+    include_pad = p.count_include_pad is not False
+    for i, (size, kernel, stride, pad, n) in enumerate(zip(w.sizes, w.kernel, w.stride, w.pads, w.counts, strict=True)):
+        begin = np.arange(n) * stride - pad
+        end = np.minimum(begin + kernel, size + (pad if include_pad else 0))
+        count = end - (begin if include_pad else np.maximum(begin, 0))
+        # A window with nothing in it has sum 0, and so has mean 0.
+        total = total * np.maximum(count, 1).reshape([-1 if j == i else 1 for j in range(len(w.axes))])
+    return total
+
+
+def _stride(p: PoolingParams) -> tuple[int, ...]:
+    return p.stride or (1,) * len(p.kernel)
+
+
+def _pad(p: PoolingParams) -> tuple[int, ...]:
+    return p.pad if any(p.pad) else (0,) * len(p.kernel)
+
+
+def _count(p: PoolingParams, i: int, size: Dim) -> Dim:
+    """The number of windows in spatial axis i."""
+    if p.global_pool:
+        return 1
+    if size is None:
+        return None
+    kernel, stride, pad = p.kernel[i], _stride(p)[i], _pad(p)[i]
+    if p.pooling_convention == "same":
+        return -(-size // stride)
+    room = size + 2 * pad - kernel
+    if room < 0:
+        raise InferenceError(
+            explain(
+                f"kernel size ({kernel}) exceeds input ({size} padded to {size + 2 * pad})",
+                param="kernel",
+                expected=f"at most {size + 2 * pad} in spatial axis {i}",
+                got=kernel,
+            )
+        )
+    return 1 + (-(-room // stride) if p.pooling_convention == "full" else room // stride)
+
+
+def _ranked(p: PoolingParams, shape: Shape) -> Shape:
+    ndim = len(p.layout) if p.layout else len(p.kernel) + 2 if not p.global_pool else None
+    if (ndim is None and 3 <= len(shape) <= 5) or len(shape) == ndim:
+        return shape
+    expected = "3, 4 or 5 axes" if ndim is None else f"{ndim} axes, {p.layout or DEFAULT_LAYOUTS[ndim - 3]}"
+    param_name = "layout" if p.layout else "kernel"
+    problem = f"Pooling: Input data should be {f'{ndim}D' if ndim else '3D, 4D or 5D'}"
+    raise InferenceError(explain(problem, param=param_name, expected=expected, got=format_shape(shape)))
+
+
+def pooling_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
+    """data (n, c, …d) → (n, c, …), one number for each window; the axes stand as the layout says."""
+    if ins[0] is None and outs[0] is None:
+        return ins, outs
+    ndim = len(next(shape for shape in (*ins, *outs) if shape is not None))
+    data, out = (_ranked(p, (None,) * ndim if shape is None else shape) for shape in (ins[0], outs[0]))
+    axes = spatial_axes(p, ndim)
+    counts = {axis: known(_count(p, i, data[axis]), out[axis]) for i, axis in enumerate(axes)}
+    kept = [known(a, b) for a, b in zip(data, out, strict=True)]
+    data = tuple(data[i] if i in axes else kept[i] for i in range(ndim))
+    return [data], [tuple(counts.get(i, kept[i]) for i in range(ndim))]
+
+
+def _gradient_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
+    """ograd of the pooled shape, data (n, c, …d) → gradient of data; with the pooled output as third input if used."""
+    ograd, data, *rest = ins
+    pooled = next((shape for shape in (ograd, *rest) if shape is not None), None)
+    (data,), (pooled,) = pooling_shapes(p, [outs[0] if data is None else data], [pooled])
+    return [pooled, data, *[pooled] * len(rest)], [data]
+
+
+def _maxima_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
+    """value (n, c, …d), data of the same shape, output of the pooled shape → of the pooled shape."""
+    value, data, output = ins
+    (value,), (out,) = pooling_shapes(p, [data if value is None else value], [outs[0] if output is None else output])
+    return [value, value, out], [out]
+
+
+def _given(node: Node, **changed: object) -> dict[str, Any]:
+    """The parameters that the node was given, some of them changed."""
+    p = node.attrs.parsed
+    return {name: getattr(p, name) for name in PoolingParams.__dataclass_fields__ if name in node.attrs.dict} | changed
+
+
+def _spread(node: Node, dy: NodeEntry, data: NodeEntry, **changed: object) -> NodeEntry:
+    return apply("_backward_Pooling_sum", dy, data, **_given(node, **changed))
+
+
+def _pooling_gradient(node: Node, ograds: Entries):
+    """Sums and means spread dY over their windows; a maximum gives it to the first element that attains it."""
+    p: PoolingParams = node.attrs.parsed
+    data, y, (dy,) = node.inputs[0], NodeEntry(node, 0, 0), ograds
+    if p.pool_type == "max":
+        return [apply("_backward_Pooling_max", dy, data, y, **_given(node))]
+    if p.pool_type in ("avg", "sum") or p.p_value == 1:
+        return [_spread(node, dy, data)]
+    return [_norm_gradient(node, dy, data, y)]
+
+
+def _norm_gradient(node: Node, dy: NodeEntry, data: NodeEntry, y: NodeEntry) -> NodeEntry:
+    """dX = X^(p-1) ⊙ spread(dY / Y^(p-1)); 0 where Y is 0, as in MXNet."""
+    is_cube = node.attrs.parsed.p_value == 3
+    safe = apply("elemwise_add", y, apply("_equal_scalar", y, scalar=0.0))
+    if is_cube:
+        safe, data_power = apply("square", safe), apply("square", data)
+    else:
+        data_power = data
+    scaled = apply("where", y, apply("elemwise_div", dy, safe), apply("zeros_like", dy))
+    return apply("elemwise_mul", data_power, _spread(node, scaled, data, pool_type="sum"))
+
+
+def _sum_gradient_gradient(node: Node, ograds: Entries):
+    """Pooling and spreading are each other's transpose."""
+    return [apply("Pooling", ograds[0], **_given(node)), None]
+
+
+def _max_gradient_gradient(node: Node, ograds: Entries):
+    """Linear in dY: the gradient of dY picks out of G where the maxima are."""
+    _, data, y = node.inputs
+    return [apply("_backward_Pooling_pick", ograds[0], data, y, **_given(node)), None, None]
+
+
+def _pick_gradient(node: Node, ograds: Entries):
+    """The transpose of picking."""
+    _, data, y = node.inputs
+    return [apply("_backward_Pooling_max", ograds[0], data, y, **_given(node)), None, None]
+
+
+register_op(
+    "Pooling",
+    aliases=("_npx_pooling",),
+    params=PoolingParams,
+    infer_shape=pooling_shapes,
+    infer_type=float_type,
+    gradient=_pooling_gradient,
+    doc="The maximum, sum, mean or p-norm of every window of the spatial axes. The p-norm is that of signed values: "
+    "the p-th root of the sum of p-th powers.",
+)
+register_op(
+    "_backward_Pooling_sum",
+    params=PoolingParams,
+    inputs=("ograd", "data"),
+    infer_shape=_gradient_shapes,
+    infer_type=float_type,
+    gradient=_sum_gradient_gradient,
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="Gradient of sum and mean pooling: every element receives the head gradients of the windows it is in.",
+)
+register_op(
+    "_backward_Pooling_max",
+    params=PoolingParams,
+    inputs=("ograd", "data", "output"),
+    infer_shape=_gradient_shapes,
+    infer_type=float_type,
+    gradient=_max_gradient_gradient,
+    doc="Gradient of maximum pooling: the first element that attains a window's maximum receives its head gradient.",
+)
+register_op(
+    "_backward_Pooling_pick",
+    params=PoolingParams,
+    inputs=("value", "data", "output"),
+    infer_shape=_maxima_shapes,
+    infer_type=float_type,
+    gradient=_pick_gradient,
+    doc="The element of `value` where each window of data has its maximum: the transpose of `_backward_Pooling_max`.",
+)

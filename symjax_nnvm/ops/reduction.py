@@ -1,0 +1,246 @@
+"""Reductions over axes: sum, mean, max, min, prod, their NaN-ignoring forms, norm, argmax, argmin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, first_type, register_op
+from symjax_nnvm.ir.types import Shape
+
+Entries = list[NodeEntry]
+
+
+class _Reduces(Protocol):
+    @property
+    def axis(self) -> Tuple | None: ...
+    @property
+    def keepdims(self) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReduceParams:
+    axis: Tuple | None = param(None, doc="axes to reduce over; None or (): all")
+    keepdims: bool = param(False, doc="keep the reduced axes, with length 1")
+    exclude: bool = param(False, doc="reduce over all axes but those in `axis`")
+
+
+def reduced_axes(p: _Reduces, ndim: int) -> tuple[int, ...]:
+    """The axes that are reduced, ascending."""
+    if not p.axis:
+        return tuple(range(ndim))
+    axes = normal_axes(p.axis, ndim)
+    if getattr(p, "exclude", False):
+        return tuple(i for i in range(ndim) if i not in axes)
+    return tuple(sorted(axes))
+
+
+def reduced_shape(p: _Reduces, shape: Shape) -> Shape:
+    """The result's shape: (1,) when every axis is reduced and none is kept."""
+    axes = reduced_axes(p, len(shape))
+    if p.keepdims:
+        return tuple(1 if i in axes else dim for i, dim in enumerate(shape))
+    return tuple(dim for i, dim in enumerate(shape) if i not in axes) or (1,)
+
+
+def _reduce_shapes(p: _Reduces, ins: Shapes, outs: Shapes):
+    """data (…, d, …) → (…, …); kept dimensions are known from either side."""
+    data, out = ins[0], outs[0]
+    if data is None:
+        return ins, [(1,) if not p.axis and not p.keepdims else out]
+    if out is not None and None in data:
+        data = _with_kept(data, reduced_axes(p, len(data)), out, p.keepdims)
+    return [data], [reduced_shape(p, data)]
+
+
+def _with_kept(data: Shape, axes: Sequence[int], out: Shape, keepdims: bool) -> Shape:
+    """The data's shape, completed with the dimensions that the result kept."""
+    kept = [i for i in range(len(data)) if i not in axes]
+    places = kept if keepdims else range(len(kept))
+    if len(out) != (len(data) if keepdims else len(kept)):
+        return data
+    dims = list(data)
+    for i, j in zip(kept, places, strict=True):
+        dims[i] = out[j] if dims[i] is None else dims[i]
+    return tuple(dims)
+
+
+def _spread(value: NodeEntry, node: Node) -> NodeEntry:
+    """A value of the result's shape, repeated over the reduced axes of data."""
+    p = node.attrs.parsed
+    return apply(
+        "_backward_sum",
+        value,
+        node.inputs[0],
+        axis=p.axis,
+        keepdims=p.keepdims,
+        exclude=getattr(p, "exclude", False),
+    )
+
+
+def _not_nan(data: NodeEntry) -> NodeEntry:
+    """1 where data is a number, 0 where it is NaN."""
+    return apply("_equal", data, data)
+
+
+def _sum_gradient(node: Node, ograds: Entries):
+    """dX = dY, repeated."""
+    return [_spread(ograds[0], node)]
+
+
+def _mean_gradient(node: Node, ograds: Entries):
+    """dX = dY / n, repeated; n elements in each mean."""
+    return [apply("_backward_mean", ograds[0], node.inputs[0], **vars(node.attrs.parsed))]
+
+
+def _extreme_gradient(node: Node, ograds: Entries):
+    """dX = dY where X equals its extreme: at every tie."""
+    ties = apply("_equal", node.inputs[0], _spread(NodeEntry(node, 0, 0), node))
+    return [apply("elemwise_mul", _spread(ograds[0], node), ties)]
+
+
+def _prod_gradient(node: Node, ograds: Entries):
+    """dX = dY Y / X; as in MXNet this is NaN where X is 0."""
+    scaled = apply("elemwise_mul", ograds[0], NodeEntry(node, 0, 0))
+    return [apply("elemwise_div", _spread(scaled, node), node.inputs[0])]
+
+
+def _nansum_gradient(node: Node, ograds: Entries):
+    """dX = dY where X is a number."""
+    return [apply("elemwise_mul", _spread(ograds[0], node), _not_nan(node.inputs[0]))]
+
+
+def _nanprod_gradient(node: Node, ograds: Entries):
+    """dX = dY Y / X where X is a number."""
+    data = node.inputs[0]
+    mask = _not_nan(data)
+    safe = apply("where", mask, data, apply("ones_like", data))
+    scaled = apply("elemwise_mul", ograds[0], NodeEntry(node, 0, 0))
+    return [apply("elemwise_mul", apply("elemwise_div", _spread(scaled, node), safe), mask)]
+
+
+for _name, _aliases, _gradient, _doc in (
+    ("sum", ("_sparse_sum", "sum_axis"), _sum_gradient, "Sum over axes."),
+    ("mean", ("_sparse_mean",), _mean_gradient, "Mean over axes; of integers it is truncated towards 0."),
+    ("max", ("max_axis",), _extreme_gradient, "Maximum over axes; every element that ties receives the gradient."),
+    ("min", ("min_axis",), _extreme_gradient, "Minimum over axes; every element that ties receives the gradient."),
+    ("prod", (), _prod_gradient, "Product over axes. As in MXNet its gradient is NaN at elements that are 0."),
+    ("nansum", (), _nansum_gradient, "Sum over axes, NaN counting as 0."),
+    ("nanprod", (), _nanprod_gradient, "Product over axes, NaN counting as 1."),
+):
+    register_op(
+        _name,
+        aliases=_aliases,
+        params=ReduceParams,
+        infer_shape=_reduce_shapes,
+        gradient=_gradient,
+        doc=_doc,
+    )
+
+for _name, _forward in (("_backward_sum", "sum"), ("_backward_mean", "mean")):
+    register_op(
+        _name,
+        params=ReduceParams,
+        inputs=("ograd", "data"),
+        infer_shape=backward_shapes(_reduce_shapes),
+        infer_type=first_type,
+        gradient=lambda node, ograds, forward=_forward: [
+            apply(forward, ograds[0], **vars(node.attrs.parsed)),
+            None,
+        ],
+        FIgnoreInputs=lambda attrs: (1,),
+        doc=f"The gradient of {_forward}: ograd, repeated over the reduced axes of data"
+        + (", divided by the number of elements in each mean." if _forward == "mean" else "."),
+    )
+
+# -- norm ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormParams:
+    ord: int = param(2, ge=1, le=2, doc="1: sum of magnitudes; 2: root of the sum of squares")
+    axis: Tuple | None = param(None, doc="axes to reduce over; None: all")
+    out_dtype: Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None = param(
+        None, doc="dtype of the result; None: that of data"
+    )
+    keepdims: bool = param(False, doc="keep the reduced axes, with length 1")
+
+
+def _norm_type(p: NormParams, ins: Types, outs: Types):
+    if p.out_dtype is not None:
+        return ins, [p.out_dtype]
+    return first_type(p, ins, outs)
+
+
+def _norm_gradient(node: Node, ograds: Entries):
+    """dX = dY X / Y (ord 2; as in MXNet NaN where Y is 0), dX = dY sign(X) (ord 1)."""
+    p: NormParams = node.attrs.parsed
+    data, dy, y = node.inputs[0], ograds[0], NodeEntry(node, 0, 0)
+    if p.ord == 2:
+        dy = apply("elemwise_div", dy, y)
+    if p.out_dtype is not None:
+        dy = apply("_cast_like", dy, data)
+    direction = data if p.ord == 2 else apply("sign", data)
+    return [apply("elemwise_mul", _spread(dy, node), direction)]
+
+
+register_op(
+    "norm",
+    aliases=("_sparse_norm",),
+    params=NormParams,
+    infer_shape=_reduce_shapes,
+    infer_type=_norm_type,
+    gradient=_norm_gradient,
+    doc="The 1- or 2-norm over axes.",
+)
+
+# -- argmax, argmin --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReduceAxisParams:
+    axis: int | None = param(None, doc="the axis to search along; None: all elements in order")
+    keepdims: bool = param(False, doc="keep the reduced axis, with length 1")
+
+
+def search_shapes(p: ReduceAxisParams, ins: Shapes, outs: Shapes):
+    """data (…, d, …) → (…, …); without axis (1,)."""
+    data = ins[0]
+    if data is None:
+        return ins, [(1,) if p.axis is None and not p.keepdims else outs[0]]
+    if p.axis is None:
+        return ins, [(1,) * len(data) if p.keepdims else (1,)]
+    axis = normal_axis(p.axis, len(data))
+    return ins, [replaced(data, axis, 1) if p.keepdims else replaced(data, axis) or (1,)]
+
+
+for _name, _what in (("argmax", "largest"), ("argmin", "smallest")):
+    register_op(
+        _name,
+        params=ReduceAxisParams,
+        infer_shape=search_shapes,
+        gradient=lambda node, ograds: [None],
+        doc=f"Where the {_what} element is, the first of equals; a number of the dtype of data.",
+    )
+
+
+def _argmax_channel_shapes(p: NoParams, ins: Shapes, outs: Shapes):
+    """data (n, d) → (n,)."""
+    data, out = ins[0], outs[0]
+    if data is not None and len(data) != 2:
+        raise InferenceError(explain("Not a matrix", expected="2 axes", got=f"{len(data)}"))
+    rows = data[0] if data is not None else out[0] if out else None
+    return [(rows, None)], [(rows,)]
+
+
+register_op(
+    "argmax_channel",
+    infer_shape=_argmax_channel_shapes,
+    gradient=lambda node, ograds: [None],
+    doc="Where the largest element of each row is.",
+)

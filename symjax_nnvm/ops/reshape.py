@@ -1,0 +1,236 @@
+"""Operators that put the same elements in another shape: Reshape, Flatten, reshape_like; and shapes as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.ir.axes import known, size_of, solve_sizes
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import NoParams, Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+
+
+def _reshaped_back(node: Node, ograds: Entries):
+    """dX = dY in the shape of X."""
+    return [apply("reshape_like", ograds[0], node.inputs[0])]
+
+
+# -- Reshape ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReshapeParams:
+    shape: Tuple = param(
+        (),
+        alias="target",
+        doc="new dimensions; 0 copies a dimension of data, -1 is computed, -2 copies all remaining ones, -3 merges "
+        "two, -4 splits one into the two numbers that follow (one of them may be -1)",
+    )
+    reverse: bool = param(False, doc="match dimensions from right to left")
+    target_shape: Tuple = param((), doc="(deprecated) new dimensions; one 0 is computed")
+    keep_highest: bool = param(False, doc="(deprecated) with target_shape: keep the first dimension of data")
+
+    def check(self) -> str | None:
+        codes = self.codes
+        if not codes:
+            return "Parameter shape of tuple of int is not presented and neither is target_shape"
+        if min(codes) < -4:
+            return f"Parameter shape knows the codes 0 to -4, got {min(codes)}"
+        free = list(codes)
+        while -4 in free:
+            at = free.index(-4)
+            parts = free[at + 1 : at + 3]
+            if len(parts) < 2 or parts == [-1, -1] or not all(part == -1 or part > 0 for part in parts):
+                return f"Code -4 in parameter shape needs two sizes after it, one of them may be -1, got {parts}"
+            del free[at : at + 3]
+        if free.count(-1) > 1:
+            return "One and only one dim can be inferred"
+        return None
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The codes in the order in which they are matched with the dimensions of data."""
+        if self.shape:
+            return self.shape[::-1] if self.reverse else self.shape
+        keep = 1 if self.keep_highest and self.target_shape else 0
+        return (0,) * keep + tuple(dim or -1 for dim in self.target_shape[keep:])
+
+
+def reshape_shapes(p: ReshapeParams, ins: Shapes, outs: Shapes):
+    """data (…) → the dimensions that the codes give; as many elements as before."""
+    data, out = ins[0], outs[0]
+    if data is None:
+        return ins, [_without_data(p)]
+    direction = -1 if p.reverse and p.shape else 1
+    source: list[int | None] = list(data[::direction])
+    target, pieces = _match(p.codes, source)
+    if out is not None and len(out) == len(target):
+        target = [known(dim, given) for dim, given in zip(target, out[::direction], strict=True)]
+    for a, b in pieces:
+        source[a], target[b] = solve_sizes(source[a], target[b])
+    whole = solve_sizes(source, target)
+    return [whole[0][::direction]], [whole[1][::direction]]
+
+
+def _without_data(p: ReshapeParams) -> Shape | None:
+    """What the codes alone say of the result."""
+    dims: list[int | None] = []
+    for code in p.codes:
+        if code == -2:
+            return None
+        if code != -4:  # the two numbers that follow speak for themselves
+            dims.append(code if code > 0 else None)
+    return tuple(dims[::-1] if p.reverse and p.shape else dims)
+
+
+def _match(codes: Sequence[int], source: Sequence[int | None]) -> tuple[list[int | None], list[tuple[slice, slice]]]:
+    """The target's dimensions, and which pieces of source and target hold the same elements."""
+    target: list[int | None] = []
+    pieces: list[tuple[slice, slice]] = []
+    at = 0
+    numbers = iter(codes)
+    for code in numbers:
+        if code == -2:
+            taken, made = max(len(source) - at, 0), list(source[at:])
+            pieces += [(slice(at + i, at + i + 1), slice(len(target) + i, len(target) + i + 1)) for i in range(taken)]
+        elif code == -4:
+            taken, made = 1, [part if part > 0 else None for part in (next(numbers), next(numbers))]
+        elif code == -3:
+            taken, made = 2, [size_of(source[at : at + 2])]
+        else:
+            taken, made = 1, [code if code > 0 else source[at] if code == 0 and at < len(source) else None]
+        if code in (0, -3, -4):
+            if at + taken > len(source):
+                raise ParamError(
+                    explain(
+                        f"Code {code} needs a dimension that data does not have",
+                        param="shape",
+                        expected=f"at most {len(source)} dimensions of data to be used",
+                        got=format_shape(tuple(source)),
+                    )
+                )
+            pieces.append((slice(at, at + taken), slice(len(target), len(target) + len(made))))
+        at += taken
+        target += made
+    return target, pieces
+
+
+register_op(
+    "Reshape",
+    aliases=("reshape",),
+    params=ReshapeParams,
+    infer_shape=reshape_shapes,
+    gradient=_reshaped_back,
+    inplace=((0, 0),),
+    doc="The same elements in another shape. Unlike MXNet, a shape with another number of elements is an error.",
+)
+
+# -- Flatten, reshape_like -------------------------------------------------------------------------------------------
+
+
+def flatten_shapes(p: NoParams, ins: Shapes, outs: Shapes):
+    """data (n, …) ↔ (n, d), d the product of the other dimensions."""
+    data, out = ins[0], outs[0] if outs[0] is not None and len(outs[0]) == 2 else (None, None)
+    if data is None:
+        return ins, [out]
+    if not data:
+        raise InferenceError(explain("There is nothing to flatten", expected="at least one axis", got="none"))
+    rest, flat = solve_sizes(data[1:], [out[1]])
+    batch = known(data[0], out[0])
+    return [(batch, *rest)], [(batch, *flat)]
+
+
+register_op(
+    "Flatten",
+    aliases=("_npx_batch_flatten", "flatten"),
+    infer_shape=flatten_shapes,
+    gradient=_reshaped_back,
+    inplace=((0, 0),),
+    doc="Collapse all axes but the first: (n, …) → (n, d).",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReshapeLikeParams:
+    lhs_begin: int | None = param(None, doc="first axis of lhs that is reshaped; default 0")
+    lhs_end: int | None = param(None, doc="the axis of lhs after the last that is reshaped; default all")
+    rhs_begin: int | None = param(None, doc="first axis of rhs whose shape is taken; default 0")
+    rhs_end: int | None = param(None, doc="the axis of rhs after the last whose shape is taken; default all")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole shape is taken."""
+        return (self.lhs_begin, self.lhs_end, self.rhs_begin, self.rhs_end) == (None,) * 4
+
+
+def reshape_like_shapes(p: ReshapeLikeParams, ins: Shapes, outs: Shapes):
+    """lhs (a…, x…, b…), rhs (…, y…, …) → (a…, y…, b…), where x… and y… have as many elements."""
+    lhs, rhs = ins
+    out = outs[0]
+    if p.is_whole:
+        out = rhs if rhs is not None else out
+        if lhs is not None and out is not None:
+            lhs, out = solve_sizes(lhs, out)
+        return [lhs, out], [out]
+    if lhs is None or rhs is None:
+        return ins, outs
+    left = _axis_range("lhs", p.lhs_begin, p.lhs_end, len(lhs))
+    right = _axis_range("rhs", p.rhs_begin, p.rhs_end, len(rhs))
+    old, new = solve_sizes(lhs[left], rhs[right])
+    before, after = lhs[: left.start], lhs[left.stop :]
+    return [(*before, *old, *after), (*rhs[: right.start], *new, *rhs[right.stop :])], [(*before, *new, *after)]
+
+
+def _axis_range(side: str, begin: int | None, end: int | None, ndim: int) -> slice:
+    first = 0 if begin is None else begin + ndim * (begin < 0)
+    last = ndim if end is None else end + ndim * (end < 0)
+    if not 0 <= first < last <= ndim:
+        raise ParamError(
+            explain(
+                "No such range of axes",
+                param=f"{side}_begin, {side}_end",
+                expected=f"0 ≤ begin < end ≤ {ndim}, the number of axes of {side}",
+                got=f"{begin}, {end}",
+            )
+        )
+    return slice(first, last)
+
+
+register_op(
+    "reshape_like",
+    aliases=("_npx_reshape_like",),
+    params=ReshapeLikeParams,
+    inputs=("lhs", "rhs"),
+    infer_shape=reshape_like_shapes,
+    infer_type=first_type,
+    gradient=lambda node, ograds: [*_reshaped_back(node, ograds), None],
+    inplace=((0, 0),),
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="The elements of lhs in the shape of rhs, or in that of some of its axes.",
+)
+
+# -- shapes as data --------------------------------------------------------------------------------------------------
+
+
+def _int64(p: NoParams, ins: Types, outs: Types):
+    return ins, ["int64"]
+
+
+for _name, _aliases, _rank, _doc in (
+    ("shape_array", ("_npx_shape_array",), lambda data: None if data is None else (len(data),), "The shape of data."),
+    ("size_array", (), lambda data: (1,), "The number of elements of data."),
+):
+    register_op(
+        _name,
+        aliases=_aliases,
+        infer_shape=lambda p, ins, outs, rank=_rank: (ins, [rank(ins[0])]),
+        infer_type=_int64,
+        gradient=lambda node, ograds: [None],
+        FIgnoreInputs=lambda attrs: (0,),
+        doc=_doc,
+    )

@@ -1,0 +1,327 @@
+"""Operators that cut a piece out of an array, reverse it or put a border around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import NoParams, Shapes, backward_shapes, first_type, register_op, same_shape
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+
+# -- slice_axis, slice -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceAxisParams:
+    axis: int = param(doc="the axis to cut; negative counts from the end")
+    begin: int = param(doc="first index kept; negative counts from the end")
+    end: int | None = param(doc="the index after the last kept; negative counts from the end, None: to the end")
+
+
+def axis_piece(p: SliceAxisParams, length: int) -> slice:
+    """The piece kept of an axis of this length. Raises ParamError when it is empty or reaches outside."""
+    begin = p.begin + length * (p.begin < 0)
+    end = length if p.end is None else p.end + length * (p.end < 0)
+    if not 0 <= begin < end <= length:
+        raise ParamError(
+            explain(
+                f"Invalid begin and end for an axis of length {length}",
+                param="begin, end",
+                expected=f"0 ≤ begin < end ≤ {length}, negative ones counted from the end",
+                got=f"begin={p.begin}, end={p.end}",
+            )
+        )
+    return slice(begin, end, 1)
+
+
+def _slice_axis_shapes(p: SliceAxisParams, ins: Shapes, outs: Shapes):
+    """data (…, d, …) → (…, end - begin, …); the other axes are known from either side."""
+    data, out = ins[0], outs[0]
+    if data is None and out is None:
+        return ins, outs
+    known = data if data is not None else out or ()
+    axis = normal_axis(p.axis, len(known))
+    length = None if data is None or data[axis] is None else data[axis]
+    kept = None
+    if length is not None:
+        piece = axis_piece(p, length)
+        kept = piece.stop - piece.start
+    back = None if out is None or len(out) != len(known) else replaced(out, axis, length)
+    return [back], [replaced(known, axis, kept)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceParams:
+    begin: tuple[int | None, ...] = param(doc="first index kept of each leading axis; None: from its end")
+    end: tuple[int | None, ...] = param(doc="the index after the last kept; None: to its end")
+    step: tuple[int | None, ...] = param((), doc="distance of indices kept, negative to go backwards; None: 1")
+
+    def check(self) -> str | None:
+        if len(self.begin) != len(self.end) or len(self.step) not in (0, len(self.begin)):
+            return f"begin, end and step need the same length, got {self.begin}, {self.end} and {self.step}"
+        if 0 in self.step:
+            return "slice op step cannot be 0"
+        return None
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """A step for every entry of begin."""
+        return tuple(step or 1 for step in self.step) or (1,) * len(self.begin)
+
+    def is_whole(self, axis: int) -> bool:
+        """Whether an axis keeps its length, whatever that is."""
+        if axis >= len(self.begin):
+            return True
+        return self.begin[axis] is None and self.end[axis] is None and abs(self.steps[axis]) == 1
+
+
+def kept_indices(p: SliceParams, axis: int, length: int) -> range:
+    """The indices kept of an axis of this length. Raises ParamError when there are none."""
+    if axis >= len(p.begin):
+        return range(length)
+    begin, end, step = p.begin[axis], p.end[axis], p.steps[axis]
+    kept = range(length)[slice(begin, end, step)]
+    if not kept:
+        raise ParamError(
+            explain(
+                f"Slice keeps nothing of axis {axis}",
+                param="begin, end",
+                expected=f"at least one index of an axis of length {length}",
+                got=f"begin={begin}, end={end}, step={step}",
+            )
+        )
+    return kept
+
+
+def _slice_shapes(p: SliceParams, ins: Shapes, outs: Shapes):
+    """data (d0, d1, …) → (kept of d0, kept of d1, …); axes that are not cut are known from either side."""
+    data, out = ins[0], outs[0]
+    if data is None and out is None:
+        return ins, outs
+    shape = data if data is not None else (None,) * len(out or ())
+    if len(p.begin) > len(shape):
+        raise ParamError(
+            explain("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
+        )
+    back = None if out is None else tuple(dim if p.is_whole(i) else None for i, dim in enumerate(out))
+    kept = tuple(
+        dim if p.is_whole(i) else None if dim is None else len(kept_indices(p, i, dim)) for i, dim in enumerate(shape)
+    )
+    return [back], [kept]
+
+
+for _name, _aliases, _params, _shapes, _doc in (
+    ("slice_axis", (), SliceAxisParams, _slice_axis_shapes, "A piece of one axis."),
+    (
+        "slice",
+        ("_npi_slice", "_npx_slice", "_sparse_slice", "crop"),
+        SliceParams,
+        _slice_shapes,
+        "A piece of the leading axes, with steps; as Python slices do.",
+    ),
+):
+    register_op(
+        _name,
+        aliases=_aliases,
+        params=_params,
+        infer_shape=_shapes,
+        gradient=lambda node, ograds, backward=f"_backward_{_name}": [
+            apply(backward, ograds[0], node.inputs[0], **vars(node.attrs.parsed))
+        ],
+        doc=_doc,
+    )
+    register_op(
+        f"_backward_{_name}",
+        params=_params,
+        inputs=("ograd", "data"),
+        infer_shape=backward_shapes(_shapes),
+        infer_type=first_type,
+        gradient=lambda node, ograds, forward=_name: [apply(forward, ograds[0], **vars(node.attrs.parsed)), None],
+        FIgnoreInputs=lambda attrs: (1,),
+        doc=f"The gradient of {_name}: ograd where it was cut out of data, 0 elsewhere.",
+    )
+
+# -- slice_like ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceLikeParams:
+    axes: Tuple = param((), doc="the axes to cut; (): all")
+
+
+def cut_shape(p: SliceLikeParams, data: Shape, like: Shape) -> Shape:
+    """The shape of data with the lengths of like on the chosen axes. Raises InferenceError when one is longer."""
+    if not p.axes and len(data) != len(like):
+        raise InferenceError(
+            explain(
+                "Shapes of different rank; by default slice_like cuts all axes",
+                input="shape_like",
+                expected=f"{len(data)} axes",
+                got=format_shape(like),
+                fix="Pass axes=.",
+            )
+        )
+    places = p.axes or tuple(range(len(data)))
+    dims = list(data)
+    for axis, length in zip(
+        normal_axes(places, len(data), "axes"), (like[i] for i in normal_axes(places, len(like), "axes")), strict=True
+    ):
+        dim = data[axis]
+        if length is not None and dim is not None and length > dim:
+            raise InferenceError(
+                explain(
+                    f"Slice axis {axis} is longer in shape_like than in data",
+                    input="shape_like",
+                    expected=f"at most {dim}",
+                    got=length,
+                )
+            )
+        dims[axis] = length
+    return tuple(dims)
+
+
+def _slice_like_shapes(p: SliceLikeParams, ins: Shapes, outs: Shapes):
+    """data (d0, d1, …), shape_like (s0, s1, …) → (s0, s1, …) on the chosen axes."""
+    data, like = ins
+    if data is None or like is None:
+        return ins, outs
+    return ins, [cut_shape(p, data, like)]
+
+
+def _backward_slice_like_shapes(p: NoParams, ins: Shapes, outs: Shapes):
+    """ograd, data of the same rank → the shape of data."""
+    data = ins[1] if ins[1] is not None else outs[0]
+    return [ins[0], data], [data]
+
+
+register_op(
+    "slice_like",
+    params=SliceLikeParams,
+    inputs=("data", "shape_like"),
+    infer_shape=_slice_like_shapes,
+    infer_type=first_type,
+    gradient=lambda node, ograds: [apply("_backward_slice_like", ograds[0], node.inputs[0]), None],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="The leading piece of data that has the lengths of shape_like, on all axes or on some.",
+)
+register_op(
+    "_backward_slice_like",
+    inputs=("ograd", "data"),
+    infer_shape=_backward_slice_like_shapes,
+    infer_type=first_type,
+    gradient=lambda node, ograds: [apply("slice_like", ograds[0], node.inputs[0]), None],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="ograd, completed with zeros to the shape of data.",
+)
+
+# -- reverse ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReverseParams:
+    axis: Tuple = param(doc="the axes to reverse")
+
+
+def _reverse_shapes(p: ReverseParams, ins: Shapes, outs: Shapes):
+    """data (…) ↔ the same shape."""
+    if ins[0] is not None:
+        normal_axes(p.axis, len(ins[0]))
+    return same_shape(p, ins, outs)
+
+
+register_op(
+    "reverse",
+    aliases=("flip",),
+    params=ReverseParams,
+    infer_shape=_reverse_shapes,
+    gradient=lambda node, ograds: [apply("reverse", ograds[0], axis=node.attrs.parsed.axis)],
+    doc="Turn the order along some axes around.",
+)
+
+# -- Pad -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class PadParams:
+    mode: Literal["constant", "edge", "reflect"] = param(
+        doc="what the border holds: one value, the nearest element, or the mirror image without the edge itself"
+    )
+    pad_width: Tuple = param(ge=0, doc="(before, after) of every axis, one after the other")
+    constant_value: float = param(0.0, doc="the value of a constant border")
+
+    def check(self) -> str | None:
+        if len(self.pad_width) % 2:
+            return f"pad_width needs two numbers for every axis, got {len(self.pad_width)} numbers"
+        return None
+
+    @property
+    def widths(self) -> tuple[tuple[int, int], ...]:
+        """(before, after) of every axis."""
+        return tuple(zip(self.pad_width[::2], self.pad_width[1::2], strict=True))
+
+
+def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
+    """data (d, …) ↔ (before + d + after, …)."""
+    data, out = ins[0], outs[0]
+    for shape in (data, out):
+        if shape is not None and len(shape) != len(p.widths):
+            raise ParamError(
+                explain(
+                    "Wrong number of widths",
+                    param="pad_width",
+                    expected=f"{2 * len(shape)}, two for every axis of data",
+                    got=p.pad_width,
+                )
+            )
+    back = None
+    if out is not None:
+        back = tuple(dim and dim - before - after for dim, (before, after) in zip(out, p.widths, strict=True))
+    if data is None:
+        return [back], outs
+    for dim, width in zip(data, p.widths, strict=True):
+        if p.mode == "reflect" and dim is not None and max(width) >= dim:
+            raise ParamError(
+                explain(
+                    "A mirror image is shorter than its original", param="pad_width", expected=f"< {dim}", got=width
+                )
+            )
+    return [back], [tuple(dim and before + dim + after for dim, (before, after) in zip(data, p.widths, strict=True))]
+
+
+def _backward_pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
+    inputs, outputs = _pad_shapes(p, outs, ins)
+    return outputs, inputs
+
+
+def _pad_gradient(node: Node, ograds: Entries):
+    """dX = dY without its border, plus what the border copied from X."""
+    p: PadParams = node.attrs.parsed
+    if p.mode == "constant":
+        begin = tuple(before for before, _ in p.widths)
+        end = tuple(-after if after else None for _, after in p.widths)
+        return [apply("slice", ograds[0], begin=begin, end=end)]
+    return [apply("_backward_Pad", ograds[0], mode=p.mode, pad_width=p.pad_width)]
+
+
+register_op(
+    "Pad",
+    aliases=("pad",),
+    params=PadParams,
+    infer_shape=_pad_shapes,
+    gradient=_pad_gradient,
+    doc="Put a border around data. Any rank and any axes are accepted.",
+)
+register_op(
+    "_backward_Pad",
+    params=PadParams,
+    inputs=("ograd",),
+    infer_shape=_backward_pad_shapes,
+    gradient=lambda node, ograds: [apply("Pad", ograds[0], **vars(node.attrs.parsed))],
+    doc="The gradient of a Pad that repeats elements: the border added to what it was copied from.",
+)

@@ -1,0 +1,173 @@
+"""Softmax and its kin: softmax, log_softmax, softmin, SoftmaxActivation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known, normal_axis, replaced
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.types import format_shape
+
+Entries = list[NodeEntry]
+FloatType = Literal["float16", "float32", "float64"]
+
+
+class _SoftmaxLike(Protocol):
+    @property
+    def axis(self) -> int: ...
+    @property
+    def dtype(self) -> FloatType | None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxParams:
+    axis: int = param(-1, doc="axis over which the result is normalised")
+    temperature: float | None = param(None, doc="divisor of data; None: 1")
+    dtype: FloatType | None = param(None, doc="dtype of the result, and of the computation if wider; None: data's")
+    use_length: bool | None = param(False, doc="softmax only: normalise the first `length` elements, 0 for the rest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnmaskedSoftmaxParams(SoftmaxParams):
+    def check(self) -> str | None:
+        if self.use_length:
+            return "Only softmax takes lengths; pass use_length=False"
+        return None
+
+
+def _softmax_shapes(p: _SoftmaxLike, ins: Shapes, outs: Shapes):
+    """data (…, k, …) ↔ (…, k, …); length has the shape of data without the axis."""
+    (data, *_), (out,) = same_shape(p, ins[:1], outs)
+    if data is None:
+        return ins, outs
+    axis = normal_axis(p.axis, len(data))
+    lengths = [replaced(data, axis) or (1,) for _ in ins[1:]]
+    if lengths and ins[1] is not None and len(ins[1]) == len(data) - 1:
+        dims = tuple(known(*pair) for pair in zip(lengths[0], ins[1], strict=True))
+        data = out = (*dims[:axis], data[axis], *dims[axis:])
+        lengths = [dims]
+    return [data, *lengths], [out]
+
+
+def _softmax_types(p: _SoftmaxLike, ins: Types, outs: Types):
+    """The result has data's dtype unless `dtype` says otherwise; length is of any dtype."""
+    if p.dtype is not None:
+        return ins, [p.dtype]
+    data = ins[0] if ins[0] is not None else outs[0]
+    return [data, *ins[1:]], [data]
+
+
+def _normalising_gradient(node: Node, dy: NodeEntry, weights: NodeEntry, sums_of: NodeEntry) -> NodeEntry:
+    """weights ⊙ sum(sums_of) over the normalised axis, taken from dY."""
+    total = apply("sum", sums_of, axis=(node.attrs.parsed.axis,), keepdims=True)
+    return apply("elemwise_sub", dy, apply("broadcast_mul", weights, total))
+
+
+def _to_data(node: Node, gradient: NodeEntry, sign: float = 1.0) -> NodeEntry:
+    """The gradient of the scaled data as a gradient of data: its factor and its dtype."""
+    p: SoftmaxParams = node.attrs.parsed
+    factor = sign / (p.temperature or 1.0)
+    if factor != 1:
+        gradient = apply("_mul_scalar", gradient, scalar=factor)
+    return gradient if p.dtype is None else apply("_cast_like", gradient, node.inputs[0])
+
+
+def _softmax_gradient(node: Node, ograds: Entries):
+    """dX = Y ⊙ (dY - sum(Y ⊙ dY)) / temperature."""
+    y = NodeEntry(node, 0, 0)
+    weighted = apply("elemwise_mul", ograds[0], y)
+    gradient = _to_data(node, _normalising_gradient(node, weighted, y, weighted))
+    return [gradient] + [None] * (len(node.inputs) - 1)
+
+
+def _softmin_gradient(node: Node, ograds: Entries):
+    """dX = -Y ⊙ (dY - sum(Y ⊙ dY)) / temperature."""
+    y = NodeEntry(node, 0, 0)
+    weighted = apply("elemwise_mul", ograds[0], y)
+    return [_to_data(node, _normalising_gradient(node, weighted, y, weighted), sign=-1.0)]
+
+
+def _log_softmax_gradient(node: Node, ograds: Entries):
+    """dX = (dY - softmax(X) sum(dY)) / temperature; XLA shares the exponentials with the forward part."""
+    p: SoftmaxParams = node.attrs.parsed
+    y = apply("softmax", node.inputs[0], axis=p.axis, temperature=p.temperature, dtype=p.dtype)
+    return [_to_data(node, _normalising_gradient(node, ograds[0], y, ograds[0]))]
+
+
+register_op(
+    "softmax",
+    aliases=("_npx_softmax",),
+    params=SoftmaxParams,
+    inputs=("data", "length"),
+    inputs_used=lambda p: ("data", "length") if p.use_length else ("data",),
+    infer_shape=_softmax_shapes,
+    infer_type=_softmax_types,
+    gradient=_softmax_gradient,
+    inplace=((0, 0),),
+    doc="exp(x / temperature) normalised over an axis. A row of length 0 is zeros.",
+)
+register_op(
+    "log_softmax",
+    aliases=("_npx_log_softmax",),
+    params=UnmaskedSoftmaxParams,
+    infer_shape=_softmax_shapes,
+    infer_type=_softmax_types,
+    gradient=_log_softmax_gradient,
+    inplace=((0, 0),),
+    doc="The logarithm of softmax, without its underflow.",
+)
+register_op(
+    "softmin",
+    params=UnmaskedSoftmaxParams,
+    infer_shape=_softmax_shapes,
+    infer_type=_softmax_types,
+    gradient=_softmin_gradient,
+    inplace=((0, 0),),
+    doc="The softmax of -data.",
+)
+
+# -- SoftmaxActivation -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxActivationParams:
+    mode: Literal["channel", "instance"] = param("instance", doc="channel: over axis 1; instance: over the last axis")
+
+    @property
+    def axis(self) -> int:
+        """The axis over which the result is normalised."""
+        return 1 if self.mode == "channel" else -1
+
+
+def _softmax_activation_shapes(p: SoftmaxActivationParams, ins: Shapes, outs: Shapes):
+    """data (n, c, …) ↔ (n, c, …)."""
+    inputs, outputs = same_shape(p, ins, outs)
+    data = inputs[0]
+    if data is not None and p.mode == "channel" and len(data) < 3:
+        raise InferenceError(
+            explain(
+                "Mode channel needs images", param="mode", expected="data of at least 3 axes", got=format_shape(data)
+            )
+        )
+    return inputs, outputs
+
+
+def _softmax_activation_gradient(node: Node, ograds: Entries):
+    """dX = Y ⊙ (dY - sum(Y ⊙ dY))."""
+    y = NodeEntry(node, 0, 0)
+    weighted = apply("elemwise_mul", ograds[0], y)
+    return [_normalising_gradient(node, weighted, y, weighted)]
+
+
+register_op(
+    "SoftmaxActivation",
+    params=SoftmaxActivationParams,
+    infer_shape=_softmax_activation_shapes,
+    gradient=_softmax_activation_gradient,
+    inplace=((0, 0),),
+    doc="(deprecated; use softmax) Softmax over channels or over the last axis.",
+)

@@ -1,0 +1,9 @@
+"""The passes, one per file; importing the package registers them by their NNVM names."""
+
+from symjax_nnvm.passes import gradient as gradient
+from symjax_nnvm.passes import infer as infer
+from symjax_nnvm.passes import json_graph as json_graph
+from symjax_nnvm.passes import order_mutation as order_mutation
+from symjax_nnvm.passes import place_device as place_device
+from symjax_nnvm.passes import plan_memory as plan_memory
+from symjax_nnvm.passes import print_ir as print_ir

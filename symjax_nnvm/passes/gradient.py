@@ -1,0 +1,253 @@
+"""MXGradient: the backward graph, built from each operator's own gradient rule (NNVM's `gradient.cc`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.op import FGradient, FInferShape, FLossEquivalent, Op
+from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
+from symjax_nnvm.ir.traverse import post_order
+
+__all__ = ["AggregateFun", "AttrHintFun", "MirrorFun", "check_grad_all_zero", "default_aggregate", "mx_gradient"]
+
+G = TypeVar("G", bound=Graph)
+
+AggregateFun = Callable[[list[NodeEntry]], NodeEntry]
+"""Gradients that meet in one entry → their sum; the list may be empty."""
+
+MirrorFun = Callable[[Node], bool | int]
+"""Whether the backward part recomputes this node instead of keeping its outputs."""
+
+AttrHintFun = Callable[[NodeEntry, NodeEntry], NodeEntry]
+"""(gradient, entry it belongs to) → the gradient with the entry's shape and dtype."""
+
+
+@dataclass(slots=True)
+class GradEntry:
+    """What flows into one entry: the gradients of its users, and their sum once it is needed."""
+
+    grads: list[NodeEntry] = field(default_factory=list)
+    sum: NodeEntry | None = None
+    need_attr_hint: bool = True
+
+
+def mx_gradient(
+    graph: G,
+    ys: Sequence[NodeEntry],
+    xs: Sequence[NodeEntry],
+    ys_out_grad: Sequence[NodeEntry],
+    aggregate_fun: AggregateFun | None = None,
+    mirror_fun: MirrorFun | None = None,
+    attr_hint_fun: AttrHintFun | None = None,
+    zero_ops: Sequence[Op] = (),
+    copy_op: str = "",
+) -> G:
+    """The graph of the gradients of `ys` with respect to `xs`, given the gradients of `ys`.
+
+    aggregate_fun: sums gradients; default `zeros` / the gradient itself / `elemwise_sum`. mirror_fun: nodes to
+    recompute in the backward part. attr_hint_fun: gives shape and dtype to gradients that have none of their own.
+    zero_ops: operators that produce zeros, `zeros_like` first: what is only reached by zeros needs no gradient rule.
+    copy_op: operator that copies a gradient which is the gradient of several xs.
+
+    Returns a graph with one output per x. Raises GradientError.
+    """
+    attrs: dict[str, object] = {
+        "grad_ys": list(ys),
+        "grad_xs": list(xs),
+        "grad_ys_out_grad": list(ys_out_grad),
+    }
+    options = {
+        "grad_aggregate_fun": aggregate_fun,
+        "grad_mirror_fun": mirror_fun,
+        "attr_hint_fun": attr_hint_fun,
+        "zero_ops": list(zero_ops),
+        "copy_op": copy_op,
+    }
+    attrs |= {key: value for key, value in options.items() if value}
+    return apply_pass(graph.derive(attrs=graph.attrs | attrs), "MXGradient")
+
+
+@register_pass(
+    "MXGradient",
+    requires=("grad_ys", "grad_xs", "grad_ys_out_grad"),
+    op_attrs=("FGradient", "FInferShape"),
+    change_graph=True,
+)
+@bulk_allocation()
+def gradient_pass(graph: Graph) -> Graph:
+    """Return a gradient graph of grad_ys with respect to grad_xs; see `mx_gradient` for the options."""
+    ys: list[NodeEntry] = graph.attrs["grad_ys"]
+    xs: list[NodeEntry] = graph.attrs["grad_xs"]
+    ys_out_grad: list[NodeEntry] = graph.attrs["grad_ys_out_grad"]
+    aggregate: AggregateFun = graph.attrs.get("grad_aggregate_fun", default_aggregate)
+    hint: AttrHintFun | None = graph.attrs.get("attr_hint_fun")
+    copy_op: str | None = graph.attrs.get("copy_op")
+    order = post_order(ys)
+    slots = _start(order, ys, xs, ys_out_grad)
+    mirror_of = _mirror(order, graph.attrs.get("grad_mirror_fun"))
+    _backpropagate(order, slots, mirror_of, aggregate, hint, graph.attrs.get("zero_ops", ()))
+    grads = [_sum(slots[x.node][x.index], x, aggregate, hint) for x in xs]
+    return graph.derive(outputs=grads if not copy_op else _copy_duplicates(grads, copy_op), attrs={})
+
+
+def _start(
+    order: Sequence[Node], ys: Sequence[NodeEntry], xs: Sequence[NodeEntry], ys_out_grad: Sequence[NodeEntry]
+) -> dict[Node, list[GradEntry]]:
+    """Slots for every output of every node, the head gradients in theirs."""
+    if len(ys) != len(ys_out_grad):
+        raise GradientError(
+            explain("Wrong number of head gradients", expected=f"{len(ys)}, one per output", got=len(ys_out_grad))
+        )
+    slots = {node: [GradEntry() for _ in range(node.num_outputs())] for node in order}
+    for i, x in enumerate(xs):
+        if x.node not in slots or x.index >= len(slots[x.node]):
+            raise GradientError(
+                explain(
+                    f"Cannot differentiate with respect to the {i + 1}-th variable because it is unreachable from "
+                    "the outputs",
+                    node=x.node,
+                    fix="Ask only for gradients of what the outputs depend on.",
+                )
+            )
+    for y, out_grad in zip(ys, ys_out_grad, strict=True):
+        slots[y.node][y.index].grads.append(out_grad)  # a head listed twice: its gradients add up
+    return slots
+
+
+def _mirror(order: Sequence[Node], mirror_fun: MirrorFun | None) -> dict[Node, Node]:
+    """Copies of the nodes to recompute; other nodes stand for themselves and are left out."""
+    mirror_of: dict[Node, Node] = {}
+    if mirror_fun is None:
+        return mirror_of
+    for node in order:
+        if mirror_fun(node):
+            copy = node.copy()
+            copy.attrs.name += "_mirror"
+            copy.inputs = [entry._replace(node=mirror_of.get(entry.node, entry.node)) for entry in copy.inputs]
+            copy.control_deps = [mirror_of.get(dep, dep) for dep in copy.control_deps]
+            mirror_of[node] = copy
+    return mirror_of
+
+
+def _backpropagate(
+    order: Sequence[Node],
+    slots: dict[Node, list[GradEntry]],
+    mirror_of: dict[Node, Node],
+    aggregate: AggregateFun,
+    hint: AttrHintFun | None,
+    zero_ops: Sequence[Op],
+) -> None:
+    """Visit users before what they use, and hand each node's gradient to its inputs."""
+    for node in reversed(order):
+        op = node.attrs.op
+        if op is None or not node.inputs:
+            continue
+        entries = slots[node]
+        # A node that no gradient reaches passes none on: zeros are made only where somebody needs them. A loss head
+        # starts a gradient of its own.
+        if not any(entry.grads for entry in entries) and op not in FLossEquivalent:
+            continue
+        sums = [_sum(entry, NodeEntry(node, i, 0), aggregate, hint) for i, entry in enumerate(entries)]
+        igrads = _input_gradients(mirror_of.get(node, node), op, sums, zero_ops)
+        for (source, index, _), igrad in zip(node.inputs, igrads, strict=True):
+            if igrad is None:
+                continue
+            slot = slots[source][index]
+            if igrad.node.attrs.op in FInferShape:
+                slot.need_attr_hint = False
+            slot.grads.append(igrad)
+
+
+def _sum(slot: GradEntry, entry: NodeEntry, aggregate: AggregateFun, hint: AttrHintFun | None) -> NodeEntry:
+    """The gradient of an entry, aggregated once."""
+    if slot.sum is None:
+        total = aggregate(slot.grads)
+        if slot.need_attr_hint and hint is not None:
+            total = hint(total, entry)
+        slot.sum = total
+    return slot.sum
+
+
+def _input_gradients(
+    node: Node, op: Op, out_grads: list[NodeEntry], zero_ops: Sequence[Op]
+) -> Sequence[NodeEntry | None]:
+    rule = FGradient.get(op)
+    if rule is not None:
+        igrads = list(rule(node, out_grads))
+        if len(igrads) != len(node.inputs):
+            raise GradientError(
+                explain(
+                    "Gradient function not returning enough gradient",
+                    op=op,
+                    node=node,
+                    expected=f"{len(node.inputs)}, one per input",
+                    got=len(igrads),
+                )
+            )
+        if any(igrad is not None and igrad.node is None for igrad in igrads):
+            raise GradientError(explain("Gradient function returned an entry without a node", op=op, node=node))
+        _name_gradients(node, igrads)
+        return igrads
+    if check_grad_all_zero(out_grads, zero_ops):
+        single = len(node.inputs) == 1
+        return [
+            apply(
+                zero_ops[0],
+                entry,
+                name=f"{node.name}_backward" if single else f"{node.name}_in{i}_backward",
+                control_deps=[node],
+            )
+            for i, entry in enumerate(node.inputs)
+        ]
+    raise GradientError(
+        explain(
+            f"Operator {op.name} is non-differentiable because it didn't register FGradient attribute",
+            node=node,
+            fix="Put BlockGrad before it if no gradient should pass, or register FGradient.",
+        )
+    )
+
+
+def _name_gradients(node: Node, igrads: Sequence[NodeEntry | None]) -> None:
+    """Name what the rule left unnamed as MXNet names backward nodes, so that printed graphs read well."""
+    unnamed = [(i, g[0]) for i, g in enumerate(igrads) if g is not None and g[0].attrs.op and not g[0].attrs.name]
+    single = len(unnamed) == 1 or len({made for _, made in unnamed}) == 1
+    for i, made in unnamed:
+        made.attrs.name = f"{node.attrs.name}_backward" if single else f"{node.attrs.name}_in{i}_backward"
+
+
+def check_grad_all_zero(grads: Sequence[NodeEntry], zero_ops: Sequence[Op]) -> bool:
+    """Whether every gradient is made by an operator that produces zeros."""
+    return bool(grads) and bool(zero_ops) and all(grad.node.attrs.op in zero_ops for grad in grads)
+
+
+def default_aggregate(grads: list[NodeEntry]) -> NodeEntry:
+    """NNVM's aggregation: `zeros` named zero_grad, the gradient itself, or `elemwise_sum` named grad_sum."""
+    match grads:
+        case []:
+            return apply("zeros", name="zero_grad")
+        case [grad]:
+            return grad
+    return apply("elemwise_sum", *grads, name="grad_sum", num_args=len(grads))
+
+
+def _copy_duplicates(grads: Sequence[NodeEntry], copy_op: str) -> list[NodeEntry]:
+    """The first x to use a gradient gets it, each further one a copy named `{gradient}_{k}_copy`."""
+    op = Op.get(copy_op)
+    uses: dict[NodeEntry, int] = {}
+    outputs: list[NodeEntry] = []
+    for grad in grads:
+        count = uses.get(grad, 0)
+        uses[grad] = count + 1
+        if count:
+            attrs = NodeAttrs(op, f"{grad.node.name}_{count}_copy")
+            attrs.parse()
+            grad = NodeEntry(Node(attrs, [grad]), 0, 0)
+        outputs.append(grad)
+    return outputs

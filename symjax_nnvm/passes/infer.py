@@ -1,0 +1,197 @@
+"""The inference passes: InferShape, InferType, MXInferShape, MXInferType, and the same as plain functions.
+
+They gather what is given and what variables declare, and hand it to the engine. The graph attributes they read and
+write are those of NNVM's and MXNet's passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.indexed_graph import IndexedGraph
+from symjax_nnvm.ir.pass_registry import register_pass
+from symjax_nnvm.ir.types import DType, DTypeList, Shape, ShapeList
+from symjax_nnvm.passes.infer_engine import InferenceEngine
+from symjax_nnvm.passes.infer_quantity import DTYPE, SHAPE, Quantity
+
+__all__ = ["infer_shape", "infer_type"]
+
+G = TypeVar("G", bound=Graph)
+
+
+def infer_shape(
+    graph: G,
+    *,
+    shapes: Mapping[str, Shape | None] | Sequence[Shape | None] | None = None,
+    attr_key: str | None = "__shape__",
+) -> G:
+    """The graph with attribute `shape`: one shape per entry, as far as it can be inferred (MXNet's variant).
+
+    shapes: what is known of the variables, by name or in the order of `IndexedGraph.input_nodes`; None is unknown.
+    attr_key: the variable attribute that declares a shape; None ignores declarations. `shape_num_unknown_nodes` of the
+    result counts unknown dimensions. Raises InferenceError for contradictions.
+    """
+    return _with_inputs(graph, SHAPE, shapes, attr_key)
+
+
+def infer_type(
+    graph: G,
+    *,
+    dtypes: Mapping[str, DType | None] | Sequence[DType | None] | None = None,
+    attr_key: str | None = "__dtype__",
+) -> G:
+    """The graph with attribute `dtype`: one dtype name per entry, as far as it can be inferred (MXNet's variant).
+
+    dtypes: what is known of the variables, by name or in the order of `IndexedGraph.input_nodes`; None is unknown.
+    attr_key: the variable attribute that declares a dtype; None ignores declarations. Raises InferenceError.
+    """
+    return _with_inputs(graph, DTYPE, dtypes, attr_key)
+
+
+@register_pass(
+    "InferShape", provides=("shape", "shape_num_unknown_nodes"), op_attrs=("FInferShape", "FGradient", "TIsBackward")
+)
+def _infer_shape_nnvm(graph: Graph) -> Graph:
+    """Shapes of all entries; NNVM's variant: reads `shape` attributes, asks no operator whose shapes are all known."""
+    return _nnvm_pass(graph, SHAPE)
+
+
+@register_pass(
+    "InferType", provides=("dtype", "dtype_num_unknown_nodes"), op_attrs=("FInferType", "FGradient", "TIsBackward")
+)
+def _infer_type_nnvm(graph: Graph) -> Graph:
+    """Dtypes of all entries; NNVM's variant: reads `dtype` attributes, asks no operator whose dtypes are all known."""
+    return _nnvm_pass(graph, DTYPE)
+
+
+@register_pass(
+    "MXInferShape", provides=("shape", "shape_num_unknown_nodes"), op_attrs=("FInferShape", "FGradient", "TIsBackward")
+)
+def _infer_shape_mxnet(graph: Graph) -> Graph:
+    """Shapes of all entries; MXNet's variant: every operator is asked, so that contradictions are always found."""
+    return _mxnet_pass(graph, SHAPE)
+
+
+@register_pass(
+    "MXInferType", provides=("dtype", "dtype_num_unknown_nodes"), op_attrs=("FInferType", "FGradient", "TIsBackward")
+)
+def _infer_type_mxnet(graph: Graph) -> Graph:
+    """Dtypes of all entries; MXNet's variant: every operator is asked, so that contradictions are always found."""
+    return _mxnet_pass(graph, DTYPE)
+
+
+def _nnvm_pass(graph: Graph, quantity: Quantity) -> Graph:
+    attrs = dict(graph.attrs)
+    given = attrs.pop(f"{quantity.name}_inputs", ())
+    key = attrs.pop(f"{quantity.name}_attr_key", quantity.name)
+    values = _infer(graph, quantity, given, key, ask_always=False)
+    attrs[quantity.name] = values
+    attrs[f"{quantity.name}_num_unknown_nodes"] = sum(not quantity.all_known((value,)) for value in values)
+    return graph.derive(attrs=attrs)
+
+
+def _mxnet_pass(graph: Graph, quantity: Quantity) -> Graph:
+    # MXNet keeps the inputs in the result, and reads no variable attribute unless it is told which.
+    attrs = dict(graph.attrs)
+    given = attrs.get(f"{quantity.name}_inputs", ())
+    key = attrs.pop(f"{quantity.name}_attr_key", None)
+    values = _infer(graph, quantity, given, key, ask_always=True)
+    attrs[quantity.name] = values
+    attrs[f"{quantity.name}_num_unknown_nodes"] = sum(map(quantity.unknown_parts, values))
+    return graph.derive(attrs=attrs)
+
+
+def _with_inputs(graph: G, quantity: Quantity, given: Any, attr_key: str | None) -> G:
+    index = graph.indexed_graph()
+    if isinstance(given, Mapping):
+        names = index.input_names
+        for name in given:
+            if name not in names:
+                listed = "".join(f"\t[{i}]{candidate}\n" for i, candidate in enumerate(names))
+                raise InferenceError(
+                    f"{quantity.pass_name}Keyword argument name {name} not found.\nCandidate arguments:\n{listed}"
+                )
+        given = [given.get(name) for name in names]
+    attrs = {**graph.attrs, f"{quantity.name}_inputs": quantity.result(given or ())}
+    if attr_key is not None:
+        attrs[f"{quantity.name}_attr_key"] = attr_key
+    inferred = _mxnet_pass(graph.derive(attrs=attrs), quantity)
+    del inferred.attrs[f"{quantity.name}_inputs"]
+    return inferred  # type: ignore[return-value]  # derived from the graph that was given
+
+
+@bulk_allocation()
+def _infer(
+    graph: Graph, quantity: Quantity, given: Sequence[Any], key: str | None, *, ask_always: bool
+) -> ShapeList | DTypeList:
+    index = graph.indexed_graph()
+    values = _known_before(graph, index, quantity)
+    if len(given) > len(index.input_nodes):
+        raise InferenceError(
+            explain(
+                "More provided shapes than number of arguments",
+                expected=f"at most {len(index.input_nodes)} {quantity.name}s, one per variable",
+                got=len(given),
+            )
+        )
+    values_given = given if isinstance(given, quantity.result) else [quantity.from_border(value) for value in given]
+    for nid, value in zip(index.input_nodes, values_given, strict=False):
+        if value is not None:
+            values[index.entry_rptr[nid]] = value
+    if key:
+        _read_declarations(index, quantity, key, values)
+    engine = InferenceEngine(index, quantity, values, ask_always)
+    engine.apply_hints(graph.attrs.get(f"{quantity.name}_hints", {}))
+    engine.run()
+    return quantity.result(values)
+
+
+def _known_before(graph: Graph, index: IndexedGraph, quantity: Quantity) -> list[Any]:
+    """The result of an earlier inference over the same graph, or nothing known."""
+    before = graph.attrs.get(quantity.name)
+    if before is None:
+        return [None] * index.num_node_entries
+    if len(before) != index.num_node_entries:
+        raise InferenceError(
+            explain(
+                f"Graph attribute {quantity.name} does not fit the graph",
+                expected=f"{index.num_node_entries} values, one per entry",
+                got=len(before),
+                fix="Remove the attribute, or infer again on the graph it was inferred for.",
+            )
+        )
+    return list(before) if isinstance(before, quantity.result) else [quantity.from_border(value) for value in before]
+
+
+def _read_declarations(index: IndexedGraph, quantity: Quantity, key: str, values: list[Any]) -> None:
+    """Complete what is not fully given from the variables' own attributes, `key` or `__key__`."""
+    hidden = f"__{key}__"
+    for nid in index.input_nodes:
+        attrs = index.nodes[nid].source.attrs
+        if not attrs.dict:
+            continue
+        eid = index.entry_rptr[nid]
+        text = attrs.dict.get(key, attrs.dict.get(hidden))
+        if text is None or quantity.all_known((values[eid],)):
+            continue
+        try:
+            declared = quantity.from_text(text)
+        except ValueError as error:
+            raise InferenceError(
+                explain(f"Invalid attribute {key}={text!r}: {error}", node=attrs.name, expected=quantity.text_form)
+            ) from None
+        try:
+            values[eid] = quantity.merge(values[eid], declared)
+        except ValueError:
+            raise InferenceError(
+                explain(
+                    f"Error in variable {attrs.name}: {quantity.conflict(values[eid], declared)}",
+                    node=attrs.name,
+                    expected=f"{quantity.show(declared)}, which its attribute {key} declares",
+                    got=f"{quantity.show(values[eid])}, which was given",
+                )
+            ) from None

@@ -1,0 +1,269 @@
+"""The inference engine: applies operator rules over a graph until nothing more can be learnt.
+
+Operator rules *propose* what inputs and outputs are, from what is known of them; the engine merges proposals into what
+it knows and words the contradictions, so that every operator reports errors alike. One sweep goes over all nodes
+forward; nodes that are still incomplete then go through a work list, last node first, and come back whenever one of
+their entries becomes better known. A value can only become better known, so the whole takes time linear in nodes +
+edges, where sweeping to and fro (NNVM's way to the same fixed point) may take quadratic time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from symjax_nnvm.errors import InferenceError, NNVMError, explain
+from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
+from symjax_nnvm.ir.node import NodeAttrs, NodeEntry, create_variable_node
+from symjax_nnvm.ir.op import FGradient, FListInputNames, Op, TIsBackward
+from symjax_nnvm.passes.infer_quantity import Quantity
+
+__all__ = ["InferenceEngine"]
+
+_NOTHING: tuple[int, ...] = ()
+
+
+class InferenceEngine:
+    """The state of one inference: a value per entry, and which nodes may still learn something.
+
+    `values` is completed in place.
+    """
+
+    def __init__(self, index: IndexedGraph, quantity: Quantity, values: list[Any], ask_always: bool):
+        self.index = index
+        self.quantity = quantity
+        self.values = values
+        self.ask_always = ask_always
+        self._rule_of: dict[Op, Callable[..., Any] | None] = {}
+        self._backward: dict[int, list[tuple[int, int]]] = {}
+
+    def apply_hints(self, hints: Mapping[NodeEntry, Any]) -> None:
+        """Merge what the caller knows of entries inside the graph; hints for other graphs' nodes are ignored."""
+        for entry, value in hints.items():
+            if self.index.exist(entry.node):
+                eid = self.index.entry_id(entry)
+                try:
+                    self.values[eid] = self.quantity.merge(self.values[eid], value)
+                except ValueError:
+                    raise InferenceError(
+                        explain(
+                            self.quantity.conflict(self.values[eid], value),
+                            node=entry.node,
+                            expected=f"{self.quantity.show(value)}, as hinted for output {entry.index}",
+                            got=self.quantity.show(self.values[eid]),
+                        )
+                    ) from None
+
+    def run(self) -> None:
+        """Infer until nothing more can be learnt."""
+        pending: list[int] = []
+        for nid, inode in enumerate(self.index.nodes):
+            if inode.source.attrs.op is not None:
+                _, is_open = self._visit(nid, inode)
+                if is_open:
+                    pending.append(nid)
+        if pending:
+            self._settle(pending)
+
+    def _settle(self, pending: list[int]) -> None:
+        """Visit incomplete nodes, last first, then again whenever one of their entries becomes better known."""
+        nodes = self.index.nodes
+        users: dict[int, list[int]] = {}
+        for nid in pending:
+            for eid in self._entries(nid):
+                users.setdefault(eid, []).append(nid)
+        queue = deque(reversed(pending))
+        queued = set(pending)
+        complete: set[int] = set()
+        while queue:
+            nid = queue.popleft()
+            queued.discard(nid)
+            changed, is_open = self._visit(nid, nodes[nid])
+            if not is_open:
+                complete.add(nid)
+            for eid in changed:
+                for user in users[eid]:
+                    if user not in queued and user not in complete:
+                        queued.add(user)
+                        queue.append(user)
+
+    def _entries(self, nid: int) -> list[int]:
+        """The entries whose values a visit of the node reads."""
+        rptr = self.index.entry_rptr
+        entries = [rptr[source] + i for source, i, _ in self.index.nodes[nid].inputs]
+        entries += range(rptr[nid], rptr[nid + 1])
+        entries += [eid for eid, _ in self._backward.get(nid, ())]
+        return entries
+
+    def _visit(self, nid: int, inode: IndexedNode) -> tuple[Sequence[int], bool]:
+        """Apply one node's rule. The entries that became better known, and whether the node is worth another visit."""
+        values, rptr, quantity = self.values, self.index.entry_rptr, self.quantity
+        attrs = inode.source.attrs
+        op = attrs.op
+        eids = [rptr[source] + i for source, i, _ in inode.inputs]
+        first = rptr[nid]
+        ins = [values[eid] for eid in eids]
+        outs = values[first : rptr[nid + 1]]
+        if not self.ask_always and quantity.all_known(ins) and quantity.all_known(outs):
+            return _NOTHING, False
+        try:
+            rule = self._rule_of[op]  # type: ignore[index]  # only operator nodes are visited
+        except KeyError:
+            rule = self._rule_of[op] = self._find_rule(op)  # type: ignore[index,arg-type]
+        eids.extend(range(first, rptr[nid + 1]))
+        if rule is not None:
+            changed = self._merge(nid, eids, self._ask(rule, inode, ins, outs))
+        elif inode.control_deps and TIsBackward.get(op):
+            changed = self._copy_from_forward(nid, inode)
+        else:
+            return _NOTHING, False
+        return changed, not quantity.all_known([values[eid] for eid in eids])
+
+    def _find_rule(self, op: Op) -> Callable[..., Any] | None:
+        """The operator's own rule, or the default one; None for backward operators that leave it to their forward."""
+        rule = self.quantity.rules.get(op)
+        return self.quantity.default_rule if rule is None and not TIsBackward.get(op) else rule
+
+    def _ask(self, rule: Callable[..., Any], inode: IndexedNode, ins: list[Any], outs: list[Any]) -> list[Any]:
+        """What the rule proposes for inputs and outputs, in one list."""
+        node = inode.source
+        try:
+            new_ins, new_outs = rule(node.attrs, ins, outs)
+        except (NNVMError, ValueError) as error:
+            known = ", ".join(self.quantity.show(value) for value in ins)
+            raise InferenceError(
+                explain(
+                    f"Error in operator {node.name}: {error}",
+                    op=node.op,
+                    node=node,
+                    got=f"input {self.quantity.name}s {known}",
+                )
+            ) from error
+        proposed = [*new_ins, *new_outs]
+        if len(proposed) != len(ins) + len(outs):
+            raise InferenceError(
+                explain(
+                    f"Error in operator {node.name}: its {self.quantity.name} rule does not fit the node",
+                    op=node.op,
+                    node=node,
+                    expected=f"{len(ins)} inputs and {len(outs)} outputs",
+                    got=f"{len(proposed)} proposed {self.quantity.name}s in all",
+                )
+            )
+        return proposed
+
+    def _merge(self, nid: int, eids: list[int], proposed: list[Any]) -> Sequence[int]:
+        values = self.values
+        changed: Sequence[int] = _NOTHING
+        for slot, value in enumerate(proposed):
+            # The entry is read here, not before: two inputs may be the same entry.
+            current = values[eids[slot]]
+            if value is None or value is current or value == current:
+                continue
+            try:
+                merged = self.quantity.merge(current, value)
+            except ValueError:
+                raise self._conflict(nid, slot, current, value) from None
+            if merged != current:
+                values[eids[slot]] = merged
+                changed = [*changed, eids[slot]]
+        return changed
+
+    def _conflict(self, nid: int, slot: int, current: Any, proposed: Any) -> InferenceError:
+        inode = self.index.nodes[nid]
+        node, show = inode.source, self.quantity.show
+        is_input = slot < len(inode.inputs)
+        number = slot if is_input else slot - len(inode.inputs)
+        what = f"{number}-th {'input' if is_input else 'output'}"
+        if is_input:
+            source = self.index.nodes[inode.inputs[number].node_id].source
+            origin = f"{show(current)} from {'variable' if source.is_variable else 'node'} {source.name!r}"
+        else:
+            origin = f"{show(current)} for output {number}, from the nodes that use it"
+        return InferenceError(
+            explain(
+                f"Error in operator {node.name}: {self.quantity.conflict(current, proposed, node.name, what)}",
+                op=node.op,
+                node=node,
+                input=_input_name(node.attrs, number) if is_input else None,
+                expected=show(proposed),
+                got=origin,
+            )
+        )
+
+    # -- backward operators that have no rule of their own ---------------------------------------------------------
+
+    def _copy_from_forward(self, nid: int, inode: IndexedNode) -> Sequence[int]:
+        """NNVM's treatment of TIsBackward: a gradient is like its input, a head gradient like its head."""
+        pairs = self._backward.get(nid)
+        if pairs is None:
+            pairs = self._backward[nid] = _forward_pairs(self.index, nid, inode)
+        changed: list[int] = []
+        for source, target in pairs:
+            value, current = self.values[source], self.values[target]
+            if value is None or value == current:
+                continue
+            try:
+                merged = self.quantity.merge(current, value)
+            except ValueError:
+                node = inode.source
+                raise InferenceError(
+                    explain(
+                        f"Error in operator {node.name}: Backward {self.quantity.name} inconsistent with the forward "
+                        f"{self.quantity.name}",
+                        op=node.op,
+                        node=node,
+                        expected=self.quantity.show(value),
+                        got=self.quantity.show(current),
+                    )
+                ) from None
+            if merged != current:
+                self.values[target] = merged
+                changed.append(target)
+        return changed
+
+
+def _forward_pairs(index: IndexedGraph, nid: int, inode: IndexedNode) -> list[tuple[int, int]]:
+    """(entry of the forward node, entry of the backward node) of equal shape and dtype, found by asking FGradient.
+
+    The forward node's gradient is built again over placeholder head gradients: the node of this operator in it shows
+    which output is which input's gradient, and which inputs are head gradients.
+    """
+    node = inode.source
+    rptr = index.entry_rptr
+    forward = index.nodes[inode.control_deps[0]] if inode.control_deps else None
+    gradient = None if forward is None else FGradient.get(forward.source.op)
+    pairs: list[tuple[int, int]] = []
+    generated = None
+    if forward is not None and gradient is not None:
+        placeholder = create_variable_node("head_gradient")
+        heads = [NodeEntry(placeholder, i, 0) for i in range(forward.source.num_outputs())]
+        for i, grad in enumerate(gradient(forward.source, heads)):
+            if grad is None or grad.node.op is not node.op or generated not in (None, grad.node):
+                continue
+            generated = grad.node
+            source, output, _ = forward.inputs[i]
+            pairs.append((rptr[source] + output, rptr[nid] + grad.index))
+        inputs = () if generated is None else generated.inputs
+        for (source, i, _), built in zip(inode.inputs, inputs, strict=False):
+            if built.node is placeholder:
+                pairs.append((rptr[inode.control_deps[0]] + built.index, rptr[source] + i))
+    if generated is None:
+        raise InferenceError(
+            explain(
+                f"Cannot find matching backward op for {node.name}",
+                op=node.op,
+                node=node,
+                expected="control_deps[0] to be the forward node, whose FGradient makes this operator",
+                got="no control dependency" if forward is None else f"node {forward.source.name!r}",
+                fix="Register a rule for the backward operator itself.",
+            )
+        )
+    return pairs
+
+
+def _input_name(attrs: NodeAttrs, number: int) -> object:
+    list_names = FListInputNames.get(attrs.op)
+    names = [] if list_names is None else list(list_names(attrs))
+    return names[number] if number < len(names) else number

@@ -1,0 +1,142 @@
+"""What the inference engine infers: shapes and dtypes, each as one row of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symjax_nnvm.ir.op import FInferShape, FInferType, OpMap
+from symjax_nnvm.ir.register import same_type
+from symjax_nnvm.ir.types import (
+    DTYPE_CODES,
+    DType,
+    DTypeList,
+    Shape,
+    ShapeList,
+    dtype_from_code,
+    dtype_name,
+    format_shape,
+    merge_dtypes,
+    merge_shapes,
+    parse_shape,
+    shape_from_legacy,
+)
+
+__all__ = ["DTYPE", "SHAPE", "Quantity"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity that every entry of a graph has.
+
+    name: prefix of its graph attributes. pass_name: NNVM's name of its pass. rules: the operator attribute that holds
+    its rules. default_rule: the rule of operators without one. merge: two values → what either knows; ValueError when
+    they differ. all_known: whether values are all complete. unknown_parts: how much of a value is unknown, as MXNet
+    counts. from_text: a variable's declaration → value. text_form: what from_text takes, for people. from_border: a
+    value in MXNet's spelling → value. conflict: (provided, inferred, node, place) → MXNet's words for a contradiction.
+    show: a value for people. result: the type of the graph attribute.
+    """
+
+    name: str
+    pass_name: str
+    rules: OpMap[Any]
+    default_rule: Callable[..., Any] | None
+    merge: Callable[[Any, Any], Any]
+    all_known: Callable[[Iterable[Any]], bool]
+    unknown_parts: Callable[[Any], int]
+    from_text: Callable[[str], Any]
+    text_form: str
+    from_border: Callable[[Any], Any]
+    conflict: Callable[..., str]
+    show: Callable[[Any], str]
+    result: type[Any]
+
+
+# -- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def _shapes_known(shapes: Iterable[Shape | None]) -> bool:
+    for shape in shapes:  # noqa: SIM110  (called twice per node: `all` over a generator takes twice as long)
+        if shape is None or None in shape:
+            return False
+    return True
+
+
+def _merge_shapes(a: Shape | None, b: Sequence[int | None] | None) -> Shape | None:
+    # A rule may propose a list; what is kept is always a tuple.
+    return merge_shapes(a, None if b is None else tuple(b))
+
+
+def _unknown_dims(shape: Shape | None) -> int:
+    return 1 if shape is None else shape.count(None)
+
+
+def _shape_from_text(text: str) -> Shape | None:
+    return None if text.strip() == "None" else shape_from_legacy(parse_shape(text))
+
+
+def _shape_from_border(dims: Sequence[int | None] | None) -> Shape | None:
+    return None if dims is None else shape_from_legacy([dim or 0 for dim in dims])
+
+
+def _shape_conflict(provided: Shape, inferred: Shape, node: str = "", place: str = "") -> str:
+    shown = [",".join("?" if dim is None else str(dim) for dim in shape) for shape in (provided, inferred)]
+    return f"Shape inconsistent, Provided = [{shown[0]}], inferred shape=({shown[1]})"
+
+
+SHAPE = Quantity(
+    name="shape",
+    pass_name="InferShape",
+    rules=FInferShape,
+    default_rule=None,
+    merge=_merge_shapes,
+    all_known=_shapes_known,
+    unknown_parts=_unknown_dims,
+    from_text=_shape_from_text,
+    text_form="a tuple of integers such as (2, 3), 0 for an unknown dimension",
+    from_border=_shape_from_border,
+    conflict=_shape_conflict,
+    show=format_shape,
+    result=ShapeList,
+)
+
+# -- dtypes ----------------------------------------------------------------------------------------------------------
+
+
+def _dtypes_known(dtypes: Iterable[DType | None]) -> bool:
+    return None not in dtypes
+
+
+def _dtype_from_text(text: str) -> DType | None:
+    text = text.strip()
+    # Only the names themselves: the text may come from a file, and NumPy's own dtype grammar is a language.
+    return text if text in DTYPE_CODES else dtype_from_code(int(text))
+
+
+def _dtype_from_border(value: Any) -> DType | None:
+    if value is None or (isinstance(value, int) and value == -1):
+        return None
+    return dtype_name(value)
+
+
+def _dtype_conflict(provided: DType, inferred: DType, node: str = "", place: str = "") -> str:
+    where = f" in node {node} at {place}" if node else ""
+    return f"Incompatible attr{where}: expected {inferred}, got {provided}"
+
+
+DTYPE = Quantity(
+    name="dtype",
+    pass_name="InferType",
+    rules=FInferType,
+    default_rule=same_type,
+    merge=merge_dtypes,
+    all_known=_dtypes_known,
+    unknown_parts=lambda dtype: int(dtype is None),
+    from_text=_dtype_from_text,
+    text_form="a dtype code such as 0, or a dtype name such as float32",
+    from_border=_dtype_from_border,
+    conflict=_dtype_conflict,
+    show=lambda dtype: "unknown" if dtype is None else dtype,
+    result=DTypeList,
+)

@@ -1,0 +1,165 @@
+"""PlaceDevice: a device for every node, and copy nodes where data crosses from one device to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from symjax_nnvm.errors import PassError, explain
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
+from symjax_nnvm.ir.op import FMutateInputs, Op, TIsBackward
+from symjax_nnvm.ir.pass_registry import register_pass
+
+__all__ = ["UNPLACED", "place_device"]
+
+UNPLACED = -1
+"""The device of a node that has none yet, in the graph attribute `device`."""
+
+_REQUEST = ("device_group_attr_key", "device_assign_map", "device_copy_op")
+
+
+@register_pass(
+    "PlaceDevice", requires=_REQUEST, provides=("device",), op_attrs=("TIsBackward", "FMutateInputs"), change_graph=True
+)
+def _place_device_pass(graph: Graph) -> Graph:
+    """Place nodes on devices; the request stands in the graph attributes."""
+    attrs = graph.attrs
+    rest = {key: value for key, value in attrs.items() if key not in _REQUEST}
+    return place_device(
+        graph.derive(attrs=rest),
+        group_attr_key=attrs["device_group_attr_key"],
+        assign_map=attrs["device_assign_map"],
+        copy_op=attrs["device_copy_op"],
+    )
+
+
+def place_device(
+    graph: Graph,
+    *,
+    group_attr_key: str,
+    assign_map: Mapping[str, int],
+    copy_op: str,
+    device: Sequence[int] | None = None,
+) -> Graph:
+    """Give every node a device number, and copy data with `copy_op` where it crosses devices.
+
+    A node whose attribute `group_attr_key` names a group runs on `assign_map[group]`. Others follow, in this order:
+    `device` (per node, -1 unknown; left out, the graph attribute of that name), a backward operator its forward node,
+    an operator its first placed input, an input its consumer, and device 0. When everything is on one device the
+    structure is kept; otherwise nodes with remote inputs are rebuilt, one copy node `{source}_{index}_copy` serving
+    all consumers on a device, and other graph attributes are dropped.
+
+    Result: graph attribute `device`, by node id. Raises PassError for a group without a device, and for a variable
+    that an operator on another device would write; OpNotRegisteredError for `copy_op`.
+    Source of the semantics: NNVM's `place_device.cc`.
+    """
+    index = graph.indexed_graph()
+    operator = Op.get(copy_op)
+    preset = graph.attrs.get("device") if device is None else device
+    if preset is not None and len(preset) != index.num_nodes:
+        raise PassError(
+            explain("Wrong length of graph attribute device", expected=f"{index.num_nodes} nodes", got=len(preset))
+        )
+    placed = [UNPLACED] * index.num_nodes if preset is None else list(preset)
+    _spread(index, placed, group_attr_key, assign_map)
+    if len(set(placed)) <= 1:
+        return graph.derive(attrs=graph.attrs | {"device": placed})
+    outputs, device_of = _Rebuild(index, placed, operator).run(graph.outputs)
+    rebuilt = graph.derive(outputs, attrs={})
+    rebuilt.attrs["device"] = [device_of[node.source] for node in rebuilt.indexed_graph().nodes]
+    return rebuilt
+
+
+def _spread(index: IndexedGraph, placed: list[int], group_attr_key: str, assign_map: Mapping[str, int]) -> None:
+    """Fill in `placed`: groups, then inputs to users, then users to inputs, then device 0."""
+    for nid, node in enumerate(index.nodes):
+        group = node.source.attrs.dict.get(group_attr_key)
+        if group is not None:
+            if group not in assign_map:
+                raise PassError(
+                    explain(
+                        f"The device assignment not found for group {group}",
+                        op=node.source.op,
+                        node=node.source,
+                        expected=f"one of {sorted(assign_map)}",
+                    )
+                )
+            placed[nid] = assign_map[group]
+            continue
+        if TIsBackward.get(node.source.op, False) and node.control_deps:
+            sources = node.control_deps[:1]
+        else:
+            sources = [entry.node_id for entry in node.inputs]
+        placed[nid] = next((placed[source] for source in sources if placed[source] != UNPLACED), placed[nid])
+    for nid in range(index.num_nodes - 1, -1, -1):
+        if placed[nid] != UNPLACED:
+            for entry in index.nodes[nid].inputs:
+                if placed[entry.node_id] == UNPLACED:
+                    placed[entry.node_id] = placed[nid]
+    placed[:] = [0 if device == UNPLACED else device for device in placed]
+
+
+class _Rebuild:
+    """The graph again, with copy nodes between devices."""
+
+    def __init__(self, index: IndexedGraph, placed: Sequence[int], copy_op: Op):
+        self.index = index
+        self.placed = placed
+        self.copy_op = copy_op
+        self.renewed: dict[int, Node] = {}
+        self.device_of: dict[Node, int] = {}
+        # The version is part of the key: a value before and one after a write are different data.
+        self.transfers: dict[tuple[IndexedEntry, int], Node] = {}
+
+    def run(self, outputs: Sequence[NodeEntry]) -> tuple[list[NodeEntry], dict[Node, int]]:
+        """The new heads, and the device of every node they reach."""
+        index, placed, renewed = self.index, self.placed, self.renewed
+        for nid, node in enumerate(index.nodes):
+            self._check_mutation(nid)
+            source = node.source
+            remote = any(e.node_id in renewed or placed[e.node_id] != placed[nid] for e in node.inputs)
+            if remote or any(dep in renewed for dep in node.control_deps):
+                source = Node(node.source.attrs.copy())
+                source.inputs = [self._input(nid, entry) for entry in node.inputs]
+                source.control_deps = [renewed.get(dep, index.nodes[dep].source) for dep in node.control_deps]
+                renewed[nid] = source
+            self.device_of[source] = placed[nid]
+        heads = [NodeEntry(renewed.get(index.node_id(e.node), e.node), e.index, e.version) for e in outputs]
+        return heads, self.device_of
+
+    def _input(self, nid: int, entry: IndexedEntry) -> NodeEntry:
+        """The entry on the device of its consumer."""
+        local = self._renewed(entry)
+        target = self.placed[nid]
+        if self.placed[entry.node_id] == target:
+            return local
+        transfer = self.transfers.get((entry, target))
+        if transfer is None:
+            name = f"{local.node.name}_{entry.index}_copy"
+            transfer = Node(NodeAttrs(self.copy_op, name), [local])
+            transfer.attrs.parse()
+            self.transfers[entry, target] = transfer
+            self.device_of[transfer] = target
+        return NodeEntry(transfer, 0, 0)
+
+    def _renewed(self, entry: IndexedEntry) -> NodeEntry:
+        node = self.renewed.get(entry.node_id)
+        if node is None:
+            return NodeEntry(self.index.nodes[entry.node_id].source, entry.index, entry.version)
+        return NodeEntry(node, entry.index, 0)
+
+    def _check_mutation(self, nid: int) -> None:
+        node = self.index.nodes[nid]
+        mutates = FMutateInputs.get(node.source.op)
+        for i in () if mutates is None else mutates(node.source.attrs):
+            if self.placed[node.inputs[i].node_id] != self.placed[nid]:
+                op = node.source.op
+                raise PassError(
+                    explain(
+                        f"mutable state cannot go across device op={op.name if op else None} input_state_index={i}",
+                        node=node.source,
+                        expected=f"the variable on device {self.placed[nid]}",
+                        got=f"device {self.placed[node.inputs[i].node_id]}",
+                    )
+                )

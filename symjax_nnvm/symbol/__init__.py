@@ -1,0 +1,34 @@
+"""The symbolic front end: `Variable`, `Group`, scopes, and one function per registered operator.
+
+Operator functions are made from the registry when they are first asked for, so operators that a user registers later
+are there too.
+"""
+
+from __future__ import annotations
+
+from symjax_nnvm.ir.op import Op, list_all_names
+from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS, OperatorFunction, operator_function, scalar_function
+from symjax_nnvm.symbol.scope import AttrScope as AttrScope
+from symjax_nnvm.symbol.scope import NameManager as NameManager
+from symjax_nnvm.symbol.scope import Prefix as Prefix
+from symjax_nnvm.symbol.symbol import Symbol as Symbol
+from symjax_nnvm.symbol.symbol import load as load
+from symjax_nnvm.symbol.symbol import load_json as load_json
+from symjax_nnvm.symbol.variable import Group as Group
+from symjax_nnvm.symbol.variable import Variable as Variable
+from symjax_nnvm.symbol.variable import var as var
+
+
+def __getattr__(name: str) -> OperatorFunction:
+    if name in SCALAR_FUNCTIONS:
+        function = scalar_function(name, __getattr__)
+    elif Op.exists(name):
+        function = operator_function(Op.get(name), name)
+    else:
+        raise AttributeError(f"no symbol function and no registered operator is named {name!r}")
+    globals()[name] = function
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *list_all_names(), *SCALAR_FUNCTIONS})

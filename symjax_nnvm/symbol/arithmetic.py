@@ -1,0 +1,138 @@
+"""Python's operators on symbols: one row each (MXNet's spellings; two symbols combine without broadcasting)."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, NoReturn
+
+import numpy as np
+
+from symjax_nnvm.errors import NotImplementedForSymbol, SymbolTypeError
+
+__all__ = ["BINARY_OPERATORS", "Arithmetic", "is_scalar"]
+
+BINARY_OPERATORS: dict[str, tuple[str, str, str | None]] = {
+    # method: (operator of two symbols, operator with a scalar on the right, with a scalar on the left)
+    "add": ("elemwise_add", "_plus_scalar", "_plus_scalar"),
+    "sub": ("elemwise_sub", "_minus_scalar", "_rminus_scalar"),
+    "mul": ("elemwise_mul", "_mul_scalar", "_mul_scalar"),
+    "truediv": ("elemwise_div", "_div_scalar", "_rdiv_scalar"),
+    "mod": ("_mod", "_mod_scalar", "_rmod_scalar"),
+    "pow": ("_power", "_power_scalar", "_rpower_scalar"),
+    "eq": ("_equal", "_equal_scalar", None),
+    "ne": ("_not_equal", "_not_equal_scalar", None),
+    "gt": ("_greater", "_greater_scalar", None),
+    "ge": ("_greater_equal", "_greater_equal_scalar", None),
+    "lt": ("_lesser", "_lesser_scalar", None),
+    "le": ("_lesser_equal", "_lesser_equal_scalar", None),
+}
+"""Python turns `1 > x` into `x < 1` by itself, so comparisons need no left-scalar form."""
+
+# MXNet names an unnamed `x + y` after the Python function it called, not after the canonical operator.
+_HINTS = {"elemwise_add": "_plus", "elemwise_sub": "_minus", "elemwise_mul": "_mul", "elemwise_div": "_div"}
+
+# MXNet's Python reaches these operators under their own names, the others as `_PlusScalar`, `_MulScalar`, ….
+_KEEP_NAME = {"_rpower_scalar", *(right for _, right, left in BINARY_OPERATORS.values() if left is None)}
+
+
+def is_scalar(value: object) -> bool:
+    """Whether a Python or NumPy number that arithmetic accepts (booleans are not)."""
+    return isinstance(value, (numbers.Number, np.number)) and not isinstance(value, (bool, np.bool_))
+
+
+def hint_of(op: str) -> str:
+    """The automatic-name hint of an arithmetic operator: `_plus`, `_mulscalar`, `_equal_scalar`, …."""
+    return op if op in _KEEP_NAME else _HINTS.get(op) or op.replace("_scalar", "scalar")
+
+
+class Arithmetic:
+    """Python's operators; a symbol inherits them and says how an operator node is made."""
+
+    __slots__ = ()
+
+    def _operator(self, op: str, symbols: tuple[Any, ...], params: dict[str, str], hint: str) -> Any:
+        """Make a node of an operator, named after the hint."""
+        raise NotImplementedError
+
+    def _binary(self, method: str, other: object, *, reflected: bool) -> Any:
+        """Apply a row of the table. Raises SymbolTypeError for an operand that is neither a symbol nor a number."""
+        symbols, right_scalar, left_scalar = BINARY_OPERATORS[method]
+        if isinstance(other, Arithmetic):
+            return self._operator(symbols, (self, other), {}, hint_of(symbols))
+        if not is_scalar(other):
+            raise SymbolTypeError(f"type {type(other)} not supported: a symbol combines with symbols and numbers")
+        op = left_scalar if reflected else right_scalar
+        assert op is not None
+        return self._operator(op, (self,), {"scalar": str(other)}, hint_of(op))
+
+    def __add__(self, other: object) -> Any:
+        return self._binary("add", other, reflected=False)
+
+    def __radd__(self, other: object) -> Any:
+        return self._binary("add", other, reflected=True)
+
+    def __sub__(self, other: object) -> Any:
+        return self._binary("sub", other, reflected=False)
+
+    def __rsub__(self, other: object) -> Any:
+        return self._binary("sub", other, reflected=True)
+
+    def __mul__(self, other: object) -> Any:
+        return self._binary("mul", other, reflected=False)
+
+    def __rmul__(self, other: object) -> Any:
+        return self._binary("mul", other, reflected=True)
+
+    def __truediv__(self, other: object) -> Any:
+        return self._binary("truediv", other, reflected=False)
+
+    def __rtruediv__(self, other: object) -> Any:
+        return self._binary("truediv", other, reflected=True)
+
+    def __mod__(self, other: object) -> Any:
+        return self._binary("mod", other, reflected=False)
+
+    def __rmod__(self, other: object) -> Any:
+        return self._binary("mod", other, reflected=True)
+
+    def __pow__(self, other: object) -> Any:
+        return self._binary("pow", other, reflected=False)
+
+    def __rpow__(self, other: object) -> Any:
+        return self._binary("pow", other, reflected=True)
+
+    def __eq__(self, other: object) -> Any:  # type: ignore[override]
+        return self._binary("eq", other, reflected=False)
+
+    def __ne__(self, other: object) -> Any:  # type: ignore[override]
+        return self._binary("ne", other, reflected=False)
+
+    def __gt__(self, other: object) -> Any:
+        return self._binary("gt", other, reflected=False)
+
+    def __ge__(self, other: object) -> Any:
+        return self._binary("ge", other, reflected=False)
+
+    def __lt__(self, other: object) -> Any:
+        return self._binary("lt", other, reflected=False)
+
+    def __le__(self, other: object) -> Any:
+        return self._binary("le", other, reflected=False)
+
+    __hash__ = None  # type: ignore[assignment]  # `==` builds a node, so symbols cannot be dictionary keys
+
+    def __neg__(self) -> Any:
+        return self * -1.0
+
+    def __abs__(self) -> Any:
+        return self._operator("abs", (self,), {}, "abs")
+
+    def __bool__(self) -> NoReturn:
+        raise NotImplementedForSymbol(
+            "A symbol has no truth value: it holds no data. Test `symbol is None`, or build a comparison operator."
+        )
+
+    def _in_place(self, other: object) -> NoReturn:
+        raise NotImplementedForSymbol("A symbol cannot be changed in place; write x = x + y instead of x += y.")
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __imod__ = __ipow__ = _in_place

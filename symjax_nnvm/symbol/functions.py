@@ -1,0 +1,182 @@
+"""Operator functions: `sym.FullyConnected(...)`, made from the registry on first use.
+
+The signature is MXNet's: the operator's inputs, then its parameters in declaration order, then `name=`, `attr=`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from symjax_nnvm.errors import ParamError, SymbolTypeError, SymbolValueError, explain
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.params import value_to_text
+from symjax_nnvm.symbol.arithmetic import is_scalar
+from symjax_nnvm.symbol.hidden_keys import hidden_key
+from symjax_nnvm.symbol.scope import AttrScope
+from symjax_nnvm.symbol.symbol import Symbol, create_operator
+
+__all__ = ["SCALAR_FUNCTIONS", "operator_function", "scalar_function"]
+
+OperatorFunction = Callable[..., Symbol]
+
+SCALAR_FUNCTIONS: dict[str, tuple[str, str, str]] = {
+    # function: (operator of two symbols, with a scalar on the right, with a scalar on the left), under the names that
+    # MXNet calls them by, since automatic names come from those.
+    "pow": ("_Power", "_PowerScalar", "_RPowerScalar"),
+    "power": ("_Power", "_PowerScalar", "_RPowerScalar"),
+    "maximum": ("_Maximum", "_MaximumScalar", "_MaximumScalar"),
+    "minimum": ("_Minimum", "_MinimumScalar", "_MinimumScalar"),
+    "hypot": ("_Hypot", "_HypotScalar", "_HypotScalar"),
+}
+"""MXNet's module functions that take symbols and numbers in either place."""
+
+# MXNet's Python wrappers name these nodes after the operator they call.
+_HINTS = {"zeros": "_zeros", "ones": "_ones", "full": "_full", "arange": "_arange"}
+
+
+def operator_function(op: Op, name: str) -> OperatorFunction:
+    """The function that creates nodes of an operator under one of its names.
+
+    Raises what composing raises (ComposeError), ParamError for parameters, SymbolTypeError for arguments of the wrong
+    kind.
+    """
+    hint = _HINTS.get(name, name.lower())
+    build = _build_variadic if op.key_var_num_args else _build
+    schema = op.params
+    aliases = schema.aliases if schema is not None else {}
+    known = None if op.attr_parser is None or schema is None else schema.fields
+
+    def function(*args: Any, name: str | None = None, attr: Any = None, out: Any = None, **kwargs: Any) -> Symbol:
+        if kwargs:
+            symbols = {key: value for key, value in kwargs.items() if isinstance(value, Symbol)}
+            params = {
+                aliases.get(key, key): value_to_text(value) for key, value in kwargs.items() if key not in symbols
+            }
+        else:
+            symbols, params = {}, {}
+        args, params = build(op, args, symbols, params)
+        scope = AttrScope.current
+        if attr or not scope.is_empty:
+            params |= scope.get(attr)
+        if known is not None and not known.keys() >= params.keys():
+            params = _user_attributes(op, params, name)
+        return create_operator(op, args, symbols, params, name, hint)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _docstring(op, name)
+    return function
+
+
+def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]) -> Any:
+    """Sort positional arguments into inputs and parameters."""
+    inputs = op.inputs
+    for key in inputs:
+        if key in params:
+            if params[key] != "None":
+                raise SymbolTypeError(f"Argument {key} must be Symbol instances, but got {params[key]}")
+            del params[key]
+    if len(args) <= len(inputs):
+        for arg in args:
+            if not isinstance(arg, Symbol):
+                break
+        else:
+            if symbols:
+                _check_twice(op, inputs[: len(args)], symbols)
+            return args, params
+    given: list[Symbol] = []
+    names = [*inputs, *(op.params.fields if op.params is not None else ())]
+    if len(args) > len(names):
+        raise SymbolTypeError(
+            explain(f"{op.name} takes {len(names)} positional arguments", expected=", ".join(names), got=len(args))
+        )
+    for key, arg in zip(names, args, strict=False):
+        if key not in inputs:
+            if isinstance(arg, Symbol):
+                raise SymbolTypeError(f"Parameter {key} of {op.name} takes a value, but got the symbol {arg!r}")
+            if key in params:
+                raise SymbolTypeError(f"{op.name} got two values for parameter {key}")
+            params[key] = value_to_text(arg)
+        elif isinstance(arg, Symbol):
+            if len(given) == names.index(key):
+                given.append(arg)
+            else:
+                _check_twice(op, (key,), symbols)
+                symbols[key] = arg
+        elif arg is not None:
+            raise SymbolTypeError(f"Argument {key} must be Symbol instances, but got {arg!r}")
+    _check_twice(op, inputs[: len(given)], symbols)
+    return given, params
+
+
+def _check_twice(op: Op, names: Any, symbols: dict[str, Symbol]) -> None:
+    for key in names:
+        if key in symbols:
+            raise SymbolTypeError(f"{op.name} got two values for input {key}")
+
+
+def _build_variadic(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]) -> Any:
+    """Count the positional inputs, unless the user did."""
+    for arg in args:
+        if not isinstance(arg, Symbol):
+            raise SymbolTypeError(f"Positional arguments must be Symbol instances, but got {arg!r}")
+    if args and symbols:
+        raise SymbolTypeError(
+            "Operators with variable length input can only accept inputSymbols either as positional or keyword "
+            "arguments, not both"
+        )
+    count = op.key_var_num_args
+    assert count is not None
+    if count not in params:
+        params[count] = str(len(args) or len(symbols))
+    return args, params
+
+
+def _user_attributes(op: Op, params: dict[str, str], name: str | None) -> dict[str, str]:
+    """Respell hidden keys; refuse what is neither a parameter nor a user attribute."""
+    assert op.params is not None
+    checked: dict[str, str] = {}
+    for key, value in params.items():
+        if key not in op.params.fields:
+            key = hidden_key(key)
+            if not (len(key) >= 5 and key.startswith("__") and key.endswith("__")):
+                raise ParamError(
+                    explain(
+                        f"Cannot find argument '{key}', Possible Arguments: {', '.join(op.params.fields) or 'none'}",
+                        op=op,
+                        node=name,
+                        fix=f"An attribute of your own must be spelled __{key.strip('_')}__.",
+                    )
+                )
+        if not isinstance(value, str):
+            raise SymbolValueError(f"Attributes need to be string, but {key} is {value!r}")
+        checked[key] = value
+    return checked
+
+
+def scalar_function(name: str, lookup: Callable[[str], OperatorFunction]) -> OperatorFunction:
+    """A row of SCALAR_FUNCTIONS as a function of two operands, at least one of them a symbol."""
+    symbols, right_scalar, left_scalar = SCALAR_FUNCTIONS[name]
+
+    def function(left: Symbol | float, right: Symbol | float, name: str | None = None) -> Any:
+        match left, right:
+            case Symbol(), Symbol():
+                return lookup(symbols)(left, right, name=name)
+            case Symbol(), _ if is_scalar(right):
+                return lookup(right_scalar)(left, scalar=right, name=name)
+            case _, Symbol() if is_scalar(left):
+                return lookup(left_scalar)(right, scalar=left, name=name)
+        raise SymbolTypeError(f"types ({type(left)}, {type(right)}) not supported: one operand must be a symbol")
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{symbols}` of two symbols, or of a symbol and a number in either place."
+    return function
+
+
+def _docstring(op: Op, name: str) -> str:
+    lines = [op.description or f"The operator {op.name}.", ""]
+    if name != op.name:
+        lines += [f"Another name of `{op.name}`.", ""]
+    lines += [f"{a.name}: {a.type}. {a.description}".rstrip() for a in op.arguments]
+    lines += ["name: the node's name; automatic when left out. attr: user attributes, text to text."]
+    return "\n".join(lines)

@@ -1,0 +1,74 @@
+"""What a symbol asks of MXGradient: which gradients, from which head gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.pass_registry import apply_pass
+
+if TYPE_CHECKING:
+    from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["gradient_entries", "ones_for_heads", "shaped_zeros", "wrt_entries"]
+
+
+def gradient_entries(symbol: Symbol, xs: Sequence[NodeEntry], head_grads: Sequence[NodeEntry]) -> list[NodeEntry]:
+    """The gradients of a symbol's outputs with respect to entries; zeros of the right shape where none flows.
+
+    Raises GradientError.
+    """
+    if len(head_grads) != len(symbol.outputs):
+        raise GradientError(
+            explain(
+                "Wrong number of head gradients",
+                expected=f"{len(symbol.outputs)}, one for each of {symbol.list_outputs()}",
+                got=len(head_grads),
+            )
+        )
+    request = {
+        "grad_ys": list(symbol.outputs),
+        "grad_xs": list(xs),
+        "grad_ys_out_grad": list(head_grads),
+        "attr_hint_fun": shaped_zeros,
+        "zero_ops": [Op.get("zeros_like"), Op.get("_zeros")],
+    }
+    return apply_pass(Graph(symbol.outputs, request), "MXGradient").outputs
+
+
+def shaped_zeros(grad: NodeEntry, like: NodeEntry) -> NodeEntry:
+    """Attribute hint for MXGradient: where no gradient flows, zeros of the entry's own shape and dtype."""
+    return apply("zeros_like", like, name=f"{like.node.name}_zero_grad") if grad.node.op is Op.get("_zeros") else grad
+
+
+def ones_for_heads(symbol: Symbol) -> list[NodeEntry]:
+    """A head gradient of ones for every output."""
+    named = zip(symbol.outputs, symbol.list_outputs(), strict=True)
+    return [apply("ones_like", entry, name=f"{name}_head_grad") for entry, name in named]
+
+
+def wrt_entries(symbol: Symbol, wrt: Sequence[str | Symbol]) -> list[NodeEntry]:
+    """The entries that variable names or symbols stand for. Raises GradientError for an unknown or ambiguous name."""
+    by_name: dict[str, list[Node]] = {}
+    for node in symbol.list_input_nodes("all"):
+        by_name.setdefault(node.name, []).append(node)
+    entries: list[NodeEntry] = []
+    for x in wrt:
+        if not isinstance(x, str):
+            entries.extend(x.outputs)
+            continue
+        nodes = by_name.get(x, [])
+        if len(nodes) != 1:
+            raise GradientError(
+                explain(
+                    f"Cannot differentiate with respect to {x!r}",
+                    expected=f"one of {list(by_name)}",
+                    got="no variable of that name" if not nodes else f"{len(nodes)} variables of that name",
+                )
+            )
+        entries.append(NodeEntry(nodes[0], 0, 0))
+    return entries

@@ -1,0 +1,116 @@
+"""What a symbol asks of the inference passes, in MXNet's conventions: who knows what, and how results are listed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from symjax_nnvm.errors import InferenceError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.pass_registry import apply_pass
+from symjax_nnvm.ir.types import DTypeList, ShapeList, dtype_name, format_shape, is_known, shape_from_legacy
+
+if TYPE_CHECKING:
+    from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["infer_dtypes", "infer_shapes", "warn_undecided_dtypes", "warn_undecided_shapes"]
+
+Lists = tuple[list[Any], list[Any], list[Any], list[Any]]
+"""(all entries, arguments, outputs, auxiliary states)"""
+
+
+def infer_shapes(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Lists:
+    """Run MXInferShape from positional or keyword shapes. Raises InferenceError, SymbolTypeError, SymbolValueError."""
+
+    def shape(key: object, value: Any) -> Any:
+        if not isinstance(value, (tuple, list)):
+            raise SymbolTypeError(f"Arguments need to be shapes (tuple), but '{key}' is {type(value)}.")
+        return shape_from_legacy(tuple(int(dim) for dim in value))
+
+    graph = Graph(symbol.outputs)
+    return _infer(graph, "MXInferShape", "shape", _given(graph, "InferShape", args, kwargs, shape))
+
+
+def infer_dtypes(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Lists:
+    """Run MXInferType from positional or keyword dtypes. Raises InferenceError, SymbolTypeError, SymbolValueError."""
+
+    def dtype(key: object, value: Any) -> Any:
+        try:
+            return dtype_name(value)
+        except ValueError as error:
+            raise SymbolTypeError(f"Argument '{key}' needs a dtype: {error}") from None
+
+    graph = Graph(symbol.outputs)
+    return _infer(graph, "MXInferType", "dtype", _given(graph, "InferType", args, kwargs, dtype))
+
+
+def warn_undecided_shapes(symbol: Symbol, arguments: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Name the arguments, else the outputs, whose shape nobody knows."""
+    named = [*zip(symbol.list_arguments(), arguments, strict=True)]
+    unknown = [(name, shape) for name, shape in named if not is_known(shape)]
+    if not unknown:
+        named = zip(symbol.list_outputs(), outputs, strict=True)
+        unknown = [(name, shape) for name, shape in named if not is_known(shape)]
+    _warn("shape", [f"{name}: {format_shape(shape)}" for name, shape in unknown], "(? means unknown dimensions)")
+
+
+def warn_undecided_dtypes(symbol: Symbol, arguments: Sequence[Any]) -> None:
+    """Name the arguments whose dtype nobody knows."""
+    named = zip(symbol.list_arguments(), arguments, strict=True)
+    _warn("type", [name for name, dtype in named if dtype is None], "")
+
+
+def _warn(what: str, undecided: Sequence[str], note: str) -> None:
+    listed = "".join(f"\n\t{line}" for line in undecided[:10]) + ("\n\t..." if len(undecided) > 10 else "")
+    warnings.warn(
+        f"Cannot decide {what} for the following arguments{note and ' '}{note}. "
+        f"Consider providing them as input:{listed}",
+        stacklevel=4,
+    )
+
+
+def _given(
+    graph: Graph,
+    what: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    convert: Callable[[object, Any], Any],
+) -> dict[Node, Any]:
+    """What the caller knows, by variable node; a name that several variables share reaches all of them."""
+    if args and kwargs:
+        raise SymbolValueError("Can only specify known argument shapes either by positional or kwargs way.")
+    given: dict[Node, Any] = {}
+    index = graph.indexed_graph()
+    if args:
+        nodes = [index.nodes[nid].source for nid in index.input_nodes if nid not in index.mutable_input_nodes]
+        if len(args) > len(nodes):
+            raise InferenceError(f"More provided shapes than number of arguments: {len(args)} for {len(nodes)}.")
+        for i, (node, value) in enumerate(zip(nodes, args, strict=False)):
+            if value is not None:
+                given[node] = convert(i, value)
+        return given
+    by_name: dict[str, list[Node]] = {}
+    for nid in index.input_nodes:
+        node = index.nodes[nid].source
+        by_name.setdefault(node.name, []).append(node)
+    for key, value in kwargs.items():
+        if key not in by_name:
+            listed = "".join(f"\t[{i}]{name}\n" for i, name in enumerate(index.input_names))
+            raise InferenceError(f"{what}Keyword argument name {key} not found.\nCandidate arguments:\n{listed}")
+        if value is not None:
+            given.update((node, convert(key, value)) for node in by_name[key])
+    return given
+
+
+def _infer(graph: Graph, pass_name: str, result: str, given: Mapping[Node, Any]) -> Lists:
+    index = graph.indexed_graph()
+    values = [given.get(index.nodes[nid].source) for nid in index.input_nodes]
+    graph.attrs[f"{result}_inputs"] = ShapeList(values) if result == "shape" else DTypeList(values)
+    graph.attrs[f"{result}_attr_key"] = f"__{result}__"
+    entries = apply_pass(graph, pass_name).attrs[result]
+    arguments, aux = [], []
+    for nid in index.input_nodes:
+        (aux if nid in index.mutable_input_nodes else arguments).append(entries[index.entry_rptr[nid]])
+    return entries, arguments, [entries[index.entry_id(head)] for head in index.outputs], aux

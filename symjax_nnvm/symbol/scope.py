@@ -1,0 +1,124 @@
+"""NameManager, Prefix and AttrScope: automatic names and attributes for the symbols made inside a `with` block."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from symjax_nnvm.errors import SymbolValueError
+
+__all__ = ["AttrScope", "NameManager", "Prefix"]
+
+T = TypeVar("T")
+
+
+class _Current(Generic[T]):
+    """`Class.current`: the innermost object entered in this thread; a fresh one where none was."""
+
+    def __init__(self, outermost: Callable[[], T]):
+        self._outermost = outermost
+        self._local = threading.local()
+
+    def __get__(self, instance: object, owner: type[object]) -> T:
+        return self.stack[-1]
+
+    @property
+    def stack(self) -> list[T]:
+        """The objects entered in this thread, the innermost last."""
+        stack: list[T] | None = getattr(self._local, "stack", None)
+        if stack is None:
+            stack = self._local.stack = [self._outermost()]
+        return stack
+
+    def push(self, scope: T) -> None:
+        """Enter a scope in this thread."""
+        self.stack.append(scope)
+
+    def pop(self) -> None:
+        """Leave the innermost scope of this thread."""
+        self.stack.pop()
+
+
+_names: _Current[NameManager] = _Current(lambda: NameManager())
+_attrs: _Current[AttrScope] = _Current(lambda: AttrScope())
+
+
+class NameManager:
+    """Gives names to operators that have none: the hint and a counter, from 0 in each manager.
+
+    `NameManager.current` is this thread's. Entering a manager in a `with` block makes it current.
+    """
+
+    current = _names
+
+    def __init__(self):
+        self._counter: dict[str, int] = {}
+
+    def get(self, name: str | None, hint: str) -> str:
+        """`name` if it is given, else `hint` and the next number."""
+        if name:
+            return name
+        number = self._counter.get(hint, 0)
+        self._counter[hint] = number + 1
+        return f"{hint}{number}"
+
+    def __enter__(self) -> Self:
+        _names.push(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _names.pop()
+
+
+class Prefix(NameManager):
+    """A name manager that puts a prefix before every operator name, given or automatic.
+
+    Variables made with `Variable(name)` keep their names; automatic ones (`fc1_weight`) inherit the operator's.
+    """
+
+    def __init__(self, prefix: str):
+        super().__init__()
+        self._prefix = prefix
+
+    def get(self, name: str | None, hint: str) -> str:
+        """The prefix before the name that `NameManager.get` gives."""
+        return self._prefix + super().get(name, hint)
+
+
+class AttrScope:
+    """Attributes for every symbol made inside a `with` block; an inner scope's values win over an outer's.
+
+    Values must be strings (SymbolValueError). A scope object never changes, so that it may be entered again, and in
+    several threads: `with` gives a scope of the outer attributes and its own.
+    """
+
+    current = _attrs
+
+    def __init__(self, **attrs: str):
+        for key, value in attrs.items():
+            if not isinstance(value, str):
+                raise SymbolValueError(f"Attributes need to be string, but {key} is {value!r}")
+        self._attrs = attrs
+
+    def get(self, attr: dict[str, str] | None) -> dict[str, str]:
+        """The scope's attributes updated with `attr`; explicit ones win."""
+        return {**self._attrs, **attr} if attr else dict(self._attrs)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the scope adds no attribute."""
+        return not self._attrs
+
+    def __enter__(self) -> AttrScope:
+        scope = AttrScope(**{**AttrScope.current._attrs, **self._attrs})
+        _attrs.push(scope)
+        return scope
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _attrs.pop()

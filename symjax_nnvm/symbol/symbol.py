@@ -1,0 +1,481 @@
+"""Symbol: how a person writes a graph — compose, list, attributes, internals, copy, print.
+
+A symbol is a value that holds only its output entries; copying the object shares nodes, `copy()` does not. Behaviour
+follows NNVM's `symbolic.h`, spelled in Python as both NNVM's and MXNet's front ends spell it. What needs a pass
+(`infer_shape`, `tojson`, `gradient`) asks the pass registry for it by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from symjax_nnvm.errors import (
+    ComposeError,
+    NotImplementedForSymbol,
+    SymbolIndexError,
+    SymbolTypeError,
+    SymbolValueError,
+    explain,
+)
+from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
+from symjax_nnvm.ir.op import FListOutputNames, FMutateInputs, Op
+from symjax_nnvm.ir.pass_registry import apply_pass
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy
+from symjax_nnvm.symbol.arithmetic import Arithmetic
+from symjax_nnvm.symbol.compose import compose, compose_atomic, is_atomic
+from symjax_nnvm.symbol.gradient import gradient_entries, ones_for_heads, wrt_entries
+from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS, hidden_key, with_hidden
+from symjax_nnvm.symbol.inference import infer_dtypes, infer_shapes, warn_undecided_dtypes, warn_undecided_shapes
+from symjax_nnvm.symbol.scope import AttrScope, NameManager
+
+__all__ = ["InputOption", "Symbol", "create_operator", "load", "load_json"]
+
+InputOption = Literal["all", "read_only", "aux_state"]
+"""Which variables: all, those no operator writes (arguments), those some operator writes (auxiliary states)."""
+
+Lists = tuple[Any, Any, Any]
+"""(arguments, outputs, auxiliary states): a list each, or None each when something stays undecided."""
+
+_MXNET_VERSION = 10901
+"""The version that saved files claim, 1.9.1: what decides how a reader upgrades them."""
+
+
+class Symbol(Arithmetic):
+    """A symbolic expression: one or more outputs of nodes in a graph.
+
+    Make symbols with `Variable`, the operator functions (`symbol.FullyConnected(...)`) and `Group`.
+    """
+
+    __slots__ = ("outputs",)
+
+    __array_ufunc__ = None  # so that `np.float32(2) + x` asks the symbol instead of making an array of its outputs
+
+    def __init__(self, outputs: Iterable[NodeEntry] = ()):
+        self.outputs: list[NodeEntry] = list(outputs)
+
+    # -- construction (NNVM's CreateFunctor, CreateVariable, CreateGroup) ------------------------------------------
+
+    @staticmethod
+    def create_functor(op: Op | NodeAttrs | str, attrs: Mapping[str, str] | None = None) -> Symbol:
+        """An operator without inputs yet. From an operator and its attributes, whose parser runs; or from prepared
+        `NodeAttrs`, whose parser does not. Raises ParamError."""
+        if isinstance(op, NodeAttrs):
+            node = Node(op.copy())
+        else:
+            node = Node(NodeAttrs(Op.get(op) if isinstance(op, str) else op, "", dict(attrs or {})))
+            node.attrs.parse()
+        return _visible(node)
+
+    @staticmethod
+    def create_variable(name: str) -> Symbol:
+        """A variable without attributes."""
+        return Symbol([NodeEntry(create_variable_node(name), 0, 0)])
+
+    @staticmethod
+    def create_group(symbols: Iterable[Symbol]) -> Symbol:
+        """All outputs of the symbols, in order, duplicates kept."""
+        return Symbol([entry for symbol in symbols for entry in symbol.outputs])
+
+    @bulk_allocation()
+    def copy(self) -> Symbol:
+        """A deep copy: new nodes with copied attributes. Subgraphs stay shared; `info` is not copied."""
+        copies: dict[Node, Node] = {}
+        for node in post_order(self.outputs):
+            inputs = [NodeEntry(copies[source], index, version) for source, index, version in node.inputs]
+            copies[node] = Node(node.attrs.copy(), inputs, [copies[dep] for dep in node.control_deps] or ())
+        return Symbol([NodeEntry(copies[node], index, version) for node, index, version in self.outputs])
+
+    def shallow_copy(self) -> Symbol:
+        """A new symbol over the same nodes."""
+        return Symbol(self.outputs)
+
+    def __copy__(self) -> Symbol:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Symbol:
+        return self.copy()
+
+    def __reduce__(self):
+        return load_json, (self.tojson(),)
+
+    # -- composing -------------------------------------------------------------------------------------------------
+
+    def compose(self, *args: Symbol, name: str = "", **kwargs: Symbol) -> None:
+        """Give inputs to an operator that has none yet, or replace variables by name, in place.
+
+        Raises ComposeError; then nothing is changed.
+        """
+        compose(self, args, kwargs, name)
+
+    def __call__(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> Symbol:
+        """`compose` on a copy. The arguments are not copied: the result refers to their nodes."""
+        if args and kwargs:
+            raise SymbolTypeError(
+                "compose only accept input Symbols either as positional or keyword arguments, not both"
+            )
+        for arg in (*args, *kwargs.values()):
+            if not isinstance(arg, Symbol):
+                raise SymbolTypeError(f"Compose expect `Symbol` as arguments, got {type(arg).__name__}")
+        result = self.copy()
+        compose(result, args, kwargs, name or "")
+        return result
+
+    def add_control_deps(self, source: Symbol) -> None:
+        """Make this symbol's node run after the nodes of `source`. Raises ComposeError for a group."""
+        if len(self.outputs) != 1:
+            raise ComposeError(
+                explain("AddControlDeps only works for nongrouped symbol", got=f"{len(self.outputs)} outputs")
+            )
+        node = self.outputs[0].node
+        node.control_deps = [*node.control_deps, *(entry.node for entry in source.outputs)]
+
+    # -- listing ---------------------------------------------------------------------------------------------------
+
+    def list_input_nodes(self, option: InputOption = "all") -> list[Node]:
+        """The variable nodes of the graph in post-order (NNVM's ListInputs). Raises SymbolValueError."""
+        if option not in ("all", "read_only", "aux_state"):
+            raise SymbolValueError(f"option must be 'all', 'read_only' or 'aux_state', got {option!r}")
+        nodes = post_order(self.outputs)
+        variables = [node for node in nodes if node.is_variable]
+        if option == "all":
+            return variables
+        mutated: set[Node] = set()
+        for node in nodes:
+            mutates = FMutateInputs.get(node.op)
+            if mutates is not None:
+                mutated.update(node.inputs[i].node for i in mutates(node.attrs) if i < len(node.inputs))
+        return [node for node in variables if (node in mutated) == (option == "aux_state")]
+
+    def list_input_names(self, option: InputOption = "all") -> list[str]:
+        """Names of the variables in post-order."""
+        return [node.name for node in self.list_input_nodes(option)]
+
+    def list_input_variables(self, option: InputOption = "all") -> list[Symbol]:
+        """The variables in post-order, as symbols."""
+        return [Symbol([NodeEntry(node, 0, 0)]) for node in self.list_input_nodes(option)]
+
+    def list_arguments(self) -> list[str]:
+        """Names of the variables that no operator writes."""
+        return self.list_input_names("read_only")
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Names of the variables that some operator writes, such as moving averages."""
+        return self.list_input_names("aux_state")
+
+    def list_inputs(self) -> list[str]:
+        """Names of all variables, arguments and auxiliary states."""
+        return self.list_input_names("all")
+
+    def list_output_names(self) -> list[str]:
+        """Names of the outputs: a variable's name, else `{node}_{output}`."""
+        return [_output_name(entry) for entry in self.outputs]
+
+    list_outputs = list_output_names
+
+    def get_internals(self) -> Symbol:
+        """A group of every visible output of every node, variables included, in post-order."""
+        outputs: list[NodeEntry] = []
+        for node in post_order(self.outputs):
+            if node.is_variable:
+                outputs.append(NodeEntry(node, 0, node.attrs.parsed.version))
+            else:
+                outputs.extend(NodeEntry(node, i, 0) for i in range(node.num_visible_outputs()))
+        return Symbol(outputs)
+
+    def get_children(self) -> Symbol | None:
+        """The inputs of the head nodes, as a group; None when there are none."""
+        heads = dict.fromkeys(entry.node for entry in self.outputs)
+        children = [entry for node in heads for entry in node.inputs]
+        return Symbol(children) if children else None
+
+    # -- attributes ------------------------------------------------------------------------------------------------
+
+    def _single_node(self) -> Node | None:
+        nodes = {entry.node for entry in self.outputs}
+        return self.outputs[0].node if len(nodes) == 1 else None
+
+    @property
+    def name(self) -> str | None:
+        """The node's name; None for a group of several nodes."""
+        node = self._single_node()
+        return None if node is None else node.name
+
+    def get_attr(self, key: str) -> str | None:
+        """An attribute by its exact key, or one of the computed ones `name`, `op_name` (`"null"` for a variable) and
+        `_value_index`. None when absent or when the symbol groups several nodes (NNVM's GetAttr)."""
+        node = self._single_node()
+        if node is None:
+            return None
+        match key:
+            case "name":
+                return node.name
+            case "op_name":
+                return "null" if node.op is None else node.op.name
+            case "_value_index":
+                return ", ".join(str(entry.index) for entry in self.outputs)
+        return node.attrs.dict.get(key)
+
+    def attr(self, key: str) -> str | None:
+        """As `get_attr`; a hidden key such as `lr_mult` also finds `__lr_mult__`."""
+        value = self.get_attr(key)
+        if value is None and key in HIDDEN_KEYS:
+            value = self.get_attr(f"__{key}__")
+        return value
+
+    def set_attrs(self, attrs: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
+        """Set attributes of the symbol's node, which other symbols share; the key `name` renames it.
+
+        The operator's parser runs on the result. Raises ComposeError for a group, ParamError for bad parameters; then
+        nothing is changed.
+        """
+        node = self._single_node()
+        if node is None:
+            raise ComposeError("Symbol.SetAttrs only works for non-grouped symbol")
+        changed = node.attrs.copy()
+        for key, value in dict(attrs).items():
+            if key == "name":
+                changed.name = value
+            else:
+                changed.dict[key] = value
+        changed.parse()
+        node.attrs.name, node.attrs.dict, node.attrs.parsed = changed.name, changed.dict, changed.parsed
+
+    def _set_attr(self, **attrs: str) -> None:
+        """MXNet's spelling of `set_attrs`: hidden keys are stored as `__key__`; values must be strings."""
+        for value in attrs.values():
+            if not isinstance(value, str):
+                raise SymbolValueError(f"Set Attr only accepts string values, got {value!r}")
+        self.set_attrs({hidden_key(key, exact=True): value for key, value in attrs.items()})
+
+    def list_attrs(self, option: Literal["recursive", "shallow"] = "shallow") -> dict[str, str]:
+        """Attributes of the first output's node, or of all nodes as `{node}${key}` (NNVM's ListAttrs)."""
+        if option == "shallow":
+            return dict(self.outputs[0].node.attrs.dict) if self.outputs else {}
+        return {f"{node}${key}": value for node, key, value in self.list_attrs_recursive()}
+
+    def list_attrs_recursive(self) -> list[tuple[str, str, str]]:
+        """(node name, key, value) of every attribute in the graph, in post-order."""
+        return [(n.name, key, value) for n in post_order(self.outputs) for key, value in n.attrs.dict.items()]
+
+    def list_attr(self, recursive: bool = False) -> dict[str, str]:
+        """As `list_attrs`; hidden keys appear both as `__key__` and as `key`."""
+        if recursive:
+            return self.list_attrs("recursive")
+        return with_hidden(self.list_attrs("shallow"))
+
+    def attr_dict(self) -> dict[str, dict[str, str]]:
+        """Attributes of every node that has any: node name → key → value; hidden keys in both spellings."""
+        found: dict[str, dict[str, str]] = {}
+        for name, key, value in self.list_attrs_recursive():
+            found.setdefault(name, {})[key] = value
+        return {name: with_hidden(attrs) for name, attrs in found.items()}
+
+    # -- printing --------------------------------------------------------------------------------------------------
+
+    def debug_str(self) -> str:
+        """The graph as text, in NNVM's layout (`Symbol::Print`)."""
+        if len(self.outputs) == 1 and is_atomic(self.outputs):
+            node = self.outputs[0].node
+            return f"Variable:{node.name}\n" if node.op is None else f"AtomicFunctor  Op:{node.op.name}\n"
+        lines = ["Symbol Outputs:"]
+        lines += [f"\toutput[{i}]={e.node.name}({e.index})" for i, e in enumerate(self.outputs)]
+        for node in post_order(self.outputs):
+            if node.op is None:
+                lines.append(f"Variable:{node.name}")
+                continue
+            lines += ["-" * 20, f"Op:{node.op.name}, Name={node.name}", "Inputs:"]
+            for i, (source, index, version) in enumerate(node.inputs):
+                suffix = f" version={version}" if source.is_variable else ""
+                lines.append(f"\targ[{i}]={source.name}({index}){suffix}")
+            if node.attrs.dict:
+                lines += ["Attrs:", *(f"\t{key}={value}" for key, value in sorted(node.attrs.dict.items()))]
+            if node.control_deps:
+                lines += ["Control deps:", *(f"\tcdep[{i}]={dep.name}" for i, dep in enumerate(node.control_deps))]
+        return "\n".join(lines) + "\n"
+
+    def __repr__(self) -> str:
+        if self._single_node() is not None:
+            return f"<Symbol {self.name}>"
+        return f"<Symbol group [{', '.join(entry.node.name for entry in self.outputs)}]>"
+
+    # -- container -------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return (self[i] for i in range(len(self.outputs)))
+
+    def __getitem__(self, index: int | str | slice) -> Symbol:
+        """One output by number or by name, or a group of outputs by slice.
+
+        Raises SymbolIndexError, SymbolValueError (no or several outputs of that name), SymbolTypeError.
+        """
+        match index:
+            case str():
+                return Symbol([self.outputs[self._output_number(index)]])
+            case slice():
+                chosen = self.outputs[index]
+                if not chosen:
+                    raise SymbolIndexError(f"{index} selects none of the {len(self.outputs)} outputs")
+                return Symbol(chosen)
+            case int():
+                if index < 0:
+                    raise SymbolIndexError(f"Symbol only accept nonnegative index, got {index}")
+                if index >= len(self.outputs):
+                    raise SymbolIndexError(f"output {index} of a symbol of {len(self.outputs)} outputs: {self!r}")
+                return self if len(self.outputs) == 1 else Symbol([self.outputs[index]])
+        raise SymbolTypeError(f"Symbol only support integer index to fetch i-th output, got {type(index).__name__}")
+
+    def _output_number(self, name: str) -> int:
+        found = [i for i, output in enumerate(self.list_outputs()) if output == name]
+        if not found:
+            raise SymbolValueError(f'Cannot find output that matches name "{name}"; outputs are {self.list_outputs()}')
+        if len(found) > 1:
+            raise SymbolValueError(f'There are multiple outputs with name "{name}": numbers {found}')
+        return found[0]
+
+    # -- inference -------------------------------------------------------------------------------------------------
+
+    def infer_shape(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Lists:
+        """Shapes of (arguments, outputs, auxiliary states) from some of them, as three lists of tuples.
+
+        Positional shapes follow `list_arguments()` (None: unknown); keywords name arguments or auxiliary states; 0 and
+        -1 stand for unknown dimensions. Shapes that variables declare (`shape=`) count as given. When something stays
+        unknown the result is `(None, None, None)`, with a warning that names it.
+        Raises InferenceError when shapes contradict each other.
+        """
+        entries, arguments, outputs, aux = infer_shapes(self, args, kwargs)
+        if all(is_known(shape) for shape in entries):
+            return arguments, outputs, aux
+        warn_undecided_shapes(self, arguments, outputs)
+        return None, None, None
+
+    def infer_shape_partial(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Lists:
+        """As `infer_shape`, but reports what is known: unknown shapes are `()`, unknown dimensions 0."""
+        _, *lists = infer_shapes(self, args, kwargs)
+        arguments, outputs, aux = ([shape_to_legacy(shape) for shape in shapes] for shapes in lists)
+        return arguments, outputs, aux
+
+    def infer_type(self, *args: Any, **kwargs: Any) -> Lists:
+        """Dtypes of (arguments, outputs, auxiliary states) from some of them, as three lists of NumPy types.
+
+        `(None, None, None)` with a warning when something stays unknown. Raises InferenceError for a contradiction,
+        SymbolTypeError for something that is no dtype.
+        """
+        entries, *lists = infer_dtypes(self, args, kwargs)
+        if None in entries:
+            warn_undecided_dtypes(self, lists[0])
+            return None, None, None
+        arguments, outputs, aux = ([numpy_type(dtype) for dtype in dtypes] for dtypes in lists)
+        return arguments, outputs, aux
+
+    def infer_type_partial(self, *args: Any, **kwargs: Any) -> Lists:
+        """As `infer_type`, but reports what is known; unknown dtypes are None."""
+        _, *lists = infer_dtypes(self, args, kwargs)
+        arguments, outputs, aux = ([numpy_type(dtype) for dtype in dtypes] for dtypes in lists)
+        return arguments, outputs, aux
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def tojson(self) -> str:
+        """The graph as JSON, byte for byte as MXNet 1.9.1 writes it. `load_json` reads it back."""
+        return apply_pass(Graph(self.outputs, {"mxnet_version": _MXNET_VERSION}), "SaveJSON").attrs["json"]
+
+    def save(self, fname: str | Path) -> None:
+        """Write `tojson()` to a file, by convention named `*-symbol.json`."""
+        Path(fname).write_text(self.tojson(), encoding="utf-8")
+
+    # -- gradient --------------------------------------------------------------------------------------------------
+
+    def gradient(
+        self,
+        wrt: Sequence[str | Symbol] | str | Symbol | None = None,
+        head_grads: Sequence[Symbol] | Symbol | None = None,
+    ) -> Symbol:
+        """The gradients of the outputs with respect to variables, as a symbol with one output per element of `wrt`.
+
+        The backward graph is built by MXGradient from the operators' own gradient rules; it is a symbol like any
+        other and can be differentiated again. wrt: argument names or symbols; None means every argument.
+        head_grads: one symbol per output; left out, ones of each output's shape. Loss heads ignore theirs.
+        Raises GradientError.
+        """
+        wrt = self.list_arguments() if wrt is None else wrt
+        xs = wrt_entries(self, [wrt] if isinstance(wrt, (str, Symbol)) else wrt)
+        if head_grads is None:
+            heads = ones_for_heads(self)
+        else:
+            given = [head_grads] if isinstance(head_grads, Symbol) else head_grads
+            heads = [entry for head in given for entry in head.outputs]
+        return Symbol(gradient_entries(self, xs, heads))
+
+    # -- what a symbol cannot do, and how its operators are made ----------------------------------------------------
+
+    def asnumpy(self) -> NoReturn:
+        """A symbol holds no values."""
+        raise NotImplementedForSymbol("A symbol holds no values; compile it with lowering.compile and call the result.")
+
+    def _operator(self, op: str, symbols: tuple[Symbol, ...], params: dict[str, str], hint: str) -> Symbol:
+        scope = AttrScope.current
+        if not scope.is_empty:
+            params |= {hidden_key(key): value for key, value in scope.get(None).items()}
+        return create_operator(Op.get(op), symbols, {}, params, None, hint)
+
+
+def _visible(node: Node) -> Symbol:
+    """A symbol of the node's visible outputs."""
+    symbol = Symbol.__new__(Symbol)
+    count = node.num_visible_outputs()
+    symbol.outputs = [NodeEntry(node, i, 0) for i in range(count)] if count != 1 else [NodeEntry(node, 0, 0)]
+    return symbol
+
+
+def _output_name(entry: NodeEntry) -> str:
+    node, index, _ = entry
+    if node.is_variable:
+        return node.name
+    list_names = FListOutputNames.get(node.op)
+    if list_names is not None:
+        name = list(list_names(node.attrs))[index]
+    else:
+        name = "output" if node.num_outputs() == 1 else f"output{index}"
+    return f"{node.name}_{name}" if node.name else name
+
+
+def create_operator(
+    op: Op,
+    args: Sequence[Symbol],
+    kwargs: Mapping[str, Symbol],
+    attrs: dict[str, str],
+    name: str | None,
+    hint: str,
+) -> Symbol:
+    """Create an operator node, name it, and compose it: what every operator function ends in.
+
+    attrs: parameters and attributes as text; the current AttrScope is applied by the caller.
+    Raises ParamError, ComposeError.
+    """
+    node_attrs = NodeAttrs(op, name or "", attrs)
+    parser = op.attr_parser
+    if parser is not None:
+        parser(node_attrs)
+    node = Node(node_attrs)
+    compose_atomic(node, args, kwargs, NameManager.current.get(name, hint))
+    return _visible(node)
+
+
+def load_json(text: str) -> Symbol:
+    """A symbol from `Symbol.tojson()`'s text. Raises JSONFormatError, SymbolTypeError."""
+    if not isinstance(text, str):
+        raise SymbolTypeError(f"fname need to be string, got {type(text).__name__}")
+    return Symbol(apply_pass(Graph(attrs={"json": text}), "LoadJSON").outputs)
+
+
+def load(fname: str | Path) -> Symbol:
+    """A symbol from a file that `Symbol.save` wrote. Raises JSONFormatError, OSError."""
+    return load_json(Path(fname).read_text(encoding="utf-8"))

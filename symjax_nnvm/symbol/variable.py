@@ -1,0 +1,80 @@
+"""`Variable` and `Group`: the symbols that are not operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from symjax_nnvm.errors import NotImplementedForSymbol, SymbolTypeError, SymbolValueError
+from symjax_nnvm.ir.params import value_to_text
+from symjax_nnvm.ir.types import dtype_code, dtype_name
+from symjax_nnvm.symbol.hidden_keys import hidden_key
+from symjax_nnvm.symbol.scope import AttrScope
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Group", "Variable", "var"]
+
+
+def Variable(
+    name: str,
+    attr: Mapping[str, str] | None = None,
+    shape: Sequence[int] | None = None,
+    lr_mult: float | None = None,
+    wd_mult: float | None = None,
+    dtype: Any = None,
+    init: Any = None,
+    stype: str | int | None = None,
+    **kwargs: str,
+) -> Symbol:
+    """A variable: an input, a parameter, or an auxiliary state, depending on what uses it.
+
+    shape: declared shape, 0 or -1 for unknown dimensions. dtype: declared dtype. lr_mult, wd_mult: multipliers that
+    optimisers read. init: an initialiser, as text or an object with `dumps()`. stype: storage type. Further attributes
+    must be spelled `__key__`. Raises SymbolTypeError, SymbolValueError.
+    """
+    if not isinstance(name, str):
+        raise SymbolTypeError(f"Expect a string for variable `name`, got {type(name).__name__}")
+    attrs = AttrScope.current.get(dict(attr) if attr else None)
+    for key, value in attrs.items():
+        if not isinstance(value, str):
+            raise SymbolValueError(f"Attributes need to be string, but {key} is {value!r}")
+    declared = {
+        "shape": None if shape is None else value_to_text(tuple(shape)),
+        "lr_mult": lr_mult,
+        "wd_mult": wd_mult,
+        "dtype": None if dtype is None else dtype_code(_variable_dtype(dtype)),
+        "init": init if init is None or isinstance(init, str) else init.dumps(),
+        "storage_type": _STORAGE_CODES.get(stype, stype) if isinstance(stype, str) else stype,
+    }
+    attrs |= {f"__{key}__": str(value) for key, value in declared.items() if value is not None}
+    for key, value in kwargs.items():
+        if not (key.startswith("__") and key.endswith("__")):
+            raise SymbolValueError(
+                f"Attribute name={key} is not supported. Additional attributes must start and end with double "
+                "underscores, e.g, __yourattr__"
+            )
+        attrs[key] = str(value)
+    symbol = Symbol.create_variable(name)
+    symbol.set_attrs({hidden_key(key, exact=True): value for key, value in attrs.items()})
+    return symbol
+
+
+var = Variable
+
+_STORAGE_CODES = {"default": 0, "row_sparse": 1, "csr": 2}
+
+
+def _variable_dtype(dtype: Any) -> str:
+    try:
+        return dtype_name(dtype)
+    except ValueError as error:
+        raise SymbolTypeError(f"dtype of a variable: {error}") from None
+
+
+def Group(symbols: Sequence[Symbol]) -> Symbol:
+    """A symbol of all outputs of the given symbols, in order. Raises SymbolTypeError for an empty or other list."""
+    if isinstance(symbols, Symbol):
+        raise NotImplementedForSymbol("Group takes a list of symbols, not a symbol.")
+    if not symbols or any(not isinstance(symbol, Symbol) for symbol in symbols):
+        raise SymbolTypeError("Expected a list of symbols as input")
+    return Symbol.create_group(symbols)

@@ -1,0 +1,115 @@
+"""The one table of operator cases that every check reads: one module per family, a list `CASES` in each.
+
+A case says how to call an operator and what holds of it. The ladder (`tests/test_ladder.py`) puts every case through
+every rung; `tests/goldens/make.py` runs the same cases in MXNet 1.9.1. This package needs only NumPy, so that MXNet's
+environment can import it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input: its shape, and the domain that its values are drawn from.
+
+    kind: "uniform" in [low, high); "integers" in [low, high); "spread": distinct values at least 0.05 apart, in random
+    order, for operators that compare elements; "signs": uniform magnitude in [low, high) with random sign, for
+    functions that are not smooth at 0.
+    """
+
+    shape: tuple[int, ...]
+    low: float = -1.0
+    high: float = 1.0
+    kind: str = "uniform"
+    dtype: str = "float32"
+
+    def draw(self, rng: np.random.RandomState) -> np.ndarray:
+        """Values of the tensor; float64 draws are rounded to float32 first, so that both precisions see the same."""
+        size = int(np.prod(self.shape, dtype=np.int64))
+        if self.kind == "integers":
+            values = rng.randint(int(self.low), int(self.high), size=self.shape)
+        elif self.kind == "spread":
+            values = ((rng.permutation(size) - size / 2) * 0.05).reshape(self.shape)
+        elif self.kind == "signs":
+            values = rng.uniform(self.low, self.high, self.shape) * rng.choice([-1.0, 1.0], self.shape)
+        else:
+            values = rng.uniform(self.low, self.high, self.shape)
+        if self.dtype.startswith("float"):
+            values = values.astype(np.float32)
+        return values.astype(self.dtype)
+
+
+def T(*shape: int, **kwargs: Any) -> Tensor:
+    """A tensor of a shape: `T(2, 3, low=0.1)`."""
+    return Tensor(shape, **kwargs)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to call an operator.
+
+    inputs: every input in order, auxiliary states included. params: parameters in Python form. wrt: numbers of the
+    inputs whose gradient is checked; None means every float input that is not an auxiliary state; () means the operator
+    has no gradient to check. smooth: twice differentiable, so second order is checked too. is_train: train flag.
+    rtol: bound on values against MXNet, relative to the result's scale; a wider one than the default needs
+    `rtol_reason`. no_mxnet: why there is no MXNet golden (MXNet cannot run it, or is mended on purpose).
+    not_derivative: why the gradient is not the derivative of the output (or of the loss equivalent); then only MXNet is
+    the judge. tag: distinguishes cases of one operator; part of the test's name.
+    """
+
+    op: str
+    inputs: tuple[Tensor, ...]
+    params: dict[str, Any] = field(default_factory=dict)
+    wrt: tuple[int, ...] | None = None
+    smooth: bool = True
+    is_train: bool = True
+    rtol: float = 1e-5
+    rtol_reason: str = ""
+    no_mxnet: str = ""
+    not_derivative: str = ""
+    tag: str = ""
+
+    @property
+    def id(self) -> str:
+        """The test's name and the golden's key: operator, tag, parameters, shapes."""
+        params = ",".join(f"{k}={v}".replace(" ", "") for k, v in self.params.items())
+        shapes = "x".join(
+            str(t.shape).replace(" ", "") + ("" if t.dtype == "float32" else t.dtype) for t in self.inputs
+        )
+        mode = "" if self.is_train else "eval"
+        return ":".join(part for part in (self.op, self.tag, params, shapes, mode) if part)
+
+    def rng(self, purpose: str = "") -> np.random.RandomState:
+        """A generator that depends on the case alone."""
+        return np.random.RandomState(zlib.crc32((self.id + purpose).encode()))
+
+    def values(self) -> list[np.ndarray]:
+        """The inputs' values."""
+        rng = self.rng()
+        return [tensor.draw(rng) for tensor in self.inputs]
+
+    def head_grads(self, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+        """Head gradients of the visible outputs, float32."""
+        rng = self.rng("head")
+        return [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+
+
+def families() -> dict[str, list[Case]]:
+    """Family name → its cases, in order. Raises ValueError when two cases of a family have one id."""
+    found: dict[str, list[Case]] = {}
+    for info in pkgutil.iter_modules(__path__):
+        cases = importlib.import_module(f"{__name__}.{info.name}").CASES
+        ids = [case.id for case in cases]
+        repeated = {i for i in ids if ids.count(i) > 1}
+        if repeated:
+            raise ValueError(f"tests/cases/{info.name}.py: cases with one id: {sorted(repeated)}")
+        found[info.name] = cases
+    return found

@@ -1,0 +1,33 @@
+"""Cases of the operators that join and split arrays."""
+
+from tests.cases import Case, T
+
+OURS = "a backward operator: MXNet's takes other inputs"
+
+CASES = [
+    Case("Concat", (T(2, 3), T(2, 1))),
+    Case("Concat", (T(2, 3), T(1, 3), T(3, 3)), {"dim": 0}),
+    Case("Concat", (T(2, 3, 2), T(2, 3, 1)), {"dim": -1}),
+    Case("Concat", (T(2, 3),)),
+    Case("Concat", (T(2, 3, dtype="float16"), T(2, 2, dtype="float16"))),
+    Case(
+        "Concat",
+        (T(2, dtype="int32", kind="integers", high=9), T(3, dtype="int32", kind="integers", high=9)),
+        {"dim": 0},
+    ),
+    Case("_rnn_param_concat", (T(4), T(6), T(2)), {"dim": 0}),
+    Case("stack", (T(2, 3), T(2, 3))),
+    Case("stack", (T(2, 3), T(2, 3), T(2, 3)), {"axis": 1}),
+    Case("stack", (T(2, 3), T(2, 3)), {"axis": -1}),
+    Case("stack", (T(3),)),
+    Case("SliceChannel", (T(2, 6),), {"num_outputs": 3}),
+    Case("SliceChannel", (T(4, 2),), {"num_outputs": 2, "axis": 0}),
+    Case("SliceChannel", (T(2, 3, 4),), {"num_outputs": 2, "axis": -1}),
+    Case("SliceChannel", (T(2, 3, 4),), {"num_outputs": 3, "axis": 1, "squeeze_axis": True}),
+    Case("SliceChannel", (T(2, 3),), {"num_outputs": 1}),
+    Case("_split_v2", (T(7, 2),), {"indices": (0, 2, 5), "axis": 0}),
+    Case("_split_v2", (T(2, 6),), {"indices": (), "axis": 1, "sections": 3}),
+    Case("_split_v2", (T(2, 3),), {"indices": (), "axis": -1, "sections": 3, "squeeze_axis": True}),
+    Case("_split_v2", (T(2, 3),), {"indices": (0, 1, 2), "axis": 1, "squeeze_axis": True}),
+    Case("_backward_Concat", (T(2, 5), T(2, 3), T(2, 2)), no_mxnet=OURS),
+]

@@ -1,0 +1,233 @@
+"""Pooling: inference backwards, refusals, ties and special values, and conventions by their definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import lowering
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import InferenceError, ParamError
+from tests.comparison import assert_close
+
+DATA = sym.Variable("data")
+
+
+def pool(**params: Any) -> sym.Symbol:
+    return sym.Pooling(DATA, name="pool", **params)
+
+
+def value_and_gradient(data: Any, head: Any = None, **params: Any) -> tuple[np.ndarray, np.ndarray]:
+    net = pool(**params)
+    data = np.asarray(data)
+    (out,), _ = lowering.to_jax(net)({"data": data})
+    heads = [np.ones(out.shape, data.dtype) if head is None else head]
+    _, grads, _ = lowering.grad_fn(net)({"data": data}, head_grads=heads)
+    return np.asarray(out), np.asarray(grads["data"])
+
+
+# -- inference -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("convention", "kernel", "stride", "pad", "size"),
+    [
+        ("valid", 3, 2, 0, 2),
+        ("full", 3, 2, 0, 3),
+        ("same", 3, 2, 0, 3),
+        ("valid", 3, 2, 1, 3),
+        ("full", 3, 2, 1, 4),
+        ("valid", 6, 1, 0, 1),
+        ("full", 1, 4, 0, 3),
+    ],
+)
+def test_output_sizes(convention: str, kernel: int, stride: int, pad: int, size: int):
+    net = pool(kernel=(kernel,), stride=(stride,), pad=(pad,), pooling_convention=convention)
+    assert net.infer_shape(data=(1, 2, 6))[1] == [(1, 2, size)]
+
+
+def test_batch_and_channels_are_learnt_from_the_result():
+    net = pool(kernel=(2, 2)) + sym.Variable("like", shape=(3, 4, 5, 5))
+    assert net.infer_shape_partial()[0][0] == (3, 4, 0, 0)
+    net = pool(global_pool=True, layout="NHWC") + sym.Variable("like", shape=(3, 1, 1, 4))
+    assert net.infer_shape_partial(data=(0, 7, 0, 0))[0][0] == (3, 7, 0, 4)
+
+
+def test_global_pooling_ignores_kernel_stride_and_pad():
+    net = pool(global_pool=True, kernel=(9, 9), stride=(7, 7), pad=(5, 5))
+    assert net.infer_shape(data=(2, 3, 4, 5))[1] == [(2, 3, 1, 1)]
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({}, ("kernel", "0D pooling not supported")),
+        ({"kernel": (1, 1, 1, 1)}, ("kernel", "4D pooling not supported")),
+        ({"kernel": (0, 1)}, ("kernel", "≥ 1")),
+        ({"kernel": (2, 2), "stride": (1, 0)}, ("stride", "≥ 1")),
+        ({"kernel": (2, 2), "pad": (0, -1)}, ("pad", "≥ 0")),
+        ({"kernel": (2, 2), "stride": (1,)}, ("stride=(1,)", "2 numbers")),
+        ({"kernel": (2, 2), "pad": (1,)}, ("pad=(1,)", "2 numbers")),
+        ({"kernel": (2,), "pooling_convention": "same", "pad": (1,)}, ("pad=(1,)", "Same pooling convention")),
+        ({"kernel": (2,), "pool_type": "lp"}, ("p_value", "required")),
+        ({"kernel": (2,), "pool_type": "lp", "p_value": 4}, ("p_value", "≤ 3")),
+        ({"kernel": (2,), "layout": "NHWC"}, ("layout='NHWC'", "1 spatial axes")),
+    ],
+)
+def test_impossible_parameters_are_named(params: dict[str, Any], words: tuple[str, ...]):
+    with pytest.raises(ParamError) as error:
+        pool(**params)
+    for word in ("Pooling", *words):
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("params", "shape", "words"),
+    [
+        ({"kernel": (4, 1)}, (1, 2, 3, 3), ("kernel", "(4) exceeds input (3 padded to 3)", "at most 3")),
+        ({"kernel": (2,)}, (1, 2, 3, 3), ("kernel", "3 axes, NCW", "(1, 2, 3, 3)")),
+        ({"kernel": (2, 2)}, (2, 3), ("kernel", "4 axes", "(2, 3)")),
+        ({"global_pool": True}, (2, 3), ("3, 4 or 5 axes", "(2, 3)")),
+        ({"global_pool": True, "layout": "NHWC"}, (2, 3, 4), ("layout", "4 axes, NHWC", "(2, 3, 4)")),
+    ],
+)
+def test_impossible_shapes_are_named(params: dict[str, Any], shape: tuple[int, ...], words: tuple[str, ...]):
+    with pytest.raises(InferenceError) as error:
+        pool(**params).infer_shape(data=shape)
+    for word in ("Pooling", "pool", *words):
+        assert word in str(error.value)
+
+
+def test_integers_are_refused():
+    with pytest.raises(InferenceError, match="floating point types, not int8"):
+        pool(kernel=(2,)).infer_type(data="int8")
+
+
+# -- maxima ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "gradient"),
+    [
+        ({"kernel": (2, 2)}, [[1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 0]]),
+        ({"kernel": (2, 2), "stride": (2, 2)}, [[1, 0, 1, 0], [0, 0, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0]]),
+        (
+            {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pooling_convention": "full"},
+            [[1, 1, 0, 1], [1, 1, 0, 1], [0, 0, 0, 0], [1, 1, 0, 1]],
+        ),
+        ({"global_pool": True}, [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]),
+    ],
+)
+def test_of_equal_elements_the_first_receives_the_gradient(params: dict[str, Any], gradient: list[list[int]]):
+    _, grad = value_and_gradient(np.zeros((1, 1, 4, 4), np.float32), pool_type="max", **params)
+    np.testing.assert_array_equal(grad[0, 0], gradient)
+
+
+def test_a_window_of_padding_alone_is_minus_infinity_and_has_no_gradient():
+    out, grad = value_and_gradient(
+        np.arange(6, dtype=np.float32).reshape(1, 1, 6), kernel=(1,), stride=(3,), pooling_convention="full"
+    )
+    np.testing.assert_array_equal(out[0, 0], [0, 3, -np.inf])
+    np.testing.assert_array_equal(grad[0, 0], [1, 0, 0, 1, 0, 0])
+
+
+@pytest.mark.parametrize("params", [{"stride": (2,)}, {"stride": (1,)}])
+def test_nan_spreads_to_its_windows_which_then_have_no_gradient(params: dict[str, Any]):
+    data = np.asarray([[[1, np.nan, 3, 2]]], np.float32)
+    out, grad = value_and_gradient(data, kernel=(2,), **params)
+    assert np.isnan(out[0, 0, 0])
+    assert out[0, 0, -1] == 3
+    np.testing.assert_array_equal(grad[0, 0], [0, 0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "pad"),
+    [
+        ((2, 3, 12, 11), (3, 3), (2, 2), (1, 1)),
+        ((2, 3, 12, 11), (2, 3), (2, 3), (0, 0)),
+        ((1, 2, 9, 10), (4, 2), (3, 5), (2, 1)),
+        ((1, 2, 8, 9), (5, 5), (1, 1), (2, 2)),
+    ],
+)
+def test_the_gradient_of_maxima_is_that_of_xla(
+    shape: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], pad: tuple[int, ...]
+):
+    data = np.random.RandomState(0).permutation(np.prod(shape)).reshape(shape).astype(np.float32)
+
+    def by_xla(x: jax.Array) -> jax.Array:
+        padding = [(0, 0), (0, 0), *((p, p) for p in pad)]
+        return lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, *kernel), (1, 1, *stride), padding)
+
+    expected, pull = jax.vjp(by_xla, jnp.asarray(data))
+    head = np.random.RandomState(1).randn(*expected.shape).astype(np.float32)
+    out, grad = value_and_gradient(data, head, kernel=kernel, stride=stride, pad=pad)
+    np.testing.assert_array_equal(out, expected)
+    assert_close(grad, pull(head)[0], 1e-6, "gradient")
+
+
+def test_the_gradient_of_maxima_avoids_select_and_scatter():
+    net = pool(kernel=(3, 3), stride=(2, 2), pad=(1, 1))
+    grad = lowering.grad_fn(net)
+    data, head = jnp.ones((1, 2, 8, 8)), jnp.ones((1, 2, 4, 4))
+    text = jax.jit(lambda x: grad({"data": x}, head_grads=[head])[1]).lower(data).as_text()
+    assert "select_and_scatter" not in text
+
+
+# -- sums, means, norms ----------------------------------------------------------------------------------------------
+
+
+def test_a_mean_counts_padding_as_far_as_pad_says_and_not_beyond():
+    ones = np.ones((1, 1, 6), np.float32)
+    params = {"pool_type": "avg", "kernel": (3,), "stride": (2,), "pooling_convention": "full"}
+    np.testing.assert_allclose(value_and_gradient(ones, **params)[0][0, 0], [1, 1, 1])
+    padded = params | {"pad": (1,)}
+    np.testing.assert_allclose(value_and_gradient(ones, **padded)[0][0, 0], [2 / 3, 1, 1, 1 / 2])
+    excluded = padded | {"count_include_pad": False}
+    np.testing.assert_allclose(value_and_gradient(ones, **excluded)[0][0, 0], [1, 1, 1, 1])
+
+
+def test_the_gradient_of_a_mean_divides_as_the_mean_does():
+    """MXNet's oneDNN kernels divide by the whole window here."""
+    _, grad = value_and_gradient(
+        np.ones((1, 1, 6), np.float32), pool_type="avg", kernel=(3,), stride=(2,), pooling_convention="full"
+    )
+    np.testing.assert_allclose(grad[0, 0], [1 / 3, 1 / 3, 2 / 3, 1 / 3, 5 / 6, 1 / 2], rtol=1e-6)
+
+
+def test_the_mean_of_an_empty_window_is_zero():
+    for include in (True, False):
+        out, grad = value_and_gradient(
+            np.ones((1, 1, 6), np.float32), pool_type="avg", kernel=(1,), stride=(3,), count_include_pad=include,
+            pooling_convention="full",
+        )  # fmt: skip
+        np.testing.assert_array_equal(out[0, 0], [1, 1, 0])
+        np.testing.assert_array_equal(grad[0, 0], [1, 0, 0, 1, 0, 0])
+
+
+def test_norms_keep_signs_and_have_gradient_0_at_0():
+    data = np.asarray([[[-1, 2, -3, 1, 0, 0]]], np.float32)
+    params = {"pool_type": "lp", "kernel": (2,), "stride": (2,)}
+    out, grad = value_and_gradient(data, p_value=1, **params)
+    np.testing.assert_array_equal(out[0, 0], [1, -2, 0])
+    np.testing.assert_array_equal(grad[0, 0], np.ones(6))
+    out, grad = value_and_gradient(data, p_value=2, **params)
+    np.testing.assert_allclose(out[0, 0], np.sqrt([5, 10, 0]), rtol=1e-6)
+    np.testing.assert_allclose(grad[0, 0], data[0, 0] / np.sqrt([5, 5, 10, 10, 1, 1]), rtol=1e-6)
+    out, grad = value_and_gradient(data, p_value=3, **params)
+    np.testing.assert_allclose(out[0, 0], np.cbrt([7, -26, 0]), rtol=1e-6)
+    np.testing.assert_allclose(grad[0, 0, -2:], [0, 0])
+
+
+def test_half_precision_is_summed_in_single():
+    data = np.full((1, 1, 4096), 1.0, np.float16)
+    out, grad = value_and_gradient(data, pool_type="avg", global_pool=True)
+    assert out.dtype == grad.dtype == np.float16
+    assert out[0, 0, 0] == 1

@@ -1,0 +1,65 @@
+"""Operators, lowering rules, gradients and cases held against each other."""
+
+from __future__ import annotations
+
+from lowering.registry import FLowering
+from symjax_nnvm.ir.op import FGradient, FInferShape, FLossEquivalent, Op, list_unique_ops
+from tests.cases import families
+
+OPERATORS = [op for op in list_unique_ops() if not op.name.startswith(("_test_", "_b_"))]
+IN_CASES = {Op.get(case.op) for cases in families().values() for case in cases}
+
+# Backward operators have no cases of their own: the forward operator's gradient and second-order rungs run them.
+NO_CASES: dict[str, str] = {}
+
+# Operators whose result does not depend smoothly on any input, or that have no input to differentiate.
+NOT_DIFFERENTIABLE: dict[str, str] = {
+    **dict.fromkeys(
+        ("_zeros", "_ones", "_full", "_zeros_without_dtype", "_arange", "_linspace", "_eye"), "takes no input"
+    ),
+}
+
+
+def is_backward(op: Op) -> bool:
+    return op.name.startswith("_backward_")
+
+
+def test_every_operator_has_a_lowering_rule():
+    assert [op.name for op in OPERATORS if op not in FLowering] == []
+
+
+def test_every_operator_has_a_shape_rule():
+    assert [op.name for op in OPERATORS if op not in FInferShape] == []
+
+
+def test_every_operator_has_cases():
+    missing = [op.name for op in OPERATORS if op not in IN_CASES and not is_backward(op) and op.name not in NO_CASES]
+    assert missing == []
+
+
+def test_every_operator_has_a_gradient_or_a_reason():
+    missing = [op.name for op in OPERATORS if op not in FGradient and op.name not in NOT_DIFFERENTIABLE]
+    assert missing == []
+
+
+def test_every_operator_is_described():
+    assert [op.name for op in OPERATORS if not op.description] == []
+
+
+def test_exceptions_are_still_needed():
+    assert [name for name in NO_CASES if Op.get(name) in IN_CASES] == []
+    assert [name for name in NOT_DIFFERENTIABLE if Op.get(name) in FGradient] == []
+
+
+def test_counts(capsys):
+    losses = sum(op in FLossEquivalent for op in OPERATORS)
+    gradients = sum(op in FGradient for op in OPERATORS)
+    cases = sum(len(cases) for cases in families().values())
+    with capsys.disabled():
+        print(f"\n{len(OPERATORS)} operators, {gradients} with gradients, {losses} loss heads, {cases} cases")
+    assert cases >= len(IN_CASES)
+
+
+def test_every_wider_tolerance_has_a_reason():
+    wider = [case.id for cases in families().values() for case in cases if case.rtol > 1e-5 and not case.rtol_reason]
+    assert wider == []

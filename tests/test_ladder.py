@@ -1,0 +1,168 @@
+"""The ladder: every case of tests/cases on every rung — one parametrised test each."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lowering
+from lowering.verify import witness
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.ir.op import FGradient, Op
+from tests import ladder
+from tests.cases import Case
+from tests.comparison import assert_close
+
+CASES = ladder.all_cases()
+KEY = jax.random.key(7)
+
+
+def cases(keep=lambda case: True):
+    """Parametrise a rung over the cases it applies to."""
+    chosen = [pytest.param(family, case, id=case.id) for family, case in CASES if keep(case)]
+    return pytest.mark.parametrize(("family", "case"), chosen)
+
+
+def has_gradient(case: Case) -> bool:
+    chosen = [t for t in case.inputs if t.dtype.startswith("float")] if case.wrt is None else case.wrt
+    return bool(chosen) and Op.get(case.op) in FGradient
+
+
+def proven(case: Case) -> bool:
+    return has_gradient(case) and not case.not_derivative
+
+
+@cases()
+def test_inference_agrees_with_the_lowered_result(family: str, case: Case):
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    everything = args | aux
+    shapes = symbol.infer_shape(**{name: value.shape for name, value in everything.items()})[1]
+    dtypes = symbol.infer_type(**{name: value.dtype for name, value in everything.items()})[1]
+    with jax.enable_x64(True):  # 64-bit dtypes are only themselves there
+        outputs, new_aux = jax.eval_shape(lowering.to_jax(symbol, is_train=case.is_train), args, aux, KEY)
+    assert [tuple(output.shape) for output in outputs] == shapes
+    assert [np.dtype(output.dtype) for output in outputs] == [np.dtype(dtype) for dtype in dtypes]
+    assert {name: value.shape for name, value in new_aux.items()} == {name: value.shape for name, value in aux.items()}
+
+
+@cases()
+def test_json_round_trip(family: str, case: Case):
+    symbol = ladder.build(case)
+    text = symbol.tojson()
+    loaded = sym.load_json(text)
+    assert loaded.tojson() == text
+    assert loaded.debug_str() == symbol.debug_str()
+
+
+@cases(lambda case: not case.no_mxnet)
+def test_value_equals_mxnet(family: str, case: Case):
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    wide = any(tensor.dtype in ("float64", "int64") for tensor in case.inputs)
+    with jax.enable_x64(wide):
+        outputs, new_aux = lowering.to_jax(symbol, is_train=case.is_train)(args, aux, KEY)
+    stored = ladder.golden(family, case)
+    for i, output in enumerate(outputs):
+        expected = stored[f"out{i}"]
+        assert_close(output, expected, case.rtol, f"output {i}")
+        if wide or expected.dtype.itemsize < 8:
+            assert np.dtype(output.dtype) == expected.dtype
+    for name, value in new_aux.items():
+        assert_close(value, stored[f"aux{name.removeprefix('in')}"], case.rtol, f"auxiliary state {name}")
+
+
+@cases(lambda case: has_gradient(case) and case.is_train and not case.no_mxnet)
+def test_gradient_equals_mxnet(family: str, case: Case):
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    stored = ladder.golden(family, case)
+    shapes = [stored[f"out{i}"].shape for i in range(len(symbol))]
+    names = ladder.wrt(case, symbol)
+    _, grads, _ = lowering.grad_fn(symbol, names)(args, aux, KEY, case.head_grads(shapes))
+    for name in names:
+        assert_close(grads[name], stored[f"grad{name.removeprefix('in')}"], case.rtol, f"gradient of {name}")
+
+
+@cases(proven)
+def test_gradient_equals_vjp_and_finite_differences(family: str, case: Case):
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    lowering.check_gradients(symbol, args, aux, KEY, wrt=ladder.wrt(case, symbol), is_train=case.is_train)
+
+
+@cases(proven)
+def test_gradient_has_the_arguments_shape_and_dtype(family: str, case: Case):
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    names = ladder.wrt(case, symbol)
+    outputs, _ = jax.eval_shape(lowering.to_jax(symbol, is_train=case.is_train), args, aux, KEY)
+    _, grads, _ = jax.eval_shape(lowering.grad_fn(symbol, names, is_train=case.is_train), args, aux, KEY, outputs)
+    for name in names:
+        assert grads[name].shape == args[name].shape
+        assert np.dtype(grads[name].dtype) == jax.dtypes.canonicalize_dtype(args[name].dtype)
+
+
+@cases(lambda case: proven(case) and case.smooth)
+def test_second_order_gradient_equals_vjp_of_grad(family: str, case: Case):
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    names = ladder.wrt(case, symbol)
+    heads = [sym.Variable(f"head{i}") for i in range(len(symbol))]
+    first = symbol.gradient(names, head_grads=heads)
+    with jax.enable_x64(True):
+        wide = {
+            name: jnp.asarray(v, jnp.float64) if v.dtype.kind == "f" else jnp.asarray(v) for name, v in args.items()
+        }
+        wide_aux = {name: jnp.asarray(value, jnp.float64) for name, value in aux.items()}
+        outputs, _ = lowering.to_jax(symbol, is_train=case.is_train)(wide, wide_aux, KEY)
+        rng = case.rng("second")
+        head_values = [jnp.asarray(rng.uniform(-1, 1, output.shape)) for output in outputs]
+        directions = [jnp.asarray(rng.uniform(-1, 1, wide[name].shape)) for name in names]
+        given = {f"head{i}": value for i, value in enumerate(head_values)}
+        known = [n for n in first.list_arguments() if n in given or n in wide]
+        second_wrt = [name for name in names if name in known]
+        phi = witness(symbol, head_values, is_train=case.is_train)
+
+        def inner(chosen):
+            grads = jax.grad(lambda c: phi({**wide, **c}, wide_aux, KEY))(chosen)
+            return sum(jnp.sum(grads[name] * d) for name, d in zip(names, directions, strict=True))
+
+        expected = jax.jit(jax.grad(inner))({name: wide[name] for name in names})
+        program = lowering.grad_fn(first, second_wrt, is_train=case.is_train)
+        first_args = {name: {**wide, **given}[name] for name in known}
+        first_aux = {name: wide_aux[name] for name in first.list_auxiliary_states()}
+        _, second, _ = jax.jit(program)(first_args, first_aux, KEY, directions)
+        for name in names:
+            ours = second.get(name, jnp.zeros_like(wide[name]))
+            assert_close(ours, expected[name], 1e-9, f"second-order gradient of {name}")
+
+
+@cases()
+def test_jitted_equals_unjitted(family: str, case: Case):
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    function = lowering.to_jax(symbol, is_train=case.is_train)
+    plain, plain_aux = function(args, aux, KEY)
+    jitted, jitted_aux = jax.jit(function)(args, aux, KEY)
+    for i, (a, b) in enumerate(zip(jitted, plain, strict=True)):
+        assert a.dtype == b.dtype
+        assert_close(a, b, max(case.rtol, 1e-5), f"output {i}")
+    for name in plain_aux:
+        assert_close(jitted_aux[name], plain_aux[name], max(case.rtol, 1e-5), f"auxiliary state {name}")
+
+
+@cases(lambda case: bool(case.inputs))
+def test_vmap_equals_a_loop(family: str, case: Case):
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    function = lowering.to_jax(symbol, is_train=case.is_train)
+    flipped = {name: value[::-1].copy() if value.ndim else value for name, value in args.items()}
+    stacked = {name: np.stack([args[name], flipped[name]]) for name in args}
+    mapped, _ = jax.jit(jax.vmap(lambda a: function(a, aux, KEY)))(stacked)
+    for k, one in enumerate((args, flipped)):
+        outputs, _ = function(one, aux, KEY)
+        for i, output in enumerate(outputs):
+            assert_close(mapped[i][k], output, max(case.rtol, 1e-5), f"output {i} of element {k}")
