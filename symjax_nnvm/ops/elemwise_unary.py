@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape, same_type
-from symjax_nnvm.ir.types import is_float
+from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
 
 Entries = list[NodeEntry]
 Formula = Callable[[NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
@@ -214,14 +212,6 @@ class HardSigmoidParams:
     beta: float = param(0.5, doc="value at 0")
 
 
-def _float_type(p: HardSigmoidParams, ins: Types, outs: Types):
-    """One floating-point dtype."""
-    ins, outs = same_type(p, ins, outs)
-    if ins[0] is not None and not is_float(ins[0]):
-        raise InferenceError(explain("Only floating-point data", expected="a floating-point dtype", got=ins[0]))
-    return ins, outs
-
-
 def _hard_sigmoid_gradient(node: Node, ograds: Entries):
     """dX = α dY where 0 < Y < 1."""
     y = NodeEntry(node, 0, 0)
@@ -233,7 +223,7 @@ register_op(
     "hard_sigmoid",
     params=HardSigmoidParams,
     infer_shape=same_shape,
-    infer_type=_float_type,
+    infer_type=float_type,
     gradient=_hard_sigmoid_gradient,
     inplace=((0, 0),),
     doc="α x + β, clipped to [0, 1].",
