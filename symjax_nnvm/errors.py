@@ -113,12 +113,12 @@ def explain(
 ) -> str:
     """Word an error: the problem, then where it is, what was expected, what came, and what to do.
 
-    `op` and `node` may be names or objects with a `name`; parts that are None are left out.
+    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out.
     """
     where = [
         f"{label} {_name(value)!r}"
         for label, value in (("operator", op), ("node", node), ("input", input), ("parameter", param))
-        if value is not None
+        if value is not None and _name(value) != ""
     ]
     parts = [problem.rstrip(".")]
     if where:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cases import Case
 
-CLEAR_AFTER = 1000
+CLEAR_AFTER = 2500
 """Tests between two clearings of JAX's caches; otherwise compiled programs are kept, about 1 MB for each test."""
 
 _since_clearing = 0

@@ -270,7 +270,7 @@ class ParamSchema:
         return found
 
     def _parse(self, attrs: Mapping[str, str], op: str, node: str) -> Any:
-        shown = f"{op}(name={node!r}, " + ", ".join(f"{k}={v!r}" for k, v in attrs.items()) + ")"
+        shown = f"{op}({', '.join([f'name={node!r}', *(f'{k}={v!r}' for k, v in attrs.items())])})"
         values: dict[str, Any] = {}
         for key, text in attrs.items():
             field = self.fields.get(self.canonical(key))

@@ -191,7 +191,7 @@ def _check_keywords(kwargs: Iterable[str], candidates: Sequence[str], node: Node
     for key in kwargs:
         if key not in candidates:
             listed = "".join(f"\t[{i}]{candidate}\n" for i, candidate in enumerate(candidates))
-            where = "" if node is None else f" (operator '{node.op.name if node.op else 'null'}', node '{node.name}')"
+            where = "" if node is None or node.op is None else f" (operator '{node.op.name}')"
             raise ComposeError(
                 f"Symbol.ComposeKeyword argument name {key} not found.{where}\nCandidate arguments:\n{listed}"
             )
