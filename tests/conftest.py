@@ -5,6 +5,7 @@ JAX compiles each primitive once per process and shape; keeping an operator's te
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import jax
@@ -14,6 +15,9 @@ from tests.cases import Case
 
 CLEAR_AFTER = 2500
 """Tests between two clearings of JAX's caches; otherwise compiled programs are kept, about 1 MB for each test."""
+
+# JAX's caches are a large heap of long-lived objects, which Python's default thresholds walk over and over.
+gc.set_threshold(100_000, 50, 100)
 
 _since_clearing = 0
 
