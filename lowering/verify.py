@@ -161,18 +161,20 @@ def check_gradients(
         rng = np.random.default_rng(seed)
         outputs, _ = jax.eval_shape(to_jax(symbol, is_train=is_train), wide_args, wide_aux, key)
         heads = _heads(outputs, head_grads, rng)
-        _, ours, _ = jax.jit(program)(wide_args, wide_aux, key, heads)
         phi = witness(symbol, heads, is_train=is_train)
 
-        @jax.jit
         def of_chosen(chosen: Arrays, held: Mapping[int, jax.Array] | None = None) -> jax.Array:
             return phi({**wide_args, **chosen}, wide_aux, key, held)
 
+        @jax.jit  # one compilation for all that is computed at the point itself
+        def at_point(chosen: Arrays) -> tuple[dict[str, jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
+            everything = {**wide_args, **chosen}
+            _, ours, _ = program(everything, wide_aux, key, heads)
+            return ours, jax.grad(of_chosen)(chosen), phi.blocked(everything, wide_aux, key)
+
         point = {name: wide_args[name] for name in names}
-        theirs = jax.jit(jax.grad(of_chosen))(point)
-        probed = None
-        if finite_differences:
-            probed = partial(of_chosen, held=jax.jit(phi.blocked)(wide_args, wide_aux, key))
+        ours, theirs, held = at_point(point)
+        probed = partial(jax.jit(of_chosen), held=held) if finite_differences else None
         rows = [
             _row(
                 name,
