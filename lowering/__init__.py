@@ -7,6 +7,7 @@ from lowering.function import to_jax as to_jax
 from lowering.gradient import differentiable as differentiable
 from lowering.gradient import grad_fn as grad_fn
 from lowering.registry import lowers as lowers
+from lowering.registry import lowers_custom as lowers_custom
 from lowering.verify import GradientReport as GradientReport
 from lowering.verify import check_gradients as check_gradients
 
@@ -18,6 +19,7 @@ __all__ = [
     "differentiable",
     "grad_fn",
     "lowers",
+    "lowers_custom",
     "ops",
     "to_jax",
 ]

@@ -48,7 +48,10 @@ class GradientProgram:
         index = self.program.index
         live = set(self.program.variables)
         self.head_ids = [index.node_id(h) if index.exist(h) and index.node_id(h) in live else None for h in self.heads]
-        forward_nodes = {index.node_id(self.forward.index.nodes[step.nid].source) for step in self.forward.steps}
+        forward_nodes = {
+            self.program.stand_in(index.node_id(self.forward.index.nodes[step.nid].source))
+            for step in self.forward.steps
+        }
         self.forward_steps = [step for step in self.program.steps if step.nid in forward_nodes]
         self.backward_steps = [step for step in self.program.steps if step.nid not in forward_nodes]
         self.residual_slots = self._residual_slots()

@@ -21,8 +21,8 @@ from lowering.schedule import Schedule
 from symjax_nnvm.errors import LoweringError, NNVMError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
-from symjax_nnvm.ir.node import NodeEntry
-from symjax_nnvm.ir.op import FLossEquivalent
+from symjax_nnvm.ir.node import NodeEntry, Subgraph
+from symjax_nnvm.ir.op import FLossEquivalent, TIsBackward
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList, format_shape
 
@@ -36,7 +36,7 @@ _TRACE_ERRORS = (TypeError, ValueError, IndexError, KeyError, NotImplementedErro
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operator: which rule, on which slots, to which slots."""
+    """One operator: which rule, on which slots, to which slots. programs: its subgraphs."""
 
     nid: int
     rule: LoweringRule
@@ -44,6 +44,7 @@ class Step:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     key_id: tuple[int, int]
+    programs: tuple[Program, ...] = ()
 
 
 class Program:
@@ -111,13 +112,31 @@ class Program:
 
     def _step(self, nid: int, key_id: tuple[int, int]) -> Step:
         source = self.index.nodes[nid].source
-        slots = self._schedule
-        return Step(nid, FLowering[source.op], source.attrs.parsed, slots.inputs(nid), slots.outputs(nid), key_id)
+        slots, rule = self._schedule, FLowering[source.op]
+        programs = (self._subprogram(graph) for graph in source.attrs.subgraphs if "programs" in rule.needs)
+        inputs, outputs = slots.inputs(nid), slots.outputs(nid)
+        return Step(nid, rule, source.attrs.parsed, inputs, outputs, key_id, tuple(programs))
+
+    def _subprogram(self, graph: Subgraph) -> Program:
+        return Program(
+            graph.outputs,
+            is_train=self.is_train,
+            platform=self._platform,
+            stop_at_loss_heads=self._stop_at_loss_heads,
+        )
 
     def _draws(self, step: Step) -> bool:
         """Whether a step draws random numbers."""
         rule = step.rule
-        return "key" in rule.needs and (rule.draws is None or rule.draws(step.params, self.is_train))
+        if "key" not in rule.needs:
+            return False
+        if rule.draws is not None:
+            return rule.draws(step.params, self.is_train)
+        return "programs" not in rule.needs or any(program.needs_key for program in step.programs)
+
+    def stand_in(self, nid: int) -> int:
+        """The node that runs in the place of a node; most run themselves."""
+        return self._schedule.stand_in(nid)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -186,8 +205,20 @@ class Program:
                 return shapes[first:last]
             case "out_dtypes":
                 return dtypes[first:last]
+            case "programs":
+                return step.programs
+            case "reversible":
+                return self._stop_at_loss_heads
             case _:
-                return self.index.nodes[step.nid].source.attrs
+                raise AssertionError(need)
+
+    def call(self, values: Sequence[Any], key: jax.Array | None) -> list[jax.Array]:
+        """Run the program as a subgraph: values of all its variables, states included, in order → its outputs.
+
+        States that it writes end with it.
+        """
+        env = self.run(dict(zip(self.index.input_nodes, values, strict=True)), key)
+        return [env[slot] for slot in self.output_slots]
 
     def _failure(self, step: Step, inputs: Sequence[Any], error: object) -> LoweringError:
         met = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{format_shape(np.shape(x))}" for x in inputs)
@@ -233,13 +264,17 @@ def _key_ids(index: IndexedGraph) -> dict[int, tuple[int, int]]:
     """A random node's identity: the hash of its name, and which of the nodes of that name it is.
 
     It depends on nothing but the forward graph, so the forward function, the forward+backward function and any cut of
-    the graph draw the same numbers. A mirrored copy (`{name}_mirror`) draws those of its original.
+    the graph draw the same numbers. A mirrored copy (`{name}_mirror`) draws those of its original, and so does a
+    backward node that runs its forward node's subgraph again.
     """
     occurrences: dict[str, int] = {}
     ids: dict[int, tuple[int, int]] = {}
     for nid, node in enumerate(index.nodes):
         rule = FLowering.get(node.source.op)
         if rule is not None and "key" in rule.needs:
+            if TIsBackward.get(node.source.op) and node.control_deps and node.control_deps[0] in ids:
+                ids[nid] = ids[node.control_deps[0]]
+                continue
             name = node.source.name
             occurrence = occurrences.get(name, 0)
             occurrences[name] = occurrence + 1

@@ -12,22 +12,25 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from symjax_nnvm.ir.op import Op, OpMap
+from symjax_nnvm.ops.custom import custom_name
 
-__all__ = ["FLowering", "LoweringRule", "Need", "Rule", "lowers", "lowers_table"]
+__all__ = ["FLowering", "LoweringRule", "Need", "Rule", "lowers", "lowers_custom", "lowers_table"]
 
 Rule = Callable[..., Any]
 
-Need = Literal["key", "is_train", "platform", "out_shapes", "out_dtypes", "attrs"]
+Need = Literal["key", "is_train", "platform", "out_shapes", "out_dtypes", "programs", "reversible"]
 """What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); the
-inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs, for its subgraphs."""
+inferred shapes / dtypes of the outputs (None where undecided); the node's subgraphs, each as a `Program`; whether JAX
+is going to differentiate the function in reverse, as the gradient witness does."""
 
 
 @dataclass(frozen=True)
 class LoweringRule:
     """A rule and what it needs besides parameters and inputs.
 
-    draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then; None: always. Where it
-    draws nothing it receives no key, so that a graph which happens to draw nothing runs without one.
+    draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then; None: always, or, of a
+    rule that needs programs, when one of them does. Where it draws nothing it receives no key, so that a graph which
+    happens to draw nothing runs without one.
     """
 
     rule: Rule
@@ -53,6 +56,13 @@ def lowers(
         return rule
 
     return register
+
+
+def lowers_custom(
+    op_type: str, needs: Sequence[Need] = (), draws: Callable[[Any, bool], bool] | None = None
+) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the rule of the operator that `Custom(op_type=…)` stands for."""
+    return lowers(custom_name(op_type), needs=needs, draws=draws)
 
 
 def lowers_table(rules: Mapping[str, Rule]) -> None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from symjax_nnvm.errors import LoweringError, explain
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
-from symjax_nnvm.ir.op import FMutateInputs
+from symjax_nnvm.ir.op import FMutateInputs, TSupersedes
 
 __all__ = ["Schedule"]
 
@@ -28,6 +28,7 @@ class Schedule:
         self._index = index
         self._mutated = {nid: mutated for nid in range(index.num_nodes) if (mutated := _mutated_inputs(index, nid))}
         self.live = self._live_nodes()
+        self._stand_ins = self._supersede()
         self._writers = self._writers_by_variable()
         self._slot_of_value: dict[tuple[int, int], int] = {}
         for variable, writers in self._writers.items():
@@ -35,6 +36,10 @@ class Schedule:
                 self._slot_of_value[variable, mutations] = index.num_node_entries + len(self._slot_of_value)
         self.num_slots = index.num_node_entries + len(self._slot_of_value)
         self.order = self._order()
+
+    def stand_in(self, nid: int) -> int:
+        """The node that runs in the place of a node: itself, or one whose first outputs are the same (TSupersedes)."""
+        return self._stand_ins.get(nid, nid)
 
     def inputs(self, nid: int) -> tuple[int, ...]:
         """The slots that a node reads."""
@@ -57,7 +62,7 @@ class Schedule:
         """The slot of an entry as a reader sees it: a state at the version it was composed with."""
         if entry.version and entry.node_id in self._writers:
             return self._value_slot(entry.node_id, self._mutations_before(entry))
-        return self._index.entry_rptr[entry.node_id] + entry.index
+        return self._index.entry_rptr[self.stand_in(entry.node_id)] + entry.index
 
     def final_slot(self, variable: int) -> int:
         """The slot of a state's value after every mutation."""
@@ -89,6 +94,16 @@ class Schedule:
                     pending.append(entry.node_id)
         return live
 
+    def _supersede(self) -> dict[int, int]:
+        """Superseded node → the live node that runs in its place; the former are live no more."""
+        stand_ins = {
+            self._index.nodes[nid].control_deps[0]: nid
+            for nid in sorted(self.live, reverse=True)
+            if TSupersedes.get(self._index.nodes[nid].source.op)
+        }
+        self.live -= stand_ins.keys()
+        return stand_ins
+
     def _writers_by_variable(self) -> dict[int, list[int]]:
         """State → the nodes that write it, in the order of the versions they write."""
         writers: dict[int, list[int]] = {}
@@ -112,6 +127,8 @@ class Schedule:
                     seen = self._mutations_before(entry)
                     if seen:
                         waits.setdefault(nid, []).append(self._writers[entry.node_id][seen - 1])
+                if entry.node_id in self._stand_ins:
+                    waits.setdefault(nid, []).append(self._stand_ins[entry.node_id])
         return waits
 
     def _order(self) -> list[int]:
@@ -123,7 +140,8 @@ class Schedule:
         def dependencies(nid: int) -> list[int]:
             node = self._index.nodes[nid]
             deps = [dep for dep in node.control_deps if dep in self.live]
-            return [entry.node_id for entry in node.inputs] + deps + waits.get(nid, [])
+            sources = [entry.node_id for entry in node.inputs if entry.node_id in self.live]
+            return sources + deps + waits.get(nid, [])
 
         return _topological(sorted(self.live), dependencies, lambda nid: self._index.nodes[nid].source.name)
 

@@ -36,6 +36,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass as apply_pass
 from symjax_nnvm.ir.pass_registry import apply_passes as apply_passes
 from symjax_nnvm.ir.pass_registry import register_pass as register_pass
 from symjax_nnvm.ir.register import register_op as register_op
+from symjax_nnvm.ops.custom import register_custom as register_custom
 from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
 from symjax_nnvm.symbol import AttrScope as AttrScope
 from symjax_nnvm.symbol import Group as Group

@@ -23,6 +23,9 @@ def all_cases() -> list[tuple[str, Case]]:
 def build(case: Case) -> Symbol:
     """The case's operator named `op`, on variables `in0`, `in1`, …."""
     inputs = [sym.Variable(f"in{i}") for i in range(len(case.inputs))]
+    if case.graph is not None:
+        with sym.NameManager():  # automatic names start at 0
+            return case.graph(sym, *inputs)
     return getattr(sym, case.op)(*inputs, name="op", **case.params)
 
 

@@ -2,6 +2,7 @@
 
 from lowering.ops import activation as activation
 from lowering.ops import broadcast as broadcast
+from lowering.ops import conditional as conditional
 from lowering.ops import convolution as convolution
 from lowering.ops import dense as dense
 from lowering.ops import dropout as dropout
@@ -10,6 +11,7 @@ from lowering.ops import elemwise_unary as elemwise_unary
 from lowering.ops import indexing as indexing
 from lowering.ops import init as init
 from lowering.ops import joining as joining
+from lowering.ops import loops as loops
 from lowering.ops import loss as loss
 from lowering.ops import movement as movement
 from lowering.ops import normalization as normalization

@@ -396,3 +396,9 @@ FLossEquivalent: OpMap[Callable[[Node], NodeEntry]] = Op.get_attr("FLossEquivale
 
 TIsBackward: OpMap[bool] = Op.get_attr("TIsBackward")
 """The operator is the backward of `control_deps[0]`; its shapes may be inferred from there."""
+
+TSupersedes: OpMap[bool] = Op.get_attr("TSupersedes")
+"""The operator's first outputs are those of `control_deps[0]`, which need not run where this one does."""
+
+TFileName: OpMap[str] = Op.get_attr("TFileName")
+"""The operator's name in files, where it is not its own."""

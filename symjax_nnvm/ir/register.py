@@ -96,12 +96,13 @@ def register_op(
     inputs: Sequence[str] = ("data",),
     inputs_used: Callable[[Any], Sequence[str]] | None = None,
     variadic: str | None = None,
+    list_inputs: Callable[[NodeAttrs], Sequence[str]] | None = None,
     outputs: Sequence[str] | None = None,
     num_outputs: int | Callable[[Any], int] | None = None,
     visible_outputs: int | Callable[[Any], int] | None = None,
     mutates: Sequence[int] = (),
     infer_shape: ShapeRule | None = None,
-    infer_type: TypeRule = same_type,
+    infer_type: TypeRule | None = same_type,
     gradient: Callable[[Node, list[NodeEntry]], Iterable[NodeEntry | None]] | None = None,
     loss: Callable[[Node], NodeEntry] | None = None,
     aliases: Sequence[str] = (),
@@ -113,10 +114,11 @@ def register_op(
 
     params: frozen dataclass of typed parameters. inputs: names of all tensor inputs. inputs_used: parameters → the
     names in use, when parameters switch inputs off. variadic: parameter with the number of inputs, which are then
-    named `arg0`, `arg1`, …. outputs: names of all outputs, when they are not `output`. num_outputs, visible_outputs:
-    numbers or functions of the parameters. mutates: inputs the operator writes. infer_shape, infer_type: rules of the
-    form (parameters, ins, outs) → proposed (ins, outs). gradient: FGradient. loss: FLossEquivalent, for heads that
-    define their own gradient. inplace: FInplaceOption pairs. attributes: any further attribute by its key.
+    named `arg0`, `arg1`, …, or as list_inputs says. outputs: names of all outputs, when they are not `output`.
+    num_outputs, visible_outputs: numbers or functions of the parameters. mutates: inputs the operator writes.
+    infer_shape, infer_type: rules of the form (parameters, ins, outs) → proposed (ins, outs); None where a rule needs
+    more of the node and is given as FInferShape or FInferType. gradient: FGradient. loss: FLossEquivalent, for heads
+    that define their own gradient. inplace: FInplaceOption pairs. attributes: any further attribute by its key.
     """
     op = register(name)
     for alias in aliases:
@@ -135,7 +137,8 @@ def register_op(
     if variadic is not None:
         op.inputs = ()
         op.set_num_inputs(lambda attrs: getattr(attrs.parsed, variadic))
-        op.set_attr("FListInputNames", lambda attrs: [f"arg{i}" for i in range(getattr(attrs.parsed, variadic))])
+        numbered = list_inputs or (lambda attrs: [f"arg{i}" for i in range(getattr(attrs.parsed, variadic))])
+        op.set_attr("FListInputNames", numbered)
         op.set_attr("key_var_num_args", variadic)
     elif inputs_used is not None:
         op.set_num_inputs(lambda attrs: len(inputs_used(attrs.parsed)))
@@ -158,7 +161,8 @@ def register_op(
         op.set_attr("FMutateInputs", lambda attrs: mutates)
     if infer_shape is not None:
         op.set_attr("FInferShape", lambda attrs, ins, outs: infer_shape(attrs.parsed, ins, outs))
-    op.set_attr("FInferType", lambda attrs, ins, outs: infer_type(attrs.parsed, ins, outs))
+    if infer_type is not None:
+        op.set_attr("FInferType", lambda attrs, ins, outs: infer_type(attrs.parsed, ins, outs))
     if gradient is not None:
         op.set_attr("FGradient", gradient)
     if loss is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -28,8 +28,8 @@ def post_order(entries: Iterable[NodeEntry]) -> list[Node]:
 
 
 @bulk_allocation()
-def post_order_nodes(heads: Iterable[Node]) -> list[Node]:
-    """`post_order` from nodes instead of entries."""
+def post_order_nodes(heads: Iterable[Node], successors: Callable[[Node], list[Node]] = successors) -> list[Node]:
+    """`post_order` from nodes instead of entries, and along other edges where `successors` says so."""
     order: list[Node] = []
     seen: set[Node] = set()
     for head in heads:

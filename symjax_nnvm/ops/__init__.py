@@ -2,7 +2,9 @@
 
 from symjax_nnvm.ops import activation as activation
 from symjax_nnvm.ops import broadcast as broadcast
+from symjax_nnvm.ops import conditional as conditional
 from symjax_nnvm.ops import convolution as convolution
+from symjax_nnvm.ops import custom as custom
 from symjax_nnvm.ops import dense as dense
 from symjax_nnvm.ops import dropout as dropout
 from symjax_nnvm.ops import elemwise_binary as elemwise_binary
@@ -10,6 +12,7 @@ from symjax_nnvm.ops import elemwise_unary as elemwise_unary
 from symjax_nnvm.ops import indexing as indexing
 from symjax_nnvm.ops import init as init
 from symjax_nnvm.ops import joining as joining
+from symjax_nnvm.ops import loops as loops
 from symjax_nnvm.ops import loss as loss
 from symjax_nnvm.ops import movement as movement
 from symjax_nnvm.ops import normalization as normalization

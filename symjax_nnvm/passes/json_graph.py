@@ -13,6 +13,7 @@ from symjax_nnvm.errors import JSONFormatError, explain
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph, IndexedNode
+from symjax_nnvm.ir.op import TFileName
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.passes.json_attrs import attr_to_json
 from symjax_nnvm.passes.json_reader import MAX_SUBGRAPH_DEPTH, check_nodes, load_json
@@ -112,7 +113,7 @@ def _node_text(inode: IndexedNode, depth: int) -> str:
     """A node object; `depth` counts it."""
     attrs = inode.source.attrs
     pad = "\n" + "  " * depth
-    op = "null" if attrs.op is None else attrs.op.name
+    op = "null" if attrs.op is None else TFileName.get(attrs.op, attrs.op.name)
     parts = [f'{{{pad}"op": {_quote(op)}, {pad}"name": {_quote(attrs.name)}, {pad}']
     if attrs.dict:
         try:

@@ -7,7 +7,9 @@ are there too.
 from __future__ import annotations
 
 from symjax_nnvm.ir.op import Op, list_all_names
+from symjax_nnvm.symbol import control_flow
 from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS, OperatorFunction, operator_function, scalar_function
+from symjax_nnvm.symbol.namespaces import Namespace
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 from symjax_nnvm.symbol.scope import NameManager as NameManager
 from symjax_nnvm.symbol.scope import Prefix as Prefix
@@ -17,6 +19,13 @@ from symjax_nnvm.symbol.symbol import load_json as load_json
 from symjax_nnvm.symbol.variable import Group as Group
 from symjax_nnvm.symbol.variable import Variable as Variable
 from symjax_nnvm.symbol.variable import var as var
+
+contrib = Namespace(
+    "contrib",
+    "_contrib_",
+    {"foreach": control_flow.foreach, "while_loop": control_flow.while_loop, "cond": control_flow.cond},
+)
+linalg = Namespace("linalg", "_linalg_")
 
 
 def __getattr__(name: str) -> OperatorFunction:

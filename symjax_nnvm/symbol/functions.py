@@ -42,8 +42,8 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
     kind.
     """
     hint = _HINTS.get(name, name.lower())
-    build = _build_variadic if op.key_var_num_args else _build
     schema = op.params
+    build = _build_variadic if op.key_var_num_args else _build_undeclared if schema is None else _build
     aliases = schema.aliases if schema is not None else {}
     known = None if op.attr_parser is None or schema is None else schema.fields
 
@@ -129,6 +129,14 @@ def _build_variadic(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[
     assert count is not None
     if count not in params:
         params[count] = str(len(args) or len(symbols))
+    return args, params
+
+
+def _build_undeclared(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]) -> Any:
+    """Positional arguments are inputs: nothing is declared that could tell otherwise."""
+    for arg in args:
+        if not isinstance(arg, Symbol):
+            raise SymbolTypeError(f"Positional arguments of {op.name} must be Symbol instances, but got {arg!r}")
     return args, params
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,7 +63,8 @@ class Case:
     rtol: bound on values against MXNet, relative to the result's scale; a wider one than the default needs
     `rtol_reason`. no_mxnet: why there is no MXNet golden (MXNet cannot run it, or is mended on purpose).
     not_derivative: why the gradient is not the derivative of the output (or of the loss equivalent); then only MXNet is
-    the judge. tag: distinguishes cases of one operator; part of the test's name.
+    the judge. tag: distinguishes cases of one operator; part of the test's name. graph: for operators that are written
+    as Python functions (control flow): (module of symbol functions, input symbols) → symbol, the same code for MXNet.
     """
 
     op: str
@@ -76,6 +78,7 @@ class Case:
     no_mxnet: str = ""
     not_derivative: str = ""
     tag: str = ""
+    graph: Callable[..., Any] | None = None
 
     @property
     def id(self) -> str:

@@ -32,8 +32,12 @@ def run(case: Case) -> dict[str, np.ndarray]:
     """The case in MXNet: arrays by name. Raises mx.MXNetError when MXNet cannot run it."""
     values = case.values()
     names = [f"in{i}" for i in range(len(values))]
-    function = getattr(mx.sym, case.op, None) or getattr(mx.sym._internal, case.op)
-    symbol = function(*[mx.sym.Variable(name) for name in names], name="op", **case.params)
+    inputs = [mx.sym.Variable(name) for name in names]
+    if case.graph is not None:
+        symbol = case.graph(mx.sym, *inputs)
+    else:
+        function = getattr(mx.sym, case.op, None) or getattr(mx.sym._internal, case.op)
+        symbol = function(*inputs, name="op", **case.params)
     aux_names = set(symbol.list_auxiliary_states())
     arrays = {name: mx.nd.array(value, dtype=value.dtype) for name, value in zip(names, values, strict=True)}
     used = set(symbol.list_arguments()) | aux_names

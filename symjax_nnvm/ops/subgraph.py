@@ -1,0 +1,145 @@
+"""What operators that run subgraphs share: inference inside a subgraph, and its gradient as a subgraph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.params import value_to_text
+from symjax_nnvm.ir.pass_registry import apply_pass
+from symjax_nnvm.ir.register import same_shape, same_type
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ir.types import DTypeList, Shape, ShapeList
+from symjax_nnvm.symbol.gradient import gradient_entries
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = [
+    "DTYPES",
+    "SHAPES",
+    "Head",
+    "Inference",
+    "gradient_inside",
+    "inference_rules",
+    "is_zero",
+    "subgraph_node",
+    "variables_of",
+]
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Inference of one quantity through subgraphs; the two instances are SHAPES and DTYPES.
+
+    merge: what several values say together. slice: the value of an array → that of its slices along axis 0.
+    stack: (length, the value of a slice, what is known of the stacked array) → that of the stacked array.
+    """
+
+    name: str
+    pass_name: str
+    result: Callable[[Sequence[Any]], Any]
+    rule: Callable[..., tuple[Sequence[Any], Sequence[Any]]]
+    slice: Callable[[Any], Any]
+    stack: Callable[[int | None, Any], Any]
+    length: Callable[[Any], int | None]
+
+    def merge(self, *values: Any) -> Any:
+        """What the values say together; contradictions are left for the pass to find."""
+        return self.rule(None, values, ())[0][0] if values else None
+
+    def inside(self, graph: Subgraph, variables: Sequence[Any], heads: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Infer a subgraph from what is known of its variables and heads; returns both, better known."""
+        known = {entry: value for entry, value in zip(graph.outputs, heads, strict=True) if value is not None}
+        request = {
+            f"{self.name}_inputs": self.result(variables),
+            f"{self.name}_hints": known,
+            f"{self.name}_attr_key": f"__{self.name}__",
+        }
+        inferred = apply_pass(Graph(graph.outputs, request), self.pass_name)
+        index, values = inferred.indexed_graph(), inferred.attrs[self.name]
+        inputs = [values[index.entry_rptr[nid]] for nid in index.input_nodes]
+        return inputs, [values[index.entry_id(entry)] for entry in graph.outputs]
+
+
+def _stacked(length: int | None, shape: Shape | None) -> Shape | None:
+    return None if shape is None else (length, *shape)
+
+
+SHAPES = Inference(
+    "shape",
+    "MXInferShape",
+    ShapeList,
+    same_shape,
+    slice=lambda shape: None if shape is None else shape[1:] or (1,),  # MXNet's slices of a vector have one axis
+    stack=_stacked,
+    length=lambda shape: shape[0] if shape else None,
+)
+
+DTYPES = Inference(
+    "dtype",
+    "MXInferType",
+    DTypeList,
+    same_type,
+    slice=lambda dtype: dtype,
+    stack=lambda length, dtype: dtype,
+    length=lambda dtype: None,
+)
+
+
+def inference_rules(rule: Callable[[Inference, NodeAttrs, Sequence[Any], Sequence[Any]], Any]) -> dict[str, Any]:
+    """One rule for shapes and dtypes, as the attributes FInferShape and FInferType."""
+    return {
+        "FInferShape": lambda attrs, ins, outs: rule(SHAPES, attrs, ins, outs),
+        "FInferType": lambda attrs, ins, outs: rule(DTYPES, attrs, ins, outs),
+    }
+
+
+def variables_of(graph: Subgraph) -> list[Node]:
+    """The variables of a subgraph, its inputs, in order."""
+    return [node for node in post_order(graph.outputs) if node.is_variable]
+
+
+_ZEROS = ("zeros_like", "_zeros")
+
+
+def is_zero(entry: NodeEntry) -> bool:
+    """Whether a gradient is known to be zero when the graph is built."""
+    op = entry.node.op
+    return op is not None and op.name in _ZEROS
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head gradient of a subgraph: the variable that stands for it inside, None where it is zero."""
+
+    variable: NodeEntry | None
+
+    @staticmethod
+    def of(gradient: NodeEntry, name: str) -> Head:
+        """A fresh variable for a head gradient from outside."""
+        return Head(None if is_zero(gradient) else NodeEntry(create_variable_node(name), 0, 0))
+
+
+def gradient_inside(graph: Subgraph, heads: Sequence[Head]) -> list[NodeEntry]:
+    """The gradients of a subgraph's heads with respect to its variables, in order, as entries over the same nodes."""
+    symbol = Symbol(graph.outputs)
+    given = [
+        apply("zeros_like", entry) if head.variable is None else head.variable
+        for head, entry in zip(heads, graph.outputs, strict=True)
+    ]
+    return gradient_entries(symbol, [NodeEntry(node, 0, 0) for node in variables_of(graph)], given)
+
+
+def subgraph_node(
+    op: str, name: str, graphs: Sequence[Subgraph], inputs: Iterable[NodeEntry], origin: Node, **params: object
+) -> Node:
+    """A node with subgraphs, the backward of `origin`: it draws the random numbers that `origin` draws."""
+    inputs = list(inputs)
+    texts = {key: value_to_text(value) for key, value in params.items()}
+    texts["num_args"] = str(len(graphs) + len(inputs))
+    node = Node(NodeAttrs(Op.get(op), name, texts, subgraphs=list(graphs)), inputs, [origin])
+    node.attrs.parse()
+    return node

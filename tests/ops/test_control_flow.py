@@ -1,0 +1,148 @@
+"""Control flow beyond the table: what is built, random numbers, structure of the executable, errors."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import lowering
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import ComposeError, InferenceError, LoweringError, SymbolTypeError, SymbolValueError
+from tests.comparison import assert_close
+
+KEY = jax.random.key(3)
+
+
+def loop(body=lambda x, s: (x * s, s + x)):
+    outputs, states = sym.contrib.foreach(body, sym.Variable("data"), sym.Variable("state"))
+    return sym.Group([outputs, states])
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+def test_outer_nodes_and_variables_become_inputs():
+    weight = sym.Variable("weight")
+    scaled = sym.exp(weight, name="scaled")
+    symbol = loop(lambda x, s: (x * s, s * scaled * weight))
+    assert symbol.list_arguments() == ["data", "state", "weight"]
+    body = symbol.outputs[0].node.attrs.subgraphs[0]
+    assert sym.Symbol(body.outputs).list_inputs() == ["data-0", "state-0", "scaled_output", "weight"]
+    assert symbol.outputs[0].node.attrs.dict["remain_locs"] == "[2, 3]"
+
+
+def test_layers_in_a_body_bring_their_weights():
+    symbol = loop(lambda x, s: (sym.FullyConnected(x, num_hidden=2, name="fc"), s))
+    assert symbol.list_arguments() == ["data", "state", "fc_weight", "fc_bias"]
+    assert symbol.infer_shape(data=(5, 3, 4), state=(1,))[0] == [(5, 3, 4), (1,), (2, 4), (2,)]
+
+
+def test_shapes_are_inferred_backwards():
+    assert loop().infer_shape(data=(5, 3))[0] == [(5, 3), (3,)]
+
+
+def test_nodes_outside_the_body_are_not_changed():
+    weight = sym.Variable("weight")
+    scaled = weight * 2
+    before = scaled.debug_str()
+    loop(lambda x, s: (x * scaled, s))
+    assert scaled.debug_str() == before
+
+
+def test_a_loop_and_its_gradient_are_one_loop_each():
+    symbol = loop(lambda x, s: (sym.tanh(x * s), sym.tanh(s + x)))
+    args = {"data": ones(4, 3), "state": ones(3)}
+    grad = lowering.grad_fn(symbol)
+    hlo = jax.jit(grad).lower(args, {}, None, [ones(4, 3), ones(3)]).compile().as_text() or ""
+    assert len(re.findall(r" while\(", hlo)) == 2
+
+
+def test_dropout_in_a_body_draws_anew_at_each_step_and_the_gradient_draws_the_same():
+    symbol = loop(lambda x, s: (sym.Dropout(x, p=0.5), s))
+    args = {"data": ones(6, 50), "state": ones(1)}
+    outputs, grads, _ = lowering.grad_fn(symbol, ["data"])(args, {}, KEY, [ones(6, 50), ones(1)])
+    masks = np.asarray(outputs[0]) != 0
+    assert len({mask.tobytes() for mask in masks}) == 6
+    assert_close(grads["data"], outputs[0], 1e-6, "gradient")
+
+
+def test_a_body_that_draws_nothing_needs_no_key():
+    lowering.to_jax(loop(lambda x, s: (sym.Dropout(x, p=0.5), s)), is_train=False)({"data": ones(2), "state": ones(1)})
+    with pytest.raises(LoweringError, match="needs a PRNG key"):
+        lowering.to_jax(loop(lambda x, s: (sym.Dropout(x, p=0.5), s)), is_train=True)(
+            {"data": ones(2), "state": ones(1)}
+        )
+
+
+def test_a_body_with_a_missing_rule_is_named():
+    symbol = loop(lambda x, s: (sym.concat(x, s, dim=0), s))
+    with pytest.raises(InferenceError, match=r"_foreach\d+.*concat"):
+        symbol.infer_shape(data=(5, 3, 2), state=(4, 7))
+
+
+def test_a_state_that_changes_shape_is_refused():
+    with pytest.raises(InferenceError, match="_foreach"):
+        loop(lambda x, s: (x, sym.concat(s, s, dim=0))).infer_shape(data=(5, 3), state=(4,))
+
+
+def test_a_state_that_changes_dtype_is_refused():
+    with pytest.raises(LoweringError, match="state 0"):
+        lowering.to_jax(loop(lambda x, s: (x, sym.cast(s, dtype="float16"))))({"data": ones(2), "state": ones(1)})
+
+
+def test_unused_data_and_states_are_refused():
+    with pytest.raises(ComposeError, match="data must be used in the body of the loop, but 'data' is not"):
+        loop(lambda x, s: (s * 2, s + 1))
+    with pytest.raises(ComposeError, match="states must be used in the body of the loop, but 'state' is not"):
+        loop(lambda x, s: (x, x * 2))
+
+
+def test_what_a_function_returns_must_be_symbols_in_the_same_nesting():
+    with pytest.raises(SymbolTypeError, match="output of foreach's body must be a symbol"):
+        loop(lambda x, s: (3, s))
+    with pytest.raises(SymbolValueError, match="nesting of the states"):
+        loop(lambda x, s: (x, [s, s]))
+
+
+def test_while_loop_is_bounded():
+    x = sym.Variable("x")
+    with pytest.raises(SymbolValueError, match="max_iterations should be specified"):
+        sym.contrib.while_loop(lambda i: i < 3, lambda i: (i, i + 1), [x])
+    with pytest.raises(SymbolValueError, match="at least one element"):
+        sym.contrib.while_loop(lambda: x < 3, lambda: ([], []), [], max_iterations=3)
+
+
+def test_while_loop_runs_as_a_while_where_nobody_differentiates():
+    x = sym.Variable("x")
+    outputs, last = sym.contrib.while_loop(lambda i: i < 3, lambda i: (i * 2, [i + 1]), [x], max_iterations=1_000_000)
+    symbol = sym.Group([outputs, last[0]])
+    values, _ = lowering.compile(symbol)({"x": ones(1)})
+    assert values[0].shape == (1_000_000, 1)
+    assert np.flatnonzero(values[0]).tolist() == [0, 1]
+
+
+def test_branches_must_agree():
+    x = sym.Variable("x")
+    with pytest.raises(SymbolValueError, match="Number of outputs differs"):
+        sym.contrib.cond(x, lambda: [x, x], lambda: x)
+    with pytest.raises(InferenceError, match="_cond"):
+        sym.contrib.cond(x, lambda: sym.ones((2,)) * x, lambda: sym.ones((3,))).infer_shape(x=(2,))
+
+
+def test_gradient_graphs_of_loops_survive_json():
+    grad = loop(lambda x, s: (sym.tanh(x * s), s + x)).gradient(["data", "state"])
+    loaded = sym.load_json(grad.tojson())
+    args = {"data": ones(3, 2) * 0.5, "state": ones(2)}
+    for ours, again in zip(lowering.to_jax(grad)(args)[0], lowering.to_jax(loaded)(args)[0], strict=True):
+        assert_close(again, ours, 0, "gradient")
+
+
+def test_an_outer_loop_of_a_thousand_steps_compiles_once():
+    symbol = loop(lambda x, s: (x + s, s + x))
+    run = lowering.compile(symbol)
+    outputs, _ = run({"data": ones(1000, 2), "state": ones(2)})
+    assert float(outputs[1][0]) == 1001
