@@ -7,6 +7,7 @@ environment. Running it is a loop over steps. Traced under `jax.jit` the loop di
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy as np
 
 from lowering.registry import FLowering, LoweringRule
 from lowering.schedule import Schedule
-from symjax_nnvm.errors import LoweringError, NNVMError, explain
+from symjax_nnvm.errors import InferenceError, LoweringError, NarrowedDtypeWarning, NNVMError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import NodeEntry, Subgraph
@@ -29,6 +30,9 @@ from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList
 __all__ = ["Program"]
 
 Arrays = Mapping[str, Any]
+
+_WIDE_DTYPES = {"float64", "int64", "uint64"}
+_ASKING_KEYS = {"dtype", "out_dtype", "__dtype__"}
 
 # What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
 _TRACE_ERRORS = (TypeError, ValueError, IndexError, KeyError, NotImplementedError, ZeroDivisionError, AssertionError)
@@ -51,7 +55,8 @@ class Program:
     """A graph, ready to run: `program.run(values by variable number, key) -> slots`.
 
     outputs: entries to compute. is_train, platform: static choices that rules may ask for. stop_at_loss_heads: for the
-    gradient witness only — JAX's derivatives do not pass through the outputs of loss heads.
+    gradient witness only — JAX's derivatives do not pass through the outputs of loss heads. inside: the graph is a
+    subgraph of another program, which speaks for both. Warns, at the first run, of dtypes that JAX narrows.
     Raises LoweringError for an operator without a rule, naming every such operator at once.
     """
 
@@ -62,6 +67,7 @@ class Program:
         is_train: bool,
         platform: str | None = None,
         stop_at_loss_heads: bool = False,
+        inside: bool = False,
     ):
         self.graph = Graph(outputs)
         self.index: IndexedGraph = self.graph.indexed_graph()
@@ -84,6 +90,7 @@ class Program:
         self.arg_names = [n for n, nid in zip(names, self.index.input_nodes, strict=True) if nid not in set(mutated)]
         self.needs_key = any(self._draws(step) for step in self.steps)
         self._needs_inference = any({"out_shapes", "out_dtypes"} & set(step.rule.needs) for step in self.steps)
+        self._check_narrowing = not inside
         self._inferred: dict[Any, tuple[list[Shape | None], list[DType | None]]] = {}
 
     # -- building --------------------------------------------------------------------------------------------------
@@ -123,6 +130,7 @@ class Program:
             is_train=self.is_train,
             platform=self._platform,
             stop_at_loss_heads=self._stop_at_loss_heads,
+            inside=True,
         )
 
     def _draws(self, step: Step) -> bool:
@@ -174,6 +182,9 @@ class Program:
                 f"The graph draws random numbers (nodes {', '.join(map(repr, nodes[:5]))}) and needs a PRNG key. "
                 "Pass key=jax.random.key(seed)."
             )
+        if self._check_narrowing:
+            self._check_narrowing = False
+            self._warn_of_narrowing()
         shapes, dtypes = self.infer(env)
         for step in steps:
             inputs = [env[slot] for slot in step.inputs]
@@ -247,6 +258,30 @@ class Program:
                 dtypes = apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
             found = self._inferred[signature] = (shapes, dtypes)
         return found
+
+    def _warn_of_narrowing(self) -> None:
+        """Name the nodes whose attributes ask for 64 bits where JAX has only 32."""
+        if jax.dtypes.canonicalize_dtype(np.float64) == np.float64:
+            return
+        try:
+            dtypes = apply_pass(self.graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType").attrs["dtype"]
+        except InferenceError:
+            return  # what does not fit together is reported where the arrays' dtypes are known
+        index, rptr = self.index, self.index.entry_rptr
+        wide = [dtype in _WIDE_DTYPES for dtype in dtypes]
+        origins = [
+            f"{self.name(nid)!r} ({dtypes[rptr[nid]]})"
+            for nid, node in enumerate(index.nodes)
+            if wide[rptr[nid]] and _ASKING_KEYS & node.source.attrs.dict.keys()
+        ]
+        if origins:
+            listed = ", ".join(origins[:5]) + (f" and {len(origins) - 5} more" if len(origins) > 5 else "")
+            warnings.warn(
+                f"The graph asks for 64-bit numbers and runs in 32 bits: nodes {listed}. For 64 bits, run it inside "
+                "`with jax.enable_x64(True):`, or set the environment variable JAX_ENABLE_X64=1.",
+                NarrowedDtypeWarning,
+                stacklevel=5,
+            )
 
     def collect(self, env: Sequence[Any]) -> tuple[list[jax.Array], dict[str, jax.Array]]:
         """(outputs, new auxiliary states) from an environment."""

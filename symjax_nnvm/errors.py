@@ -19,6 +19,7 @@ __all__ = [
     "MXNetError",
     "MissingExtraError",
     "NNVMError",
+    "NarrowedDtypeWarning",
     "NotImplementedForSymbol",
     "OpNotRegisteredError",
     "ParamError",
@@ -32,6 +33,10 @@ __all__ = [
 
 class NNVMError(Exception):
     """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class)."""
+
+
+class NarrowedDtypeWarning(UserWarning):
+    """A graph asks for 64-bit numbers and runs in 32 bits, because JAX's 64-bit mode is off."""
 
 
 MXNetError = NNVMError

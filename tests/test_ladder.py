@@ -15,6 +15,8 @@ from tests import ladder
 from tests.cases import Case
 from tests.comparison import assert_close
 
+pytestmark = pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
+
 CASES = ladder.all_cases()
 KEY = jax.random.key(7)
 

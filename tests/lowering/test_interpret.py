@@ -9,7 +9,7 @@ import pytest
 
 import lowering
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import InferenceError, LoweringError
+from symjax_nnvm.errors import InferenceError, LoweringError, NarrowedDtypeWarning
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.register import register_op, same_shape
 
@@ -194,3 +194,17 @@ def test_a_deep_chain_lowers_without_recursion():
     for _ in range(3000):
         x = x + 1
     assert float(run(x, x=ONE)[0][0]) == 3001.0
+
+
+def test_64_bit_graphs_run_in_32_bits_after_a_warning_that_names_the_nodes():
+    x = sym.Variable("x")
+    net = sym.square(sym.Cast(x, dtype="float64", name="widened")) + sym.Variable("y", dtype="float64")
+    run = lowering.to_jax(net)
+    args = {"x": np.ones(2, np.float32), "y": np.ones(2)}
+    with pytest.warns(NarrowedDtypeWarning, match=r"'widened' \(float64\), 'y' \(float64\).*enable_x64"):
+        outputs, _ = run(args)
+    assert outputs[0].dtype == np.float32
+    run(args)  # said once
+    with jax.enable_x64(True):
+        outputs, _ = lowering.to_jax(net)(args)
+    assert outputs[0].dtype == np.float64
