@@ -2,8 +2,10 @@
 
 from lowering.ops import activation as activation
 from lowering.ops import broadcast as broadcast
+from lowering.ops import contrib_math as contrib_math
 from lowering.ops import convolution as convolution
 from lowering.ops import dense as dense
+from lowering.ops import diagonal as diagonal
 from lowering.ops import dropout as dropout
 from lowering.ops import elemwise_binary as elemwise_binary
 from lowering.ops import elemwise_unary as elemwise_unary
@@ -14,6 +16,7 @@ from lowering.ops import loss as loss
 from lowering.ops import movement as movement
 from lowering.ops import normalization as normalization
 from lowering.ops import pooling as pooling
+from lowering.ops import ranges as ranges
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
 from lowering.ops import reshape as reshape
@@ -21,3 +24,5 @@ from lowering.ops import scalar as scalar
 from lowering.ops import slicing as slicing
 from lowering.ops import softmax as softmax
 from lowering.ops import softmax_output as softmax_output
+from lowering.ops import spectral as spectral
+from lowering.ops import straight_through as straight_through
