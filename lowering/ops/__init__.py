@@ -1,6 +1,7 @@
 """The JAX rule of every operator, one family per file; importing the package registers them."""
 
 from lowering.ops import activation as activation
+from lowering.ops import assignment as assignment
 from lowering.ops import broadcast as broadcast
 from lowering.ops import contrib_math as contrib_math
 from lowering.ops import convolution as convolution

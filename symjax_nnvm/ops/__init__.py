@@ -1,6 +1,7 @@
 """What the operators mean, one family per file; importing the package registers them."""
 
 from symjax_nnvm.ops import activation as activation
+from symjax_nnvm.ops import assignment as assignment
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import contrib_math as contrib_math
 from symjax_nnvm.ops import convolution as convolution

@@ -40,7 +40,7 @@ register_op(
     gradient=lambda node, ograds: [None],
     FIgnoreInputs=lambda attrs: (0,),
     doc="Evenly spaced values, as many as one axis of data is long, or in the shape of data; in its dtype. "
-    "Unlike MXNet's, a float16 range may have a fractional step.",
+    "Unlike MXNet's, start and step of a float16 range may have fractions.",
 )
 
 # -- index_array -----------------------------------------------------------------------------------------------------
