@@ -2,6 +2,7 @@
 
 from lowering.ops import activation as activation
 from lowering.ops import assignment as assignment
+from lowering.ops import boolean_mask as boolean_mask
 from lowering.ops import broadcast as broadcast
 from lowering.ops import contrib_math as contrib_math
 from lowering.ops import convolution as convolution

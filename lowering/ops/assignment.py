@@ -43,7 +43,7 @@ def _assigned(p: SliceParams, lhs: Array, rhs: Array) -> Array:
 
 
 def _is_in(places: list[range], shape: tuple[int, ...]) -> Array:
-    """Which elements of an array lie in a slice: one row for each axis, so that no constant is as large as the array."""
+    """Which elements of an array lie in a slice: one row for each axis: no constant is as large as the array."""
     masks = []
     for axis, (r, length) in enumerate(zip(places, shape, strict=True)):
         row = np.zeros(length, bool)

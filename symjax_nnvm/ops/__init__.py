@@ -2,6 +2,7 @@
 
 from symjax_nnvm.ops import activation as activation
 from symjax_nnvm.ops import assignment as assignment
+from symjax_nnvm.ops import boolean_mask as boolean_mask
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import contrib_math as contrib_math
 from symjax_nnvm.ops import convolution as convolution

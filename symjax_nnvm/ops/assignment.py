@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
@@ -65,8 +66,8 @@ register_op(
     infer_shape=_index_copy_shapes,
     infer_type=_values_type(1),
     gradient=_index_copy_gradient,
-    doc="old_tensor with the rows of new_tensor in the places of index_vector, which should be distinct. Places outside "
-    "are clipped, where MXNet writes outside.",
+    doc="old_tensor with the rows of new_tensor in the places of index_vector, which should be distinct. Places "
+    "outside are clipped, where MXNet writes outside.",
 )
 
 
@@ -110,8 +111,8 @@ class SliceAssignScalarParams(SliceParams):
 def assigned_places(p: SliceParams, shape: Shape) -> list[range | None]:
     """The indices assigned of each axis; None where its length is not known. Raises ParamError when there are none."""
     if len(p.begin) > len(shape):
-        raise InferenceError(
-            explain("Slicing axis exceeds data dimensions", expected=f"at least {len(p.begin)} axes", got=len(shape))
+        raise ParamError(
+            explain("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
         )
     return [None if dim is None else kept_indices(p, axis, dim) for axis, dim in enumerate(shape)]
 
@@ -132,7 +133,7 @@ def _slice_assign_scalar_shapes(p: SliceAssignScalarParams, ins: Shapes, outs: S
     return [whole], [whole]
 
 
-def _slice(p: SliceParams) -> dict[str, object]:
+def _slice(p: SliceParams) -> dict[str, Any]:
     return {"begin": p.begin, "end": p.end, "step": p.step}
 
 

@@ -29,5 +29,7 @@ CASES = [
     Case("_contrib_allclose", (T(2, 3), T(2, 3)), {"atol": 2.5}, wrt=()),
     Case("_contrib_allclose", (T(4, low=1, high=1.5), T(4, low=2, high=2.5)), {"rtol": 0.76}, wrt=()),
     Case("_contrib_allclose", (T(3, dtype="float16"), T(3, dtype="float16")), {"atol": 3.0}, wrt=()),
-    Case("_contrib_allclose", (T(3, dtype="float64"), T(3, dtype="float64")), {"atol": 1e-3, "equal_nan": False}, wrt=()),
+    Case(
+        "_contrib_allclose", (T(3, dtype="float64"), T(3, dtype="float64")), {"atol": 1e-3, "equal_nan": False}, wrt=()
+    ),
 ]
