@@ -11,7 +11,7 @@ IN_CASES = {Op.get(case.op) for cases in families().values() for case in cases}
 
 # Backward operators have no cases of their own: the forward operator's gradient and second-order rungs run them.
 NO_CASES: dict[str, str] = {
-    "_contrib_boolean_mask": "its shape depends on values that jit and vmap do not know: tests/ops/test_boolean_mask.py",
+    "_contrib_boolean_mask": "its shape depends on values, unknown to jit and vmap: tests/ops/test_boolean_mask.py",
 }
 
 # Operators whose result does not depend smoothly on any input, or that have no input to differentiate.
