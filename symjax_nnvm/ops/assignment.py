@@ -104,8 +104,13 @@ register_op(
 
 
 @dataclass(frozen=True, kw_only=True)
-class SliceAssignScalarParams(SliceParams):
+class ScalarFirst:
     scalar: float = param(0.0, doc="the new value; of integer data only its whole part counts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceAssignScalarParams(SliceParams, ScalarFirst):  # fields of the last base come first, as MXNet has them
+    pass
 
 
 def assigned_places(p: SliceParams, shape: Shape) -> list[range | None]:

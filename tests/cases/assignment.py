@@ -3,7 +3,7 @@
 from tests.cases import Case, T
 
 IN_PLACE = "MXNet's works in place only: its executor refuses it"
-IMPERATIVE = "an imperative function in MXNet: no symbol can be made of it"
+IMPERATIVE = "an imperative function in MXNet: its executor has no kernel for it"
 NO_GRADIENT = "MXNet's has no gradient"
 REPEATED = "indices that repeat: the last row wins, yet each receives the gradient"
 STRIDED = {"begin": (0,), "end": (None,), "step": (2,), "scalar": 5.7}
