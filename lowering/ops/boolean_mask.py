@@ -24,7 +24,7 @@ def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:
                 op=attrs.op,
                 node=attrs.name,
                 input="index",
-                expected="a mask whose values are known: the function called outside jax.jit, jax.vmap and compile",
+                expected="a mask whose values are known: outside jax.jit, or a jax.Array that what is jitted closes over",
                 got=f"a traced {index.dtype} array of shape {index.shape}",
                 fix="Keep the shape instead: multiply data by the mask, choose with where, or mask the ends of "
                 "sequences with SequenceMask.",

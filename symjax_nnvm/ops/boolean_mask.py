@@ -42,7 +42,8 @@ register_op(
         None,
     ],
     doc="The slices of data along an axis whose index is not 0. How many remain depends on values, and XLA compiles "
-    "for shapes: it runs where the mask is known, outside jax.jit. Unlike MXNet's it takes any axis.",
+    "for shapes, so it runs where the mask is known: outside jax.jit, or closed over by what is jitted. Unlike MXNet's "
+    "it takes any axis.",
 )
 register_op(
     "_backward_boolean_mask",

@@ -70,6 +70,22 @@ def test_a_mask_that_the_graph_calculates_and_what_follows_it():
     assert grads["x"].tolist() == [0, 12, 18]
 
 
+def test_a_mask_that_is_closed_over_is_known_to_jit_and_vmap():
+    mask = jnp.array([0, 1, 1])
+    function, grad = lowering.to_jax(MASKED), lowering.grad_fn(MASKED, ["x"])
+
+    @jax.jit
+    def kept_and_gradient(x):
+        outputs, grads, _ = grad({"x": x, "mask": mask}, head_grads=[jnp.ones((2, 2))])
+        return outputs[0], grads["x"]
+
+    kept, gradient = kept_and_gradient(DATA)
+    assert kept.tolist() == DATA[1:].tolist()
+    assert gradient.tolist() == [[0, 0], [1, 1], [1, 1]]
+    (mapped,), _ = jax.vmap(lambda x: function({"x": x, "mask": mask}))(DATA[None])
+    assert mapped.tolist() == [DATA[1:].tolist()]
+
+
 def test_number_of_kept_slices_is_unknown_until_it_runs():
     arguments, outputs, _ = MASKED.infer_shape_partial(x=(3, 2))
     assert (arguments, outputs) == ([(3, 2), (3,)], [(0, 2)])
