@@ -24,7 +24,7 @@ def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:
                 op=attrs.op,
                 node=attrs.name,
                 input="index",
-                expected="a mask whose values are known: outside jax.jit, or a jax.Array that what is jitted closes over",
+                expected="a mask whose values are known: outside jax.jit, or a jax.Array closed over by jitted code",
                 got=f"a traced {index.dtype} array of shape {index.shape}",
                 fix="Keep the shape instead: multiply data by the mask, choose with where, or mask the ends of "
                 "sequences with SequenceMask.",
