@@ -216,6 +216,8 @@ class Program:
                 return shapes[first:last]
             case "out_dtypes":
                 return dtypes[first:last]
+            case "attrs":
+                return self.index.nodes[step.nid].source.attrs
             case "programs":
                 return step.programs
             case "reversible":

@@ -18,9 +18,9 @@ __all__ = ["FLowering", "LoweringRule", "Need", "Rule", "lowers", "lowers_custom
 
 Rule = Callable[..., Any]
 
-Need = Literal["key", "is_train", "platform", "out_shapes", "out_dtypes", "programs", "reversible"]
+Need = Literal["key", "is_train", "platform", "out_shapes", "out_dtypes", "attrs", "programs", "reversible"]
 """What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); the
-inferred shapes / dtypes of the outputs (None where undecided); the node's subgraphs, each as a `Program`; whether JAX
+inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a `Program`; whether JAX
 is going to differentiate the function in reverse, as the gradient witness does."""
 
 

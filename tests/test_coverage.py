@@ -11,13 +11,16 @@ IN_CASES = {Op.get(case.op) for cases in families().values() for case in cases}
 
 # `Custom` stands for operators that users register, tests/ops/test_custom.py for one.
 # Backward operators have no cases of their own: the forward operator's gradient and second-order rungs run them.
-NO_CASES: dict[str, str] = {}
+NO_CASES: dict[str, str] = {
+    "_contrib_boolean_mask": "its shape depends on values, unknown to jit and vmap: tests/ops/test_boolean_mask.py",
+}
 
 # Operators whose result does not depend smoothly on any input, or that have no input to differentiate.
 NOT_DIFFERENTIABLE: dict[str, str] = {
     **dict.fromkeys(
         ("_zeros", "_ones", "_full", "_zeros_without_dtype", "_arange", "_linspace", "_eye"), "takes no input"
     ),
+    "_contrib_allclose": "a verdict on its inputs, as in MXNet",
 }
 
 

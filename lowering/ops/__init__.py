@@ -1,10 +1,14 @@
 """The JAX rule of every operator, one family per file; importing the package registers them."""
 
 from lowering.ops import activation as activation
+from lowering.ops import assignment as assignment
+from lowering.ops import boolean_mask as boolean_mask
 from lowering.ops import broadcast as broadcast
 from lowering.ops import conditional as conditional
+from lowering.ops import contrib_math as contrib_math
 from lowering.ops import convolution as convolution
 from lowering.ops import dense as dense
+from lowering.ops import diagonal as diagonal
 from lowering.ops import dropout as dropout
 from lowering.ops import elemwise_binary as elemwise_binary
 from lowering.ops import elemwise_unary as elemwise_unary
@@ -16,6 +20,7 @@ from lowering.ops import loss as loss
 from lowering.ops import movement as movement
 from lowering.ops import normalization as normalization
 from lowering.ops import pooling as pooling
+from lowering.ops import ranges as ranges
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
 from lowering.ops import reshape as reshape
@@ -23,3 +28,5 @@ from lowering.ops import scalar as scalar
 from lowering.ops import slicing as slicing
 from lowering.ops import softmax as softmax
 from lowering.ops import softmax_output as softmax_output
+from lowering.ops import spectral as spectral
+from lowering.ops import straight_through as straight_through

@@ -14,7 +14,7 @@ from symjax_nnvm.ops import indexing as ops
 Array = jax.Array
 
 
-def _integers(indices: Array) -> Array:
+def integers(indices: Array) -> Array:
     """Indices as integers wide enough for any axis: MXNet gives them in any dtype, and truncates fractions."""
     wide = jnp.issubdtype(indices.dtype, jnp.signedinteger) and indices.dtype.itemsize >= 4
     return indices if wide else indices.astype(jnp.int32)
@@ -22,22 +22,22 @@ def _integers(indices: Array) -> Array:
 
 def _places(indices: Array, length: int, mode: str) -> Array:
     """Indices of an axis; what `wrap` brings back is inside, the rest is left to a gather or scatter that clips."""
-    indices = _integers(indices)
+    indices = integers(indices)
     return jnp.remainder(indices, length) if mode == "wrap" else indices
 
 
-_CLIP: dict[str, Any] = {"mode": "clip", "wrap_negative_indices": False}
+CLIP: dict[str, Any] = {"mode": "clip", "wrap_negative_indices": False}
 """XLA's own gather clips: out-of-range indices cost nothing."""
 
 
 def _take_along(data: Array, indices: Array, axis: int, mode: str) -> Array:
-    return data.at[(slice(None),) * axis + (_places(indices, data.shape[axis], mode),)].get(**_CLIP)
+    return data.at[(slice(None),) * axis + (_places(indices, data.shape[axis], mode),)].get(**CLIP)
 
 
 def _add_along(shape: tuple[int, ...], ograd: Array, indices: Array, axis: int, mode: str) -> Array:
     """Zeros of a shape, with the slices of ograd added at the indices along an axis."""
     places = (slice(None),) * axis + (_places(indices, shape[axis], mode),)
-    return jnp.zeros(shape, ograd.dtype).at[places].add(ograd, **_CLIP)
+    return jnp.zeros(shape, ograd.dtype).at[places].add(ograd, **CLIP)
 
 
 @lowers("Embedding")
@@ -63,7 +63,7 @@ def _backward_take(p: ops.TakeParams, ograd: Array, a: Array, indices: Array) ->
 @lowers("one_hot")
 def _one_hot(p: ops.OneHotParams, indices: Array) -> Array:
     dtype = jax.dtypes.canonicalize_dtype(p.dtype)
-    indices = _integers(indices)
+    indices = integers(indices)
     hot = indices[..., None] == lax.iota(indices.dtype, p.depth)
     if (p.on_value, p.off_value) == (1, 0):
         return hot.astype(dtype)
@@ -106,22 +106,22 @@ def _batch_take(p: Any, a: Array, indices: Array) -> Array:
     return _pick_along(a, indices, 1)[:, 0]
 
 
-def _nd_places(indices: Array, shape: tuple[int, ...]) -> tuple[Array, ...]:
+def nd_places(indices: Array, shape: tuple[int, ...]) -> tuple[Array, ...]:
     """One array of places for each row of indices; negative ones count from the end."""
-    rows = _integers(indices)
+    rows = integers(indices)
     return tuple(jnp.where(rows[i] < 0, rows[i] + shape[i], rows[i]) for i in range(rows.shape[0]))
 
 
 @lowers("gather_nd")
 def _gather_nd(p: Any, data: Array, indices: Array) -> Array:
-    return data.at[_nd_places(indices, data.shape)].get(**_CLIP)
+    return data.at[nd_places(indices, data.shape)].get(**CLIP)
 
 
 @lowers("_backward_gather_nd")
 def _backward_gather_nd(p: Any, ograd: Array, data: Array, indices: Array) -> Array:
-    return jnp.zeros(data.shape, ograd.dtype).at[_nd_places(indices, data.shape)].add(ograd, **_CLIP)
+    return jnp.zeros(data.shape, ograd.dtype).at[nd_places(indices, data.shape)].add(ograd, **CLIP)
 
 
 @lowers("scatter_nd")
 def _scatter_nd(p: ops.ScatterNDParams, data: Array, indices: Array) -> Array:
-    return jnp.zeros(p.shape, data.dtype).at[_nd_places(indices, p.shape)].set(data, **_CLIP)
+    return jnp.zeros(p.shape, data.dtype).at[nd_places(indices, p.shape)].set(data, **CLIP)

@@ -1,11 +1,15 @@
 """What the operators mean, one family per file; importing the package registers them."""
 
 from symjax_nnvm.ops import activation as activation
+from symjax_nnvm.ops import assignment as assignment
+from symjax_nnvm.ops import boolean_mask as boolean_mask
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import conditional as conditional
+from symjax_nnvm.ops import contrib_math as contrib_math
 from symjax_nnvm.ops import convolution as convolution
 from symjax_nnvm.ops import custom as custom
 from symjax_nnvm.ops import dense as dense
+from symjax_nnvm.ops import diagonal as diagonal
 from symjax_nnvm.ops import dropout as dropout
 from symjax_nnvm.ops import elemwise_binary as elemwise_binary
 from symjax_nnvm.ops import elemwise_unary as elemwise_unary
@@ -17,6 +21,7 @@ from symjax_nnvm.ops import loss as loss
 from symjax_nnvm.ops import movement as movement
 from symjax_nnvm.ops import normalization as normalization
 from symjax_nnvm.ops import pooling as pooling
+from symjax_nnvm.ops import ranges as ranges
 from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
 from symjax_nnvm.ops import reshape as reshape
@@ -24,3 +29,5 @@ from symjax_nnvm.ops import scalar as scalar
 from symjax_nnvm.ops import slicing as slicing
 from symjax_nnvm.ops import softmax as softmax
 from symjax_nnvm.ops import softmax_output as softmax_output
+from symjax_nnvm.ops import spectral as spectral
+from symjax_nnvm.ops import straight_through as straight_through

@@ -186,7 +186,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothL1Params:
-    scalar: float = param(doc="σ: the function is quadratic where |x| < 1/σ²")
+    scalar: float = param(1.0, doc="σ: the function is quadratic where |x| < 1/σ²")
 
 
 def _smooth_l1_gradient(node: Node, ograds: Entries):

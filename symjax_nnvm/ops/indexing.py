@@ -256,7 +256,7 @@ def _gather_nd_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     return ins, [_gathered(data, indices)]
 
 
-def _scatter_nd_shapes(p: ScatterNDParams, ins: Shapes, outs: Shapes):
+def scatter_nd_shapes(p: ScatterNDParams, ins: Shapes, outs: Shapes):
     """data (i…, dm, …), indices (m, i…) → shape (d0, …)."""
     if not p.shape:
         raise ParamError(explain("The result needs a shape", param="shape", expected="at least one axis", got="()"))
@@ -289,7 +289,7 @@ register_op(
     "scatter_nd",
     params=ScatterNDParams,
     inputs=("data", "indices"),
-    infer_shape=_scatter_nd_shapes,
+    infer_shape=scatter_nd_shapes,
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("gather_nd", ograds[0], node.inputs[1]), None],
     doc="Zeros with the elements of data put at the indices, which should be distinct.",

@@ -26,9 +26,9 @@ class InitParams:
 
 @dataclass(frozen=True, kw_only=True)
 class InitWithoutDTypeParams:
-    shape: Tuple = param((), doc="the shape; 0 for a dimension, () for a rank, that the operators using it decide")
-    dtype: int = param(-1, ge=-1, le=12, doc="the dtype's code; -1: the operators using it decide")
+    shape: Tuple | None = param(None, doc="the shape; 0 for a dimension, None for a rank, that its users decide")
     ctx: str = param("", doc=_CTX)
+    dtype: int = param(-1, ge=-1, le=12, doc="the dtype's code; -1: the operators using it decide")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class FullParams:
     ctx: str = param("", doc=_CTX)
 
 
-def _given_shape(p: InitParams | FullParams, ins: Shapes, outs: Shapes):
+def _given_shape(p: InitParams | InitWithoutDTypeParams | FullParams, ins: Shapes, outs: Shapes):
     """→ the shape parameter, completed by what the users of the array say."""
     return (), [shape_from_legacy(p.shape or ())]
 

@@ -53,6 +53,9 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
             params = {
                 aliases.get(key, key): value_to_text(value) for key, value in kwargs.items() if key not in symbols
             }
+            for key in symbols:
+                if schema is not None and aliases.get(key, key) in schema.fields and key not in op.inputs:
+                    raise _no_symbol(op, key, symbols[key])
         else:
             symbols, params = {}, {}
         args, params = build(op, args, symbols, params)
@@ -93,7 +96,7 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
     for key, arg in zip(names, args, strict=False):
         if key not in inputs:
             if isinstance(arg, Symbol):
-                raise SymbolTypeError(f"Parameter {key} of {op.name} takes a value, but got the symbol {arg!r}")
+                raise _no_symbol(op, key, arg)
             if key in params:
                 raise SymbolTypeError(f"{op.name} got two values for parameter {key}")
             params[key] = value_to_text(arg)
@@ -107,6 +110,14 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
             raise SymbolTypeError(f"Argument {key} must be Symbol instances, but got {arg!r}")
     _check_twice(op, inputs[: len(given)], symbols)
     return given, params
+
+
+def _no_symbol(op: Op, key: str, symbol: Symbol) -> SymbolTypeError:
+    return SymbolTypeError(
+        f"Parameter {key} of {op.name} takes a value, but got the symbol {symbol!r}: a parameter is fixed when the "
+        "graph is built, and cannot be what the graph calculates. Pass the value itself; where it is the shape of "
+        "another array, operators such as reshape_like, broadcast_like and slice_like take that array."
+    )
 
 
 def _check_twice(op: Op, names: Any, symbols: dict[str, Symbol]) -> None:

@@ -182,3 +182,14 @@ def test_threads_name_their_operators_apart():
     thread.start()
     thread.join()
     assert found == ["dense0"]
+
+
+@pytest.mark.parametrize("call", [lambda x: sym.reshape(x, shape=sym.shape_array(x)), lambda x: sym.tile(x, reps=x)])
+def test_a_parameter_cannot_be_what_the_graph_calculates(call):
+    with pytest.raises(SymbolTypeError, match=r"takes a value, but got the symbol.*fixed when the graph is built"):
+        call(var("x"))
+
+
+def test_a_symbol_for_a_parameter_is_named_by_the_spelling_that_was_used():
+    with pytest.raises(SymbolTypeError, match="Parameter dim of .*Dense takes a value"):
+        dense(var("x"), num_hidden=3, dim=var("y"))

@@ -160,3 +160,10 @@ def test_sparse_names_are_the_dense_operators():
     assert Op.get("_sparse_tanh") is Op.get("tanh")
     assert Op.get("_sparse_stop_gradient") is Op.get("BlockGrad")
     assert not Op.exists("_sparse_erf")
+
+
+def test_smooth_l1_without_a_scalar_is_that_of_1():
+    x = sym.Variable("x")
+    args = {"x": jnp.array([-2.0, -0.5, 0.3, 2.0])}
+    (ours,), (expected,) = (lowering.to_jax(s)(args)[0] for s in (sym.smooth_l1(x), sym.smooth_l1(x, scalar=1.0)))
+    assert ours.tolist() == expected.tolist()

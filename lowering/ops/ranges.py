@@ -1,0 +1,32 @@
+"""JAX rules of the operators that count along an array's axes."""
+
+from __future__ import annotations
+
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lowering.registry import lowers
+from symjax_nnvm.ops import ranges as ops
+
+Array = jax.Array
+
+
+@lowers("_contrib_arange_like")
+def _arange_like(p: ops.ArangeLikeParams, data: Array) -> Array:
+    shape = data.shape if p.axis is None else (data.shape[p.axis],)
+    numbers = lax.iota("int32", prod(shape))
+    if p.repeat > 1:
+        numbers = numbers // p.repeat
+    kind = float if jnp.issubdtype(data.dtype, jnp.floating) else int  # integer ranges have integer steps
+    values = numbers.astype(data.dtype) * jnp.asarray(kind(p.step)).astype(data.dtype)
+    return (values + jnp.asarray(kind(p.start)).astype(data.dtype)).reshape(shape)
+
+
+@lowers("_contrib_index_array")
+def _index_array(p: ops.IndexArrayParams, data: Array) -> Array:
+    dtype = jax.dtypes.canonicalize_dtype(np.int64)
+    return jnp.stack([lax.broadcasted_iota(dtype, data.shape, axis) for axis in p.chosen(data.ndim)], axis=-1)

@@ -1,0 +1,61 @@
+"""boolean_mask: the slices of an array that a mask keeps. How many there are depends on values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known, normal_axis, replaced
+from symjax_nnvm.ir.node import apply
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Shapes, backward_shapes, first_type, register_op
+from symjax_nnvm.ir.types import format_shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class BooleanMaskParams:
+    axis: int = param(0, doc="the axis whose slices are kept or dropped; negative counts from the end")
+
+
+def boolean_mask_shapes(p: BooleanMaskParams, ins: Shapes, outs: Shapes):
+    """data (…, n, …), index (n,) → (…, ?, …)."""
+    data, index = ins
+    if index is not None and len(index) != 1:
+        raise InferenceError(explain("A mask has one axis", input="index", expected="(n,)", got=format_shape(index)))
+    given = index[0] if index else None
+    if data is None:
+        return [None, (given,)], outs
+    axis = normal_axis(p.axis, len(data))
+    length = known(data[axis], given)
+    return [replaced(data, axis, length), (length,)], [replaced(data, axis, None)]
+
+
+register_op(
+    "_contrib_boolean_mask",
+    aliases=("_npi_boolean_mask",),
+    params=BooleanMaskParams,
+    inputs=("data", "index"),
+    infer_shape=boolean_mask_shapes,
+    infer_type=first_type,
+    gradient=lambda node, ograds: [
+        apply("_backward_boolean_mask", ograds[0], *node.inputs, **vars(node.attrs.parsed)),
+        None,
+    ],
+    doc="The slices of data along an axis whose index is not 0. How many remain depends on values, and XLA compiles "
+    "for shapes, so it runs where the mask is known: outside jax.jit, or closed over by what is jitted. Unlike MXNet's "
+    "it takes any axis.",
+)
+register_op(
+    "_backward_boolean_mask",
+    params=BooleanMaskParams,
+    inputs=("ograd", "data", "index"),
+    infer_shape=backward_shapes(boolean_mask_shapes),
+    infer_type=first_type,
+    gradient=lambda node, ograds: [
+        apply("_contrib_boolean_mask", ograds[0], node.inputs[2], **vars(node.attrs.parsed)),
+        None,
+        None,
+    ],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="The gradient of boolean_mask: ograd where slices of data were kept, 0 where they were dropped.",
+)

@@ -1,0 +1,15 @@
+"""Cases of diag."""
+
+from tests.cases import Case, T
+
+CASES = [
+    Case("diag", (T(3),)),
+    Case("diag", (T(3),), {"k": 2}),
+    Case("diag", (T(3),), {"k": -1, "axis1": 5}),
+    Case("diag", (T(3, 4),)),
+    Case("diag", (T(3, 5, dtype="float64"),), {"k": 2}),
+    Case("diag", (T(5, 3, dtype="float16"),), {"k": -1}),
+    Case("diag", (T(2, 3, 4),), {"axis1": 2, "axis2": 0, "k": 1}),
+    Case("diag", (T(2, 2, 3, 3),), {"axis1": -1, "axis2": 1}),
+    Case("diag", (T(3, 3, kind="integers", high=9, dtype="int32"),), {"k": -2}),
+]
