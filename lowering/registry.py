@@ -20,8 +20,8 @@ Rule = Callable[..., Any]
 
 Need = Literal["key", "is_train", "platform", "out_shapes", "out_dtypes", "attrs", "programs", "reversible"]
 """What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); the
-inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a `Program`; whether JAX
-is going to differentiate the function in reverse, as the gradient witness does."""
+inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a
+`Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does."""
 
 
 @dataclass(frozen=True)

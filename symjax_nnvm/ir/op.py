@@ -26,11 +26,13 @@ __all__ = [
     "Op",
     "OpGroup",
     "OpMap",
+    "declare_left_out",
     "get_op",
     "list_all_names",
     "list_ops",
     "list_unique_ops",
     "register",
+    "why_left_out",
 ]
 
 DEFAULT_PLEVEL = 10
@@ -46,6 +48,7 @@ _ops: list[Op] = []
 _by_name: dict[str, Op] = {}
 _maps: dict[str, OpMap[Any]] = {}
 _groups: dict[str, OpGroup] = {}
+_left_out: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -268,7 +271,7 @@ class Op:
         """The operator of a canonical name or alias. Raises OpNotRegisteredError."""
         found = _by_name.get(name)
         if found is None:
-            raise OpNotRegisteredError(f"Operator {name} is not registered")
+            raise OpNotRegisteredError(f"Operator {name} is not registered{why_left_out(name)}")
         return found
 
     @staticmethod
@@ -324,6 +327,17 @@ def register(name: str) -> Op:
             _ops.append(op)
             _by_name[name] = op
         return op
+
+
+def declare_left_out(name: str, reason: str) -> None:
+    """Say why an operator of MXNet's is not here, for the errors that name it."""
+    _left_out[name] = reason
+
+
+def why_left_out(name: str) -> str:
+    """`: ` and why an operator of MXNet's is not here; empty for names that MXNet does not have either."""
+    reason = _left_out.get(name)
+    return f": {reason}" if reason else ""
 
 
 get_op = Op.get

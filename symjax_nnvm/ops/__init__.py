@@ -16,6 +16,7 @@ from symjax_nnvm.ops import elemwise_unary as elemwise_unary
 from symjax_nnvm.ops import indexing as indexing
 from symjax_nnvm.ops import init as init
 from symjax_nnvm.ops import joining as joining
+from symjax_nnvm.ops import left_out as left_out
 from symjax_nnvm.ops import loops as loops
 from symjax_nnvm.ops import loss as loss
 from symjax_nnvm.ops import movement as movement

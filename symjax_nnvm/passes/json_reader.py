@@ -15,7 +15,7 @@ from symjax_nnvm.errors import JSONFormatError, NNVMError, explain
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, VariableParam
-from symjax_nnvm.ir.op import FInputGraph, FMutateInputs, Op
+from symjax_nnvm.ir.op import FInputGraph, FMutateInputs, Op, why_left_out
 from symjax_nnvm.passes.json_attrs import attr_from_json, brief
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -219,7 +219,7 @@ class _Reader:
         others = [name for name in self._unknown if name != op]
         raise JSONFormatError(
             explain(
-                f"Failed loading Op {nodes[0]} of type {op}: Operator {op} is not registered",
+                f"Failed loading Op {nodes[0]} of type {op}: Operator {op} is not registered{why_left_out(op)}",
                 got=f"{len(nodes)} such nodes" + (f", and unknown operators {', '.join(others)}" if others else ""),
             )
         )

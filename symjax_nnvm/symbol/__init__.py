@@ -6,7 +6,7 @@ are there too.
 
 from __future__ import annotations
 
-from symjax_nnvm.ir.op import Op, list_all_names
+from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
 from symjax_nnvm.symbol import control_flow
 from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS, OperatorFunction, operator_function, scalar_function
 from symjax_nnvm.symbol.namespaces import Namespace
@@ -26,6 +26,7 @@ contrib = Namespace(
     {"foreach": control_flow.foreach, "while_loop": control_flow.while_loop, "cond": control_flow.cond},
 )
 linalg = Namespace("linalg", "_linalg_")
+image = Namespace("image", "_image_")  # MXNet's image operators are left out; asking for one says why
 
 
 def __getattr__(name: str) -> OperatorFunction:
@@ -34,7 +35,7 @@ def __getattr__(name: str) -> OperatorFunction:
     elif Op.exists(name):
         function = operator_function(Op.get(name), name)
     else:
-        raise AttributeError(f"no symbol function and no registered operator is named {name!r}")
+        raise AttributeError(f"no symbol function and no registered operator is named {name!r}{why_left_out(name)}")
     globals()[name] = function
     return function
 

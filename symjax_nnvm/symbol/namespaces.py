@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from symjax_nnvm.ir.op import Op, list_all_names
+from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
 from symjax_nnvm.symbol.functions import OperatorFunction, operator_function
 
 __all__ = ["Namespace"]
@@ -25,7 +25,7 @@ class Namespace:
     def __getattr__(self, name: str) -> OperatorFunction:
         full = self._prefix + name
         if name.startswith("__") or not Op.exists(full):
-            raise AttributeError(f"symbol.{self.__name__} has no function {name!r}")
+            raise AttributeError(f"symbol.{self.__name__} has no function {name!r}{why_left_out(full)}")
         function = operator_function(Op.get(full), full)
         setattr(self, name, function)
         return function

@@ -1,0 +1,37 @@
+"""Operators of MXNet's that are not here: naming one says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import JSONFormatError, OpNotRegisteredError
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ops.left_out import LEFT_OUT
+
+NAMES = [name for names in LEFT_OUT.values() for name in names.split()]
+
+
+def test_names_are_left_out_once_and_are_really_absent():
+    assert len(NAMES) == len(set(NAMES)) == 262
+    assert [name for name in NAMES if Op.exists(name)] == ["_zeros_without_dtype"]  # zeros of no dtype, in gradients
+
+
+def test_asking_for_one_says_why():
+    with pytest.raises(OpNotRegisteredError, match="_npi_einsum is not registered: MXNet's NumPy dialect"):
+        Op.get("_npi_einsum")
+    with pytest.raises(AttributeError, match="'_contrib_quantize': 8-bit quantised models"):
+        sym._contrib_quantize  # noqa: B018
+    with pytest.raises(AttributeError, match=r"symbol.image has no function 'resize'.*image library"):
+        sym.image.resize  # noqa: B018
+
+
+def test_loading_one_says_why():
+    text = sym.exp(sym.Variable("x"), name="e").tojson().replace('"exp"', '"_contrib_quantized_conv"')
+    with pytest.raises(JSONFormatError, match="Failed loading Op e of type _contrib_quantized_conv.*8-bit"):
+        sym.load_json(text)
+
+
+def test_other_names_have_no_reason():
+    with pytest.raises(OpNotRegisteredError, match=r"Operator convolution2 is not registered$"):
+        Op.get("convolution2")
