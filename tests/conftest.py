@@ -16,6 +16,9 @@ from tests.cases import Case
 CLEAR_AFTER = 2500
 """Tests between two clearings of JAX's caches; otherwise compiled programs are kept, about 1 MB for each test."""
 
+QUICK_RUNGS = {"test_inference_agrees_with_the_lowered_result", "test_value_equals_mxnet", "test_json_round_trip"}
+"""Rungs that the quick selection climbs with one case of each operator; it runs every other test but slow ones."""
+
 # JAX's caches are a large heap of long-lived objects, which Python's default thresholds walk over and over.
 gc.set_threshold(100_000, 50, 100)
 
@@ -34,14 +37,22 @@ def bounded_caches() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     positions: dict[str, int] = {}
+    sampled: set[tuple[str, str]] = set()
 
     def place(item: pytest.Item) -> tuple[int, int]:
         case = _case(item)
         if case is None:
             return (-1, 0)
+        rung = item.name.partition("[")[0]
+        if rung in QUICK_RUNGS and (rung, case.op) not in sampled:
+            sampled.add((rung, case.op))
+            item.add_marker(pytest.mark.quick)
         item.add_marker(pytest.mark.xdist_group(case.op))
         return (positions.setdefault(case.op, len(positions)), 1)
 
+    for item in items:
+        if _case(item) is None and item.get_closest_marker("slow") is None:
+            item.add_marker(pytest.mark.quick)
     items.sort(key=place)
 
 

@@ -19,11 +19,12 @@ class Namespace:
 
     def __init__(self, name: str, prefix: str, functions: Mapping[str, Callable[..., Any]] | None = None):
         self.__name__ = name
-        self._prefix = prefix
-        self.__dict__.update(functions or {})
+        self.prefix = prefix
+        self.functions = dict(functions or {})
+        self.__dict__.update(self.functions)
 
     def __getattr__(self, name: str) -> OperatorFunction:
-        full = self._prefix + name
+        full = self.prefix + name
         if name.startswith("__") or not Op.exists(full):
             raise AttributeError(f"symbol.{self.__name__} has no function {name!r}{why_left_out(full)}")
         function = operator_function(Op.get(full), full)
@@ -31,8 +32,8 @@ class Namespace:
         return function
 
     def __dir__(self) -> list[str]:
-        names = [name.removeprefix(self._prefix) for name in list_all_names() if name.startswith(self._prefix)]
-        return sorted({*self.__dict__, *names} - {"_prefix"})
+        names = [name.removeprefix(self.prefix) for name in list_all_names() if name.startswith(self.prefix)]
+        return sorted({*self.__dict__, *names} - {"__name__", "functions", "prefix"})
 
     def __repr__(self) -> str:
         return f"<operator functions symbol.{self.__name__}>"

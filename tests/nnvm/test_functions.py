@@ -1,5 +1,7 @@
 """Operator functions: how calls become inputs, parameters, attributes and names."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+
 from __future__ import annotations
 
 import threading

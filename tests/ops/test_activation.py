@@ -1,5 +1,7 @@
 """Activation and LeakyReLU: special values, slopes learned and random, refusals."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+
 from __future__ import annotations
 
 from typing import Any

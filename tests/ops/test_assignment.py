@@ -1,5 +1,7 @@
 """Assignments: MXNet's values where only its imperative functions have them, places outside, refusals."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,5 +1,7 @@
 """Dense layers and matrix products: inference backwards, refusals, and the code XLA makes of them."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+
 from __future__ import annotations
 
 import re

@@ -1,5 +1,7 @@
 """Functions of one array: special values, inference, errors."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+
 from __future__ import annotations
 
 import jax

@@ -23,7 +23,7 @@ def test_asking_for_one_says_why():
     with pytest.raises(AttributeError, match="'_contrib_quantize': 8-bit quantised models"):
         sym._contrib_quantize  # noqa: B018
     with pytest.raises(AttributeError, match=r"symbol.image has no function 'resize'.*image library"):
-        sym.image.resize  # noqa: B018
+        sym.image.resize  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_loading_one_says_why():

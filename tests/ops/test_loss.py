@@ -1,5 +1,7 @@
 """Regression heads, MakeLoss, make_loss, SVMOutput: labels, quirks, kinks, refusals."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+
 from __future__ import annotations
 
 import numpy as np
