@@ -42,7 +42,8 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
     kind.
     """
     hint = _HINTS.get(name, name.lower())
-    build = _build_variadic if op.key_var_num_args else _build
+    # MXNet's criterion is an argument of type `Symbol[]`: inputs without fixed names, whether or not one counts them.
+    build = _build_variadic if not op.inputs and op.fixed_num_inputs is None else _build
     schema = op.params
     aliases = schema.aliases if schema is not None else {}
     known = None if op.attr_parser is None or schema is None else schema.fields
@@ -116,7 +117,7 @@ def _check_twice(op: Op, names: Any, symbols: dict[str, Symbol]) -> None:
 
 
 def _build_variadic(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]) -> Any:
-    """Count the positional inputs, unless the user did."""
+    """Count the positional inputs, unless the user did or the operator leaves that to other parameters."""
     for arg in args:
         if not isinstance(arg, Symbol):
             raise SymbolTypeError(f"Positional arguments must be Symbol instances, but got {arg!r}")
@@ -126,8 +127,7 @@ def _build_variadic(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[
             "arguments, not both"
         )
     count = op.key_var_num_args
-    assert count is not None
-    if count not in params:
+    if count is not None and count not in params:
         params[count] = str(len(args) or len(symbols))
     return args, params
 
