@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowering.registry import FLowering
 from symjax_nnvm.ir.op import FGradient, FInferShape, FLossEquivalent, Op, list_unique_ops
+from symjax_nnvm.ops import optimizer, optimizer_multi
 from tests.cases import families
 
 OPERATORS = [op for op in list_unique_ops() if not op.name.startswith("_test_")]
@@ -17,6 +18,17 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
     **dict.fromkeys(
         ("_zeros", "_ones", "_full", "_zeros_without_dtype", "_arange", "_linspace", "_eye"), "takes no input"
     ),
+    **dict.fromkeys(
+        [
+            *(row.name for row in optimizer.UPDATES),
+            *(row.name for row in optimizer_multi.UPDATES),
+        ],
+        "an optimiser's step, where a graph ends; MXNet has no gradient for it",
+    ),
+    **dict.fromkeys(
+        ("multi_lars", "multi_sum_sq", "reset_arrays"), "part of an optimiser's step; MXNet has no gradient for it"
+    ),
+    **dict.fromkeys(("all_finite", "multi_all_finite"), "the result is 0 or 1"),
 }
 
 
