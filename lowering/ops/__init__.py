@@ -14,6 +14,7 @@ from lowering.ops import loss as loss
 from lowering.ops import movement as movement
 from lowering.ops import normalization as normalization
 from lowering.ops import optimizer as optimizer
+from lowering.ops import optimizer_multi as optimizer_multi
 from lowering.ops import pooling as pooling
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition

@@ -22,8 +22,13 @@ def hyper_parameters(p: Any) -> dict[str, Any]:
 
     MXNet's are float32. That shows where one is subtracted from 1: 1 - 0.999 is 0.00099998713.
     """
-    values = {f.name: getattr(p, f.name) for f in fields(p) if f.name not in _WITHOUT_EFFECT}
-    return {name: float(np.float32(value)) if isinstance(value, float) else value for name, value in values.items()}
+    return {f.name: _single(getattr(p, f.name)) for f in fields(p) if f.name not in _WITHOUT_EFFECT}
+
+
+def _single(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_single(item) for item in value)
+    return float(np.float32(value)) if isinstance(value, float) else value
 
 
 def _lamb_phase1_of_master(weight: Array, grad: Array, mean: Array, var: Array, weight32: Array, **hyper: Any):

@@ -14,6 +14,7 @@ from symjax_nnvm.ops import loss as loss
 from symjax_nnvm.ops import movement as movement
 from symjax_nnvm.ops import normalization as normalization
 from symjax_nnvm.ops import optimizer as optimizer
+from symjax_nnvm.ops import optimizer_multi as optimizer_multi
 from symjax_nnvm.ops import pooling as pooling
 from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
