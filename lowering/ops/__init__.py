@@ -11,6 +11,7 @@ from lowering.ops import indexing as indexing
 from lowering.ops import init as init
 from lowering.ops import joining as joining
 from lowering.ops import loss as loss
+from lowering.ops import mixed_precision as mixed_precision
 from lowering.ops import movement as movement
 from lowering.ops import normalization as normalization
 from lowering.ops import optimizer as optimizer

@@ -11,6 +11,7 @@ from symjax_nnvm.ops import indexing as indexing
 from symjax_nnvm.ops import init as init
 from symjax_nnvm.ops import joining as joining
 from symjax_nnvm.ops import loss as loss
+from symjax_nnvm.ops import mixed_precision as mixed_precision
 from symjax_nnvm.ops import movement as movement
 from symjax_nnvm.ops import normalization as normalization
 from symjax_nnvm.ops import optimizer as optimizer
