@@ -1,9 +1,9 @@
 """The update formulas of MXNet's optimisers: pure functions of arrays, which operators and training share.
 
 Each takes (weight, gradient, *states) and returns (new weight, *new states). Hyper-parameters are keywords: numbers, or
-arrays of one element where they change from step to step without a new compilation. `clip_gradient`, `clip_weights` and
-the bounds of LAMB are numbers; a negative one means none. In the formulas w is the weight, g the gradient, c the factor
-`rescale_grad`, λ the weight decay `wd`, η the learning rate `lr`, and clip(x) limits |x| to `clip_gradient`.
+arrays of one element where they change from step to step without a new compilation. `clip_gradient` and `clip_weights`
+are numbers; a negative one means none. In the formulas w is the weight, g the gradient, c the factor `rescale_grad`, λ
+the weight decay `wd`, η the learning rate `lr`, and clip(x) limits |x| to `clip_gradient`.
 """
 
 from __future__ import annotations
@@ -17,25 +17,23 @@ import jax.numpy as jnp
 from jax import lax
 
 __all__ = [
+    "Array",
+    "Number",
     "Update",
     "adam",
     "adamw",
+    "clip",
     "ftml",
     "ftrl",
-    "lamb",
-    "lamb_phase1",
-    "lamb_phase2",
-    "lamb_with_master_copy",
-    "lars",
+    "in_float32",
+    "mix",
     "nag",
-    "norm",
     "rmsprop",
     "rmsprop_alex",
     "sgd",
     "sgd_mom",
     "signsgd",
     "signum",
-    "sum_of_squares",
     "with_master_copy",
 ]
 
@@ -46,7 +44,7 @@ Number = Any
 Update = Callable[..., tuple[Array, ...]]
 
 
-def _in_float32(formula: Update) -> Update:
+def in_float32(formula: Update) -> Update:
     """Calculate half-precision arrays in float32, and round each result once, to the dtype of what it replaces.
 
     MXNet rounds every step, hyper-parameters included, so that in float16 an epsilon of 1e-8 is 0.
@@ -67,12 +65,12 @@ def _scalar(value: Number, dtype: Any) -> Number:
     return value.astype(dtype).reshape(()) if isinstance(value, jax.Array) else value
 
 
-def _clip(x: Array, limit: float) -> Array:
+def clip(x: Array, limit: float) -> Array:
     """x, or with limit ≥ 0 the nearest value in [-limit, limit]."""
     return jnp.clip(x, -limit, limit) if limit >= 0 else x
 
 
-def _mix(old: Array, new: Array, share: Number) -> Array:
+def mix(old: Array, new: Array, share: Number) -> Array:
     """The moving average: `share` of the old value, the rest of the new one."""
     return share * old + (1 - share) * new
 
@@ -85,8 +83,8 @@ def with_master_copy(update: Update) -> Update:
 
     @wraps(update)
     def master_update(weight: Array, grad: Array, *states: Array, **hyper: Number) -> tuple[Array, ...]:
-        *states, weight32 = states
-        new, *new_states = update(weight32, grad, *states, **hyper)
+        *others, weight32 = states
+        new, *new_states = update(weight32, grad, *others, **hyper)
         return (new.astype(weight.dtype), *new_states, new)
 
     return master_update
@@ -95,7 +93,7 @@ def with_master_copy(update: Update) -> Update:
 # -- stochastic gradient descent -------------------------------------------------------------------------------------
 
 
-@_in_float32
+@in_float32
 def sgd(
     weight: Array,
     grad: Array,
@@ -106,10 +104,10 @@ def sgd(
     clip_gradient: float = -1.0,
 ) -> tuple[Array]:
     """w ← w - η (clip(c g) + λ w)."""
-    return (weight - lr * (_clip(rescale_grad * grad, clip_gradient) + wd * weight),)
+    return (weight - lr * (clip(rescale_grad * grad, clip_gradient) + wd * weight),)
 
 
-@_in_float32
+@in_float32
 def sgd_mom(
     weight: Array,
     grad: Array,
@@ -122,11 +120,11 @@ def sgd_mom(
     clip_gradient: float = -1.0,
 ) -> tuple[Array, Array]:
     """m ← μ m - η (clip(c g) + λ w); w ← w + m."""
-    mom = momentum * mom - lr * (_clip(rescale_grad * grad, clip_gradient) + wd * weight)
+    mom = momentum * mom - lr * (clip(rescale_grad * grad, clip_gradient) + wd * weight)
     return weight + mom, mom
 
 
-@_in_float32
+@in_float32
 def nag(
     weight: Array,
     grad: Array,
@@ -139,12 +137,12 @@ def nag(
     clip_gradient: float = -1.0,
 ) -> tuple[Array, Array]:
     """d = η (clip(c g) + λ w); m ← μ m - d; w ← w + μ m - d: Nesterov's momentum, looking one step ahead."""
-    step = lr * (_clip(rescale_grad * grad, clip_gradient) + wd * weight)
+    step = lr * (clip(rescale_grad * grad, clip_gradient) + wd * weight)
     mom = momentum * mom - step
     return weight + momentum * mom - step, mom
 
 
-@_in_float32
+@in_float32
 def signsgd(
     weight: Array,
     grad: Array,
@@ -158,7 +156,7 @@ def signsgd(
     return (weight - lr * (lax.sign(grad) + wd * weight),)
 
 
-@_in_float32
+@in_float32
 def signum(
     weight: Array,
     grad: Array,
@@ -172,14 +170,14 @@ def signum(
     wd_lh: Number = 0.0,
 ) -> tuple[Array, Array]:
     """m ← μ m - (1 - μ) (clip(c g) + λ w); w ← (1 - η wd_lh) w + η sign(m) (Bernstein et al., 2018)."""
-    mom = _mix(mom, -(_clip(rescale_grad * grad, clip_gradient) + wd * weight), momentum)
+    mom = mix(mom, -(clip(rescale_grad * grad, clip_gradient) + wd * weight), momentum)
     return weight + lr * (lax.sign(mom) - wd_lh * weight), mom
 
 
 # -- adaptive learning rates -----------------------------------------------------------------------------------------
 
 
-@_in_float32
+@in_float32
 def adam(
     weight: Array,
     grad: Array,
@@ -198,13 +196,13 @@ def adam(
 
     The caller corrects the bias of m and v, in η.
     """
-    grad = _clip(rescale_grad * grad + wd * weight, clip_gradient)
-    mean = _mix(mean, grad, beta1)
-    var = _mix(var, lax.square(grad), beta2)
+    grad = clip(rescale_grad * grad + wd * weight, clip_gradient)
+    mean = mix(mean, grad, beta1)
+    var = mix(var, lax.square(grad), beta2)
     return weight - lr * mean / (lax.sqrt(var) + epsilon), mean, var
 
 
-@_in_float32
+@in_float32
 def adamw(
     weight: Array,
     grad: Array,
@@ -220,20 +218,20 @@ def adamw(
     rescale_grad: Number = 1.0,
     clip_gradient: float = -1.0,
 ) -> tuple[Array, Array, Array]:
-    """w ← w - `eta` (η m / (√v + ε) + λ w), m and v of clip(c g): Adam with decoupled decay (Loshchilov & Hutter, 2019).
+    """w ← w - `eta` (η m / (√v + ε) + λ w), with the moving averages m of clip(c g) and v of its square.
 
-    Where `rescale_grad` is 0, infinite or NaN — a gradient that overflowed — everything stays as it was.
+    Adam with decoupled weight decay (Loshchilov & Hutter, 2019). Where `rescale_grad` is 0, infinite or NaN — a gradient that overflowed — everything stays as it was.
     """
-    scaled = _clip(rescale_grad * grad, clip_gradient)
-    new_mean = _mix(mean, scaled, beta1)
-    new_var = _mix(var, lax.square(scaled), beta2)
+    scaled = clip(rescale_grad * grad, clip_gradient)
+    new_mean = mix(mean, scaled, beta1)
+    new_var = mix(var, lax.square(scaled), beta2)
     new_weight = weight - eta * (lr * new_mean / (lax.sqrt(new_var) + epsilon) + wd * weight)
     usable = jnp.isfinite(rescale_grad) & (rescale_grad != 0)
     new_and_old = ((new_weight, weight), (new_mean, mean), (new_var, var))
     return tuple(jnp.where(usable, new, old) for new, old in new_and_old)  # pyright: ignore[reportReturnType]
 
 
-@_in_float32
+@in_float32
 def ftml(
     weight: Array,
     grad: Array,
@@ -254,14 +252,14 @@ def ftml(
 
     d' = (1 - β₁ᵗ) / η (√(v / (1 - β₂ᵗ)) + ε); z ← β₁ z + (1 - β₁) h - (d' - β₁ d) w; w ← -z / d'; d ← d'.
     """
-    grad = _clip(rescale_grad * grad + wd * weight, clip_grad)
-    v = _mix(v, lax.square(grad), beta2)
+    grad = clip(rescale_grad * grad + wd * weight, clip_grad)
+    v = mix(v, lax.square(grad), beta2)
     new_d = (1 - beta1**t) / lr * (lax.sqrt(v / (1 - beta2**t)) + epsilon)
-    z = _mix(z, grad, beta1) - (new_d - beta1 * d) * weight
+    z = mix(z, grad, beta1) - (new_d - beta1 * d) * weight
     return -z / new_d, new_d, v, z
 
 
-@_in_float32
+@in_float32
 def ftrl(
     weight: Array,
     grad: Array,
@@ -279,7 +277,7 @@ def ftrl(
 
     z ← z + h - (√n_new - √n_old) w / η; w ← (λ₁ sign(z) - z) / ((β + √n) / η + λ) where |z| > λ₁, else 0.
     """
-    grad = _clip(rescale_grad * grad, clip_gradient)
+    grad = clip(rescale_grad * grad, clip_gradient)
     new_n = n + lax.square(grad)
     root = lax.sqrt(new_n)
     z = z + grad - (root - lax.sqrt(n)) * weight / lr
@@ -287,7 +285,7 @@ def ftrl(
     return jnp.where(lax.abs(z) > lamda1, shrunk, 0), z, new_n
 
 
-@_in_float32
+@in_float32
 def rmsprop(
     weight: Array,
     grad: Array,
@@ -302,12 +300,12 @@ def rmsprop(
     clip_weights: float = -1.0,
 ) -> tuple[Array, Array]:
     """w ← w - η h / √(n + ε), with h = clip(c g + λ w) and n the moving average of h² (Tieleman & Hinton, 2012)."""
-    grad = _clip(rescale_grad * grad + wd * weight, clip_gradient)
-    n = _mix(n, lax.square(grad), gamma1)
-    return _clip(weight - lr * grad / lax.sqrt(n + epsilon), clip_weights), n
+    grad = clip(rescale_grad * grad + wd * weight, clip_gradient)
+    n = mix(n, lax.square(grad), gamma1)
+    return clip(weight - lr * grad / lax.sqrt(n + epsilon), clip_weights), n
 
 
-@_in_float32
+@in_float32
 def rmsprop_alex(
     weight: Array,
     grad: Array,
@@ -328,117 +326,8 @@ def rmsprop_alex(
 
     Graves (2013), equations 38 to 45.
     """
-    grad = _clip(rescale_grad * grad + wd * weight, clip_gradient)
-    n = _mix(n, lax.square(grad), gamma1)
-    g = _mix(g, grad, gamma1)
+    grad = clip(rescale_grad * grad + wd * weight, clip_gradient)
+    n = mix(n, lax.square(grad), gamma1)
+    g = mix(g, grad, gamma1)
     delta = gamma2 * delta - lr * grad / lax.sqrt(n - lax.square(g) + epsilon)
-    return _clip(weight + delta, clip_weights), n, g, delta
-
-
-# -- layer-wise learning rates ---------------------------------------------------------------------------------------
-
-
-@_in_float32
-def lamb_phase1(
-    weight: Array,
-    grad: Array,
-    mean: Array,
-    var: Array,
-    *,
-    t: Number,
-    wd: Number,
-    beta1: Number = 0.9,
-    beta2: Number = 0.999,
-    epsilon: Number = 1e-6,
-    bias_correction: bool = True,
-    rescale_grad: Number = 1.0,
-    clip_gradient: float = -1.0,
-) -> tuple[Array, Array, Array]:
-    """(direction, m, v): m̂ / (√v̂ + ε) + λ w, with the moving averages m of clip(c g) and v of its square.
-
-    The first half of LAMB (You et al., 2020). bias_correction: m̂ = m / (1 - β₁ᵗ) and v̂ = v / (1 - β₂ᵗ), else m and v.
-    """
-    grad = _clip(rescale_grad * grad, clip_gradient)
-    mean = _mix(mean, grad, beta1)
-    var = _mix(var, lax.square(grad), beta2)
-    fair_mean, fair_var = (mean / (1 - beta1**t), var / (1 - beta2**t)) if bias_correction else (mean, var)
-    return fair_mean / (lax.sqrt(fair_var) + epsilon) + wd * weight, mean, var
-
-
-@_in_float32
-def lamb_phase2(
-    weight: Array,
-    g: Array,
-    *,
-    r1: Array,
-    r2: Array,
-    lr: Number,
-    lower_bound: float = -1.0,
-    upper_bound: float = -1.0,
-) -> tuple[Array]:
-    """w ← w - η r₁ / r₂ g, with the norms r₁ of the weight, kept within bounds ≥ 0, and r₂ of the direction g.
-
-    The second half of LAMB. Where a norm is 0 the ratio is 1.
-    """
-    if lower_bound >= 0:
-        r1 = jnp.maximum(r1, lower_bound)
-    if upper_bound >= 0:
-        r1 = jnp.minimum(r1, upper_bound)
-    ratio = jnp.where((r1 == 0) | (r2 == 0), 1, r1 / r2)
-    return (weight - lr * ratio * g,)
-
-
-def lamb(
-    weight: Array,
-    grad: Array,
-    mean: Array,
-    var: Array,
-    *,
-    lr: Number,
-    lower_bound: float = -1.0,
-    upper_bound: float = -1.0,
-    weight_norm: Array | None = None,
-    **phase1: Number,
-) -> tuple[Array, Array, Array]:
-    """Both halves of LAMB; `phase1` are the hyper-parameters of `lamb_phase1`, weight_norm a given r₁."""
-    wide = weight.astype(jnp.promote_types(weight.dtype, jnp.float32))
-    direction, new_mean, new_var = lamb_phase1(wide, grad, mean, var, **phase1)
-    r1 = norm(wide) if weight_norm is None else weight_norm
-    (new,) = lamb_phase2(
-        wide, direction, r1=r1, r2=norm(direction), lr=lr, lower_bound=lower_bound, upper_bound=upper_bound
-    )
-    return new.astype(weight.dtype), new_mean, new_var
-
-
-def lamb_with_master_copy(weight: Array, grad: Array, *states: Array, **hyper: Number) -> tuple[Array, ...]:
-    """LAMB of the float32 copy of a weight, where r₁ is the norm of the weight itself."""
-    return with_master_copy(lamb)(weight, grad, *states, weight_norm=norm(weight), **hyper)
-
-
-def sum_of_squares(array: Array) -> Array:
-    """Σ x², in float32 at least."""
-    return jnp.sum(lax.square(array.astype(jnp.promote_types(array.dtype, jnp.float32))))
-
-
-def norm(array: Array) -> Array:
-    """√Σ x² over all elements, in float32 at least."""
-    return lax.sqrt(sum_of_squares(array))
-
-
-def lars(
-    lrs: Array,
-    weights_sum_sq: Array,
-    grads_sum_sq: Array,
-    wds: Array,
-    *,
-    eta: Number,
-    eps: Number,
-    rescale_grad: Number = 1.0,
-) -> Array:
-    """η `eta` |w| / (c |g| + λ |w| + ε) for each layer (You et al., 2017); η where a norm is 0.
-
-    All arrays hold one element for each layer, the norms as their squares.
-    """
-    weight_norm = lax.sqrt(weights_sum_sq)
-    scaled = lrs * eta * weight_norm / (rescale_grad * lax.sqrt(grads_sum_sq) + wds * weight_norm + eps)
-    return jnp.where((weights_sum_sq > 0) & (grads_sum_sq > 0), scaled, lrs)
+    return clip(weight + delta, clip_weights), n, g, delta

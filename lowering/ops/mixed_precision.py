@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering import updates
+from lowering import layerwise_updates
 from lowering.registry import lowers
 from symjax_nnvm.ops import mixed_precision as ops
 
@@ -36,7 +36,7 @@ def _all_finite(p: Any, *arrays: Array) -> Array:
 
 @lowers("multi_sum_sq")
 def _multi_sum_sq(p: ops.NumArraysParams, *arrays: Array) -> Array:
-    return jnp.stack([updates.sum_of_squares(array) for array in arrays]).astype(np.float32)
+    return jnp.stack([layerwise_updates.sum_of_squares(array) for array in arrays]).astype(np.float32)
 
 
 @lowers("reset_arrays")

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering import updates
+from lowering import layerwise_updates, updates
 from lowering.registry import lowers
 from symjax_nnvm.ops import optimizer as ops
 
@@ -32,7 +32,7 @@ def _single(value: Any) -> Any:
 
 
 def _lamb_phase1_of_master(weight: Array, grad: Array, mean: Array, var: Array, weight32: Array, **hyper: Any):
-    return updates.lamb_phase1(weight32, grad, mean, var, **hyper)
+    return layerwise_updates.lamb_phase1(weight32, grad, mean, var, **hyper)
 
 
 FORMULAS: dict[str, updates.Update] = {
@@ -51,10 +51,10 @@ FORMULAS: dict[str, updates.Update] = {
     "ftrl_update": updates.ftrl,
     "rmsprop_update": updates.rmsprop,
     "rmspropalex_update": updates.rmsprop_alex,
-    "lamb_update_phase1": updates.lamb_phase1,
-    "lamb_update_phase2": updates.lamb_phase2,
+    "lamb_update_phase1": layerwise_updates.lamb_phase1,
+    "lamb_update_phase2": layerwise_updates.lamb_phase2,
     "mp_lamb_update_phase1": _lamb_phase1_of_master,
-    "mp_lamb_update_phase2": updates.with_master_copy(updates.lamb_phase2),
+    "mp_lamb_update_phase2": updates.with_master_copy(layerwise_updates.lamb_phase2),
 }
 
 

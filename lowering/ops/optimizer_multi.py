@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from lowering import updates
+from lowering import layerwise_updates, updates
 from lowering.ops.optimizer import hyper_parameters
 from lowering.registry import lowers
 from symjax_nnvm.ops import optimizer_multi as ops
@@ -24,8 +24,8 @@ FORMULAS: dict[str, updates.Update] = {
     "preloaded_multi_mp_sgd_mom_update": updates.with_master_copy(updates.sgd_mom),
     "_multi_adamw_update": updates.adamw,
     "_multi_mp_adamw_update": updates.with_master_copy(updates.adamw),
-    "_multi_lamb_update": updates.lamb,
-    "_multi_mp_lamb_update": updates.lamb_with_master_copy,
+    "_multi_lamb_update": layerwise_updates.lamb,
+    "_multi_mp_lamb_update": layerwise_updates.lamb_with_master_copy,
 }
 
 _EACH = {"lrs": "lr", "learning_rates": "lr", "wds": "wd", "etas": "eta", "step_count": "t"}
@@ -59,4 +59,4 @@ for _row in ops.UPDATES:
 
 @lowers("multi_lars")
 def _multi_lars(p: ops.LarsParams, lrs: Array, weights_sum_sq: Array, grads_sum_sq: Array, wds: Array) -> Array:
-    return updates.lars(lrs, weights_sum_sq, grads_sum_sq, wds, **hyper_parameters(p))
+    return layerwise_updates.lars(lrs, weights_sum_sq, grads_sum_sq, wds, **hyper_parameters(p))

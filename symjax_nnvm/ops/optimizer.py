@@ -6,191 +6,29 @@ and calculate with that. Half precision is calculated in float32 and rounded onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import size_of
-from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, TypeRule, Types, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
-
-# -- parameters ------------------------------------------------------------------------------------------------------
-
-
-def learning_rate() -> Any:
-    """The required parameter lr."""
-    return param(doc="learning rate")
-
-
-def decay() -> Any:
-    """The parameter wd."""
-    return param(0.0, doc="weight decay: the gradient of wd · weight² / 2 is added")
-
-
-def rescaling() -> Any:
-    """The parameter rescale_grad."""
-    return param(1.0, doc="factor of the gradient")
-
-
-def clipping() -> Any:
-    """The parameter clip_gradient."""
-    return param(-1.0, doc="largest magnitude of an element of the rescaled gradient; negative: unlimited")
-
-
-def weight_clipping() -> Any:
-    """The parameter clip_weights."""
-    return param(-1.0, doc="largest magnitude of an element of the new weight; negative: unlimited")
-
-
-def laziness() -> Any:
-    """The parameter lazy_update."""
-    return param(True, doc="for row-sparse gradients; without effect on dense ones")
-
-
-def share(of: str, default: float) -> Any:
-    """A parameter of a moving average."""
-    return param(default, doc=f"share of the old value in the moving average of {of}")
-
-
-def stabiliser(default: float = 9.99999994e-09) -> Any:
-    """The parameter epsilon."""
-    return param(default, doc="keeps the divisor away from 0")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SGDParams:
-    lr: float = learning_rate()
-    wd: float = decay()
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-    lazy_update: bool = laziness()
-
-
-@dataclass(frozen=True, kw_only=True)
-class SGDMomParams:
-    lr: float = learning_rate()
-    momentum: float = param(0.0, doc="share of the last step that is taken again")
-    wd: float = decay()
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-    lazy_update: bool = laziness()
-
-
-@dataclass(frozen=True, kw_only=True)
-class NAGMomParams:
-    lr: float = learning_rate()
-    momentum: float = param(0.0, doc="share of the last step that is taken again")
-    wd: float = decay()
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-
-
-@dataclass(frozen=True, kw_only=True)
-class SignSGDParams:
-    lr: float = learning_rate()
-    wd: float = decay()
-    rescale_grad: float = param(1.0, doc="without effect: only the gradient's sign counts")
-    clip_gradient: float = param(-1.0, doc="without effect: only the gradient's sign counts")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SignumParams:
-    lr: float = learning_rate()
-    momentum: float = share("the gradient", 0.0)
-    wd: float = decay()
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-    wd_lh: float = param(0.0, doc="weight decay that bypasses the momentum, as Loshchilov and Hutter have it")
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdamParams:
-    lr: float = learning_rate()
-    beta1: float = share("the gradient", 0.899999976)
-    beta2: float = share("the squared gradient", 0.999000013)
-    epsilon: float = stabiliser()
-    wd: float = decay()
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-    lazy_update: bool = laziness()
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdamWParams:
-    lr: float = learning_rate()
-    beta1: float = share("the gradient", 0.899999976)
-    beta2: float = share("the squared gradient", 0.999000013)
-    epsilon: float = stabiliser()
-    wd: float = param(0.0, doc="weight decay, which bypasses the moving averages")
-    eta: float = param(doc="the schedule's factor of learning rate and weight decay")
-    clip_gradient: float = clipping()
-
-
-@dataclass(frozen=True, kw_only=True)
-class FTMLParams:
-    lr: float = learning_rate()
-    beta1: float = share("the gradient", 0.600000024)
-    beta2: float = share("the squared gradient", 0.999000013)
-    epsilon: float = stabiliser(9.9999999392252903e-09)
-    t: int = param(doc="number of this update, from 1")
-    wd: float = decay()
-    rescale_grad: float = rescaling()
-    clip_grad: float = clipping()
-
-
-@dataclass(frozen=True, kw_only=True)
-class FtrlParams:
-    lr: float = learning_rate()
-    lamda1: float = param(0.00999999978, doc="L1 regularisation")
-    beta: float = param(1.0, doc="lowers the learning rate of elements whose gradients have been small")
-    wd: float = param(0.0, doc="L2 regularisation")
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-
-
-@dataclass(frozen=True, kw_only=True)
-class RMSPropParams:
-    lr: float = learning_rate()
-    gamma1: float = share("the squared gradient", 0.949999988)
-    epsilon: float = stabiliser()
-    wd: float = decay()
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-    clip_weights: float = weight_clipping()
-
-
-@dataclass(frozen=True, kw_only=True)
-class RMSPropAlexParams:
-    lr: float = learning_rate()
-    gamma1: float = share("the gradient, and of its square", 0.949999988)
-    gamma2: float = param(0.899999976, doc="share of the last step that is taken again")
-    epsilon: float = stabiliser()
-    wd: float = decay()
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-    clip_weights: float = weight_clipping()
-
-
-@dataclass(frozen=True, kw_only=True)
-class LambPhase1Params:
-    beta1: float = share("the gradient", 0.899999976)
-    beta2: float = share("the squared gradient", 0.999000013)
-    epsilon: float = stabiliser(9.99999997e-07)
-    t: int = param(doc="number of this update, from 1")
-    bias_correction: bool = param(True, doc="make up for the moving averages having started at 0")
-    wd: float = param(doc="weight decay, which bypasses the moving averages")
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-
-
-@dataclass(frozen=True, kw_only=True)
-class LambPhase2Params:
-    lr: float = learning_rate()
-    lower_bound: float = param(-1.0, doc="smallest norm of the weight; negative: none")
-    upper_bound: float = param(-1.0, doc="largest norm of the weight; negative: none")
-
+from symjax_nnvm.ops.optimizer_params import (
+    AdamParams,
+    AdamWParams,
+    FTMLParams,
+    FtrlParams,
+    LambPhase1Params,
+    LambPhase2Params,
+    NAGMomParams,
+    RMSPropAlexParams,
+    RMSPropParams,
+    SGDMomParams,
+    SGDParams,
+    SignSGDParams,
+    SignumParams,
+)
 
 # -- shapes and dtypes -----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Optimisers' updates of many weights in one node, and the layer-wise learning rates of LARS.
 
-A row of the table is an update of one weight, done to each: inputs `weight_0, grad_0, …, weight_1, grad_1, …`, then those
-that all share; outputs are the new weights. Learning rates and decays are a parameter each or, `preloaded`, an input.
+A row of the table is an update of one weight, done to each: inputs are `weight_0, grad_0, …, weight_1, grad_1, …`, then
+those that all share; outputs are the new weights. Learning rates and decays are parameters or, `preloaded`, inputs.
 """
 
 from __future__ import annotations
@@ -14,112 +14,20 @@ from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import size_of
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, TypeRule, Types, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
-from symjax_nnvm.ops.optimizer import clipping, floats_but_float32, one_element, rescaling, share, stabiliser
+from symjax_nnvm.ops.optimizer import floats_but_float32, one_element
+from symjax_nnvm.ops.optimizer_params import (
+    LarsParams,
+    MultiAdamWParams,
+    MultiLambParams,
+    MultiSGDMomParams,
+    MultiSGDParams,
+    PreloadedMultiSGDMomParams,
+    PreloadedMultiSGDParams,
+)
 
-Floats = tuple[float, ...]
 T = TypeVar("T")
-
-# -- parameters ------------------------------------------------------------------------------------------------------
-
-
-def _count() -> Any:
-    return param(1, ge=1, doc="number of weights")
-
-
-def _each(what: str) -> Any:
-    return param(doc=f"{what} of each weight")
-
-
-def _momentum() -> Any:
-    return param(0.0, doc="share of the last step that is taken again")
-
-
-def _lengths(p: Any, count: str, names: Sequence[str]) -> str | None:
-    """What is wrong with the lengths of the parameters that have a number for each weight."""
-    expected = getattr(p, count)
-    for name in names:
-        given = getattr(p, name)
-        if len(given) != expected:
-            return f"Parameter {name} has one number for each of {count}={expected} weights, got {len(given)}: {given}"
-    return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MultiSGDParams:
-    lrs: Floats = _each("learning rate")
-    wds: Floats = _each("weight decay")
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-    num_weights: int = _count()
-
-    def check(self) -> str | None:
-        return _lengths(self, "num_weights", ("lrs", "wds"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class MultiSGDMomParams:
-    lrs: Floats = _each("learning rate")
-    wds: Floats = _each("weight decay")
-    momentum: float = _momentum()
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-    num_weights: int = _count()
-
-    def check(self) -> str | None:
-        return _lengths(self, "num_weights", ("lrs", "wds"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreloadedMultiSGDParams:
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-    num_weights: int = _count()
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreloadedMultiSGDMomParams:
-    momentum: float = _momentum()
-    rescale_grad: float = rescaling()
-    clip_gradient: float = clipping()
-    num_weights: int = _count()
-
-
-@dataclass(frozen=True, kw_only=True)
-class MultiAdamWParams:
-    lrs: Floats = _each("learning rate")
-    beta1: float = share("the gradient", 0.899999976)
-    beta2: float = share("the squared gradient", 0.999000013)
-    epsilon: float = stabiliser()
-    wds: Floats = _each("weight decay")
-    etas: Floats = _each("the schedule's factor")
-    clip_gradient: float = clipping()
-    num_weights: int = _count()
-
-    def check(self) -> str | None:
-        return _lengths(self, "num_weights", ("lrs", "wds", "etas"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class MultiLambParams:
-    learning_rates: Floats = _each("learning rate")
-    beta1: float = share("the gradient", 0.899999976)
-    beta2: float = share("the squared gradient", 0.999000013)
-    epsilon: float = stabiliser(9.99999997e-07)
-    wds: Floats = _each("weight decay")
-    rescale_grad: float = rescaling()
-    lower_bound: float = param(-1.0, doc="smallest norm of a weight; negative: none")
-    upper_bound: float = param(-1.0, doc="largest norm of a weight; negative: none")
-    clip_gradient: float = clipping()
-    bias_correction: bool = param(True, doc="make up for the moving averages having started at 0")
-    step_count: Tuple = _each("number of this update, from 1,")
-    num_tensors: int = _count()
-
-    def check(self) -> str | None:
-        return _lengths(self, "num_tensors", ("learning_rates", "wds", "step_count"))
-
 
 # -- the table -------------------------------------------------------------------------------------------------------
 
@@ -334,13 +242,6 @@ for _row in UPDATES:
     _register(_row)
 
 # -- LARS ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class LarsParams:
-    eta: float = param(doc="factor of the ratio of the norms")
-    eps: float = param(doc="keeps the divisor away from 0")
-    rescale_grad: float = rescaling()
 
 
 register_op(

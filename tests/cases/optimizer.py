@@ -50,7 +50,7 @@ _FTML = {"lr": 0.1, "t": 3, "wd": 0.3, "rescale_grad": 0.5, "clip_grad": 0.2, "b
 _LAMB = {"t": 3, "wd": 0.3, "rescale_grad": 0.5, "clip_gradient": 0.2, "beta1": 0.7, "beta2": 0.8, "epsilon": 0.1}
 _RMSPROP = {**_SGD, "gamma1": 0.7, "epsilon": 0.1, "clip_weights": 0.4}
 _FTRL = {**_SGD, "lr": 1.0, "lamda1": 0.05, "beta": 0.5}
-_PLAIN = {"lr": 0.1, "wd": 0.3}
+_PLAIN: dict[str, Any] = {"lr": 0.1, "wd": 0.3}
 
 _MASTERS = (
     ("mp_sgd_update", "weight grad weight32", "weight32", _SGD),
@@ -75,9 +75,7 @@ CASES = [
     *_precisions("sgd_mom_update", "weight grad mom", plain={**_PLAIN, "momentum": 0.9}, full=_MOM),
     *_precisions("nag_mom_update", "weight grad mom", plain={**_PLAIN, "momentum": 0.9}, full=_MOM),
     *_precisions("signsgd_update", "weight grad", plain=_PLAIN, full=_SGD),
-    *_precisions(
-        "signum_update", "weight grad mom", plain={**_PLAIN, "momentum": 0.9}, full={**_MOM, "wd_lh": 0.2}
-    ),
+    *_precisions("signum_update", "weight grad mom", plain={**_PLAIN, "momentum": 0.9}, full={**_MOM, "wd_lh": 0.2}),
     *_precisions("adam_update", "weight grad mean var", plain={**_PLAIN, "beta2": 0.999}, full=_ADAM),
     *_precisions(
         "_adamw_update",
@@ -96,9 +94,7 @@ CASES = [
     _update("lamb_update_phase2", "weight g r1 r2", lr=0.1, lower_bound=0.1, upper_bound=0.3),
     *[_update(op, inputs, "float16", single, **full) for op, inputs, single, full in _MASTERS],
     _update("mp_sgd_mom_update", "weight grad mom weight32", single="mom weight32", **_PLAIN),
-    _update(
-        "mp_nag_mom_update", "weight grad mom weight32", "float16", "mom weight32", **_MOM, no_mxnet=_DECAYS_LATE
-    ),
+    _update("mp_nag_mom_update", "weight grad mom weight32", "float16", "mom weight32", **_MOM, no_mxnet=_DECAYS_LATE),
     _update(
         "mp_lamb_update_phase2",
         "weight g r1 r2 weight32",

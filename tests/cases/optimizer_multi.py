@@ -78,7 +78,9 @@ CASES = [
     *[_multi("_multi_lamb_update", "weight grad mean var", t, **_LAMB) for t in ("float32", "float16", "float64")],
     _multi("_multi_lamb_update", "weight grad mean var", **_LAMB, bias_correction=False, lower_bound=1.2),
     _multi("_multi_mp_lamb_update", "weight grad mean var weight32", "float16", "mean var weight32", **_LAMB),
-    Case("multi_lars", (T(4), T(4, **_POSITIVE), T(4, **_POSITIVE), T(4, **_POSITIVE)), {"eta": 0.3, "eps": 0.1}, wrt=()),
+    Case(
+        "multi_lars", (T(4), T(4, **_POSITIVE), T(4, **_POSITIVE), T(4, **_POSITIVE)), {"eta": 0.3, "eps": 0.1}, wrt=()
+    ),
     Case(
         "multi_lars",
         (T(4), T(4, low=0, high=2, kind="integers"), T(4, low=0, high=2, kind="integers"), T(4, **_POSITIVE)),

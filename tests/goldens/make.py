@@ -86,7 +86,9 @@ def run_outside_of_a_graph(case: Case, values: list[np.ndarray]) -> dict[str, np
     mx.nd.waitall()
     after = [array.asnumpy() for array in arrays]
     changed = {i: array for i, array in enumerate(after) if not np.array_equal(array, values[i])}
-    return {f"out{i}": output.asnumpy() for i, output in enumerate(outputs)} | {f"aux{i}": a for i, a in changed.items()}
+    return {f"out{i}": output.asnumpy() for i, output in enumerate(outputs)} | {
+        f"aux{i}": a for i, a in changed.items()
+    }
 
 
 def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
