@@ -220,7 +220,8 @@ def adamw(
 ) -> tuple[Array, Array, Array]:
     """w ← w - `eta` (η m / (√v + ε) + λ w), with the moving averages m of clip(c g) and v of its square.
 
-    Adam with decoupled weight decay (Loshchilov & Hutter, 2019). Where `rescale_grad` is 0, infinite or NaN — a gradient that overflowed — everything stays as it was.
+    Adam with decoupled weight decay (Loshchilov & Hutter, 2019). Where `rescale_grad` is 0, infinite or NaN, which says
+    that the gradient overflowed, everything stays as it was.
     """
     scaled = clip(rescale_grad * grad, clip_gradient)
     new_mean = mix(mean, scaled, beta1)
