@@ -1,4 +1,4 @@
-"""The update formulas of LAMB and LARS, whose steps depend on the norms of whole arrays; conventions as in `updates`."""
+"""The update formulas of LAMB and LARS, whose steps depend on norms of whole arrays; conventions as in `updates`."""
 
 from __future__ import annotations
 
