@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowering.registry import FLowering
 from symjax_nnvm.ir.op import FGradient, FInferShape, FLossEquivalent, Op, list_unique_ops
+from symjax_nnvm.ops import optimizer, optimizer_multi
 from tests.cases import families
 
 OPERATORS = [op for op in list_unique_ops() if not op.name.startswith(("_test_", "Custom"))]
@@ -13,6 +14,7 @@ IN_CASES = {Op.get(case.op) for cases in families().values() for case in cases}
 # Backward operators have no cases of their own: the forward operator's gradient and second-order rungs run them.
 NO_CASES: dict[str, str] = {
     "_contrib_boolean_mask": "its shape depends on values, unknown to jit and vmap: tests/ops/test_boolean_mask.py",
+    "reset_arrays": "all its inputs are states; tests/ops/test_mixed_precision.py has it",
 }
 
 # Operators whose result does not depend smoothly on any input, or that have no input to differentiate.
@@ -21,6 +23,17 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
         ("_zeros", "_ones", "_full", "_zeros_without_dtype", "_arange", "_linspace", "_eye"), "takes no input"
     ),
     "_contrib_allclose": "a verdict on its inputs, as in MXNet",
+    **dict.fromkeys(
+        [
+            *(row.name for row in optimizer.UPDATES),
+            *(row.name for row in optimizer_multi.UPDATES),
+        ],
+        "an optimiser's step, where a graph ends; MXNet has no gradient for it",
+    ),
+    **dict.fromkeys(
+        ("multi_lars", "multi_sum_sq", "reset_arrays"), "part of an optimiser's step; MXNet has no gradient for it"
+    ),
+    **dict.fromkeys(("all_finite", "multi_all_finite"), "the result is 0 or 1"),
 }
 
 

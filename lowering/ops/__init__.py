@@ -17,8 +17,11 @@ from lowering.ops import init as init
 from lowering.ops import joining as joining
 from lowering.ops import loops as loops
 from lowering.ops import loss as loss
+from lowering.ops import mixed_precision as mixed_precision
 from lowering.ops import movement as movement
 from lowering.ops import normalization as normalization
+from lowering.ops import optimizer as optimizer
+from lowering.ops import optimizer_multi as optimizer_multi
 from lowering.ops import pooling as pooling
 from lowering.ops import ranges as ranges
 from lowering.ops import reduction as reduction

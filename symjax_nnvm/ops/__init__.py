@@ -19,8 +19,11 @@ from symjax_nnvm.ops import joining as joining
 from symjax_nnvm.ops import left_out as left_out
 from symjax_nnvm.ops import loops as loops
 from symjax_nnvm.ops import loss as loss
+from symjax_nnvm.ops import mixed_precision as mixed_precision
 from symjax_nnvm.ops import movement as movement
 from symjax_nnvm.ops import normalization as normalization
+from symjax_nnvm.ops import optimizer as optimizer
+from symjax_nnvm.ops import optimizer_multi as optimizer_multi
 from symjax_nnvm.ops import pooling as pooling
 from symjax_nnvm.ops import ranges as ranges
 from symjax_nnvm.ops import reduction as reduction

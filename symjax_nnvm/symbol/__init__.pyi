@@ -794,6 +794,42 @@ def SVMOutput(data: Symbol, label: Symbol | None = None, margin: float = 1.0, re
     regularization_coefficient: float, optional, default=1.0. factor of the gradient.
 
     use_linear: boolean, optional, default=False. hinge loss; else squared hinge loss."""
+def amp_cast(data: Symbol, dtype: _DType, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """float32, float16 or bfloat16 data in another dtype; any other data as they are. The gradient is cast back.
+
+    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', required. the result's dtype, where data are float32, float16 or bfloat16."""
+def amp_multicast(num_outputs: int, cast_narrow: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Arrays of float32, float16 and bfloat16, cast to the widest (or narrowest) of their dtypes; float16 with bfloat16 makes float32. Arrays of any other dtype stay as they are and have no say; MXNet may cast to the dtype of the first array, be it int32.
+
+    num_outputs: int ≥ 1, required. number of inputs, and of outputs.
+
+    cast_narrow: boolean, optional, default=False. cast to the narrowest of the dtypes, not to the widest.
+
+    data: NDArray-or-Symbol[]. the arrays."""
+def all_finite(data: Symbol, init_output: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 if every element is finite, 0 if one is infinite or NaN.
+
+    init_output: boolean, optional, default=True. start from 1; without effect, as a graph has no earlier value to go on from."""
+def multi_all_finite(num_arrays: int = 1, init_output: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 if every element of every array is finite, 0 if one is infinite or NaN. Arrays may have different dtypes.
+
+    num_arrays: int ≥ 1, optional, default=1. number of arrays.
+
+    init_output: boolean, optional, default=True. start from 1; without effect, as a graph has no earlier value to go on from.
+
+    data: NDArray-or-Symbol[]. the arrays."""
+def multi_sum_sq(num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The sum of the squares of each array, summed in float32 at least; MXNet sums float16 in float16.
+
+    num_arrays: int ≥ 1, required. number of arrays.
+
+    data: NDArray-or-Symbol[]. the arrays."""
+def reset_arrays(num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Sets arrays to 0. They are auxiliary states; the outputs are their new values, by which a graph can refer to the node. MXNet's operator has no outputs, and its graphs crash.
+
+    num_arrays: int ≥ 1, required. number of arrays.
+
+    data: NDArray-or-Symbol[]. the arrays."""
 def expand_dims(data: Symbol, axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Insert an axis of length 1.
 
@@ -848,6 +884,486 @@ def BatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = N
 
     max_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect."""
 _npx_batch_norm = BatchNorm
+def sgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent.
+
+    lr: float, required. learning rate.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+_sparse_sgd_update = sgd_update
+def sgd_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | None = None, *, lr: float, momentum: float = 0.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent with momentum.
+
+    lr: float, required. learning rate.
+
+    momentum: float, optional, default=0.0. share of the last step that is taken again.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+_sparse_sgd_mom_update = sgd_mom_update
+def mp_sgd_update(weight: Symbol, grad: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent. Of the float32 copy of a half-precision weight.
+
+    lr: float, required. learning rate.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+def mp_sgd_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, momentum: float = 0.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent with momentum. Of the float32 copy of a half-precision weight.
+
+    lr: float, required. learning rate.
+
+    momentum: float, optional, default=0.0. share of the last step that is taken again.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+def nag_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | None = None, *, lr: float, momentum: float = 0.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Nesterov's accelerated gradient.
+
+    lr: float, required. learning rate.
+
+    momentum: float, optional, default=0.0. share of the last step that is taken again.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+def mp_nag_mom_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, momentum: float = 0.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Nesterov's accelerated gradient. Of the float32 copy of a half-precision weight. Decay is by the old weight, as in nag_mom_update.
+
+    lr: float, required. learning rate.
+
+    momentum: float, optional, default=0.0. share of the last step that is taken again.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+def signsgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Steps of one size against the gradient's sign.
+
+    lr: float, required. learning rate.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. without effect: only the gradient's sign counts.
+
+    clip_gradient: float, optional, default=-1.0. without effect: only the gradient's sign counts."""
+def signum_update(weight: Symbol, grad: Symbol | None = None, mom: Symbol | None = None, *, lr: float, momentum: float = 0.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, wd_lh: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Steps of one size along the sign of the momentum.
+
+    lr: float, required. learning rate.
+
+    momentum: float, optional, default=0.0. share of the old value in the moving average of the gradient.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    wd_lh: float, optional, default=0.0. weight decay that bypasses the momentum, as Loshchilov and Hutter have it."""
+def adam_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, *, lr: float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Adam; the weight decay is part of the gradient, and clipped with it. The caller corrects the bias of the moving averages, in lr.
+
+    lr: float, required. learning rate.
+
+    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+
+    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    lazy_update: boolean, optional, default=True. for row-sparse gradients; without effect on dense ones."""
+_sparse_adam_update = adam_update
+def _adamw_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, rescale_grad: Symbol | None = None, *, lr: float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wd: float = 0.0, eta: float, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Adam with decoupled weight decay. Where rescale_grad is 0, infinite or NaN everything stays as it was.
+
+    lr: float, required. learning rate.
+
+    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+
+    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+
+    wd: float, optional, default=0.0. weight decay, which bypasses the moving averages.
+
+    eta: float, required. the schedule's factor of learning rate and weight decay.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+def _mp_adamw_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, weight32: Symbol | None = None, rescale_grad: Symbol | None = None, *, lr: float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wd: float = 0.0, eta: float, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Adam with decoupled weight decay. Of the float32 copy of a half-precision weight. Where rescale_grad is 0, infinite or NaN everything stays as it was.
+
+    lr: float, required. learning rate.
+
+    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+
+    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+
+    wd: float, optional, default=0.0. weight decay, which bypasses the moving averages.
+
+    eta: float, required. the schedule's factor of learning rate and weight decay.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+def ftml_update(weight: Symbol, grad: Symbol | None = None, d: Symbol | None = None, v: Symbol | None = None, z: Symbol | None = None, *, lr: float, beta1: float = 0.600000024, beta2: float = 0.999000013, epsilon: float = 9.99999993922529e-09, t: int, wd: float = 0.0, rescale_grad: float = 1.0, clip_grad: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Follow the moving leader.
+
+    lr: float, required. learning rate.
+
+    beta1: float, optional, default=0.600000024. share of the old value in the moving average of the gradient.
+
+    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999993922529e-09. keeps the divisor away from 0.
+
+    t: int, required. number of this update, from 1.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_grad: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+def ftrl_update(weight: Symbol, grad: Symbol | None = None, z: Symbol | None = None, n: Symbol | None = None, *, lr: float, lamda1: float = 0.00999999978, beta: float = 1.0, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Follow the regularised leader.
+
+    lr: float, required. learning rate.
+
+    lamda1: float, optional, default=0.00999999978. L1 regularisation.
+
+    beta: float, optional, default=1.0. lowers the learning rate of elements whose gradients have been small.
+
+    wd: float, optional, default=0.0. L2 regularisation.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+_sparse_ftrl_update = ftrl_update
+def rmsprop_update(weight: Symbol, grad: Symbol | None = None, n: Symbol | None = None, *, lr: float, gamma1: float = 0.949999988, epsilon: float = 9.99999994e-09, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, clip_weights: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """RMSProp, as Tieleman and Hinton have it.
+
+    lr: float, required. learning rate.
+
+    gamma1: float, optional, default=0.949999988. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    clip_weights: float, optional, default=-1.0. largest magnitude of an element of the new weight; negative: unlimited."""
+def rmspropalex_update(weight: Symbol, grad: Symbol | None = None, n: Symbol | None = None, g: Symbol | None = None, delta: Symbol | None = None, *, lr: float, gamma1: float = 0.949999988, gamma2: float = 0.899999976, epsilon: float = 9.99999994e-09, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, clip_weights: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """RMSProp with a centred second moment and momentum, as Graves has it.
+
+    lr: float, required. learning rate.
+
+    gamma1: float, optional, default=0.949999988. share of the old value in the moving averages of the gradient and its square.
+
+    gamma2: float, optional, default=0.899999976. share of the last step that is taken again.
+
+    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+
+    wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    clip_weights: float, optional, default=-1.0. largest magnitude of an element of the new weight; negative: unlimited."""
+def lamb_update_phase1(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, *, t: int, bias_correction: bool = True, wd: float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The first half of LAMB: the direction of the step.
+
+    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+
+    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
+
+    t: int, required. number of this update, from 1.
+
+    bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
+
+    wd: float, required. weight decay, which bypasses the moving averages.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+def lamb_update_phase2(weight: Symbol, g: Symbol | None = None, r1: Symbol | None = None, r2: Symbol | None = None, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The second half of LAMB: a step along the direction g, times the ratio of the norms r1 of the weight and r2 of g.
+
+    lr: float, required. learning rate.
+
+    lower_bound: float, optional, default=-1.0. smallest norm of the weight; negative: none.
+
+    upper_bound: float, optional, default=-1.0. largest norm of the weight; negative: none."""
+def mp_lamb_update_phase1(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, weight32: Symbol | None = None, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, *, t: int, bias_correction: bool = True, wd: float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The first half of LAMB: the direction of the step. Of the float32 copy of a half-precision weight.
+
+    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+
+    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
+
+    t: int, required. number of this update, from 1.
+
+    bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
+
+    wd: float, required. weight decay, which bypasses the moving averages.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited."""
+def mp_lamb_update_phase2(weight: Symbol, g: Symbol | None = None, r1: Symbol | None = None, r2: Symbol | None = None, weight32: Symbol | None = None, *, lr: float, lower_bound: float = -1.0, upper_bound: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The second half of LAMB: a step along the direction g, times the ratio of the norms r1 of the weight and r2 of g. Of the float32 copy of a half-precision weight. The copy is updated, which MXNet forgets.
+
+    lr: float, required. learning rate.
+
+    lower_bound: float, optional, default=-1.0. smallest norm of the weight; negative: none.
+
+    upper_bound: float, optional, default=-1.0. largest norm of the weight; negative: none."""
+def multi_sgd_update(lrs: Sequence[float] | float, wds: Sequence[float] | float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent of many weights.
+
+    lrs: tuple of float, required. learning rate of each weight.
+
+    wds: tuple of float, required. weight decay of each weight.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    num_weights: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad of each weight."""
+def multi_sgd_mom_update(lrs: Sequence[float] | float, wds: Sequence[float] | float, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent with momentum of many weights.
+
+    lrs: tuple of float, required. learning rate of each weight.
+
+    wds: tuple of float, required. weight decay of each weight.
+
+    momentum: float, optional, default=0.0. share of the last step that is taken again.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    num_weights: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad, mom of each weight."""
+def multi_mp_sgd_update(lrs: Sequence[float] | float, wds: Sequence[float] | float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent of many weights. Of the float32 copies of half-precision weights.
+
+    lrs: tuple of float, required. learning rate of each weight.
+
+    wds: tuple of float, required. weight decay of each weight.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    num_weights: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad, weight32 of each weight."""
+def multi_mp_sgd_mom_update(lrs: Sequence[float] | float, wds: Sequence[float] | float, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent with momentum of many weights. Of the float32 copies of half-precision weights.
+
+    lrs: tuple of float, required. learning rate of each weight.
+
+    wds: tuple of float, required. weight decay of each weight.
+
+    momentum: float, optional, default=0.0. share of the last step that is taken again.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    num_weights: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad, mom, weight32 of each weight."""
+def preloaded_multi_sgd_update(rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent of many weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    num_weights: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad of each weight."""
+def preloaded_multi_sgd_mom_update(momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent with momentum of many weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
+
+    momentum: float, optional, default=0.0. share of the last step that is taken again.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    num_weights: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad, mom of each weight."""
+def preloaded_multi_mp_sgd_update(rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent of many weights. Of the float32 copies of half-precision weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    num_weights: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad, weight32 of each weight."""
+def preloaded_multi_mp_sgd_mom_update(momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Stochastic gradient descent with momentum of many weights. Of the float32 copies of half-precision weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
+
+    momentum: float, optional, default=0.0. share of the last step that is taken again.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    num_weights: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad, mom, weight32 of each weight."""
+def _multi_adamw_update(lrs: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, *, wds: Sequence[float] | float, etas: Sequence[float] | float, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Adam with decoupled weight decay, of many weights. Where rescale_grad is 0, infinite or NaN everything stays as it was. MXNet misreads learning rates of weights that are not float32.
+
+    lrs: tuple of float, required. learning rate of each weight.
+
+    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+
+    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+
+    wds: tuple of float, required. weight decay of each weight.
+
+    etas: tuple of float, required. the schedule's factor of each weight.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    num_weights: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad, mean, var of each weight."""
+def _multi_mp_adamw_update(lrs: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, *, wds: Sequence[float] | float, etas: Sequence[float] | float, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Adam with decoupled weight decay, of many weights. Of the float32 copies of half-precision weights. Where rescale_grad is 0, infinite or NaN everything stays as it was.
+
+    lrs: tuple of float, required. learning rate of each weight.
+
+    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+
+    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999994e-09. keeps the divisor away from 0.
+
+    wds: tuple of float, required. weight decay of each weight.
+
+    etas: tuple of float, required. the schedule's factor of each weight.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    num_weights: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
+def _multi_lamb_update(learning_rates: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, *, wds: Sequence[float] | float, rescale_grad: float = 1.0, lower_bound: float = -1.0, upper_bound: float = -1.0, clip_gradient: float = -1.0, bias_correction: bool = True, step_count: Sequence[int] | int, num_tensors: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """LAMB, of many weights.
+
+    learning_rates: tuple of float, required. learning rate of each weight.
+
+    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+
+    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
+
+    wds: tuple of float, required. weight decay of each weight.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    lower_bound: float, optional, default=-1.0. smallest norm of a weight; negative: none.
+
+    upper_bound: float, optional, default=-1.0. largest norm of a weight; negative: none.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
+
+    step_count: tuple of int, required. number of this update, from 1, of each weight.
+
+    num_tensors: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad, mean, var of each weight."""
+def _multi_mp_lamb_update(learning_rates: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, *, wds: Sequence[float] | float, rescale_grad: float = 1.0, lower_bound: float = -1.0, upper_bound: float = -1.0, clip_gradient: float = -1.0, bias_correction: bool = True, step_count: Sequence[int] | int, num_tensors: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """LAMB, of many weights. Of the float32 copies of half-precision weights. The norm in its step is that of the half-precision weight.
+
+    learning_rates: tuple of float, required. learning rate of each weight.
+
+    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+
+    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+
+    epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
+
+    wds: tuple of float, required. weight decay of each weight.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient.
+
+    lower_bound: float, optional, default=-1.0. smallest norm of a weight; negative: none.
+
+    upper_bound: float, optional, default=-1.0. largest norm of a weight; negative: none.
+
+    clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
+
+    bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
+
+    step_count: tuple of int, required. number of this update, from 1, of each weight.
+
+    num_tensors: int ≥ 1, optional, default=1. number of weights.
+
+    data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
+def multi_lars(lrs: Symbol, weights_sum_sq: Symbol | None = None, grads_sum_sq: Symbol | None = None, wds: Symbol | None = None, *, eta: float, eps: float, rescale_grad: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The learning rates of LARS, one for each layer, from the sums of the squares of its weights and gradients: lr · eta · |w| / (rescale_grad · |g| + wd · |w| + eps); lr where a norm is 0. MXNet takes float32 only.
+
+    eta: float, required. factor of the ratio of the norms.
+
+    eps: float, required. keeps the divisor away from 0.
+
+    rescale_grad: float, optional, default=1.0. factor of the gradient."""
 def Pooling(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max', global_pool: bool = False, cudnn_off: bool = False, pooling_convention: Literal['full', 'same', 'valid'] = 'valid', stride: Sequence[int] | int = (), pad: Sequence[int] | int = (), p_value: int | None = None, count_include_pad: bool | None = None, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The maximum, sum, mean or p-norm of every window of the spatial axes. The p-norm is that of signed values: the p-th root of the sum of p-th powers.
 

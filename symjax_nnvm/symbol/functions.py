@@ -43,7 +43,9 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
     """
     hint = _HINTS.get(name, name.lower())
     schema = op.params
-    build = _build_variadic if op.key_var_num_args else _build_undeclared if schema is None else _build
+    # MXNet's criterion is an argument of type `Symbol[]`: inputs without fixed names, whether or not one counts them.
+    variadic = not op.inputs and (op.fixed_num_inputs is None or schema is None)
+    build = _build_variadic if variadic else _build
     aliases = schema.aliases if schema is not None else {}
     known = None if op.attr_parser is None or schema is None else schema.fields
 
@@ -127,7 +129,7 @@ def _check_twice(op: Op, names: Any, symbols: dict[str, Symbol]) -> None:
 
 
 def _build_variadic(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]) -> Any:
-    """Count the positional inputs, unless the user did."""
+    """Count the positional inputs, unless the user did or the operator leaves that to other parameters."""
     for arg in args:
         if not isinstance(arg, Symbol):
             raise SymbolTypeError(f"Positional arguments must be Symbol instances, but got {arg!r}")
@@ -137,17 +139,8 @@ def _build_variadic(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[
             "arguments, not both"
         )
     count = op.key_var_num_args
-    assert count is not None
-    if count not in params:
+    if count is not None and count not in params:
         params[count] = str(len(args) or len(symbols))
-    return args, params
-
-
-def _build_undeclared(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]) -> Any:
-    """Positional arguments are inputs: nothing is declared that could tell otherwise."""
-    for arg in args:
-        if not isinstance(arg, Symbol):
-            raise SymbolTypeError(f"Positional arguments of {op.name} must be Symbol instances, but got {arg!r}")
     return args, params
 
 

@@ -63,8 +63,10 @@ class Case:
     rtol: bound on values against MXNet, relative to the result's scale; a wider one than the default needs
     `rtol_reason`. no_mxnet: why there is no MXNet golden (MXNet cannot run it, or is mended on purpose).
     not_derivative: why the gradient is not the derivative of the output (or of the loss equivalent); then only MXNet is
-    the judge. tag: distinguishes cases of one operator; part of the test's name. graph: for operators that are written
-    as Python functions (control flow): (module of symbol functions, input symbols) → symbol, the same code for MXNet.
+    the judge. writes_over: numbers of the inputs that stand where MXNet writes the outputs, for operators that only run
+    like that there, outside of a graph. tag: distinguishes cases of one operator; part of the test's name. graph: for
+    operators that are written as Python functions (control flow): (module of symbol functions, input symbols) → symbol,
+    the same code for MXNet.
     """
 
     op: str
@@ -77,6 +79,7 @@ class Case:
     rtol_reason: str = ""
     no_mxnet: str = ""
     not_derivative: str = ""
+    writes_over: tuple[int, ...] = ()
     tag: str = ""
     graph: Callable[..., Any] | None = None
 

@@ -45,6 +45,12 @@ _DENSE = register_op(
     doc="Rows times weights.",
 )
 _CONCAT = register_op(PREFIX + "concat", params=ConcatParams, variadic="num_args")
+_PAIRS = register_op(
+    PREFIX + "pairs",
+    params=ConcatParams,
+    inputs=(),
+    inputs_used=lambda p: [f"{name}_{i}" for i in range(p.num_args) for name in ("left", "right")],
+)
 
 dense = operator_function(_DENSE, "Dense")
 concat = operator_function(_CONCAT, "concat")
@@ -97,6 +103,16 @@ def test_count_of_a_variadic_operator_is_taken_from_the_call():
 
 def test_larger_count_leaves_the_rest_to_new_variables():
     assert concat(var("a"), num_args=3).list_arguments() == ["a", "concat0_arg1", "concat0_arg2"]
+
+
+def test_inputs_without_fixed_names_are_not_counted_when_parameters_name_them():
+    pairs = operator_function(_PAIRS, "pairs")
+    assert pairs(var("a"), var("b"), num_args=1, name="n").list_arguments() == ["a", "b"]
+    names = ["a", "n_right_0", "n_left_1", "n_right_1"]
+    assert pairs(var("a"), num_args=2, name="n").list_arguments() == names
+    assert pairs(left_0=var("a"), num_args=2, name="n").list_arguments() == names
+    with pytest.raises(ParamError, match="Required parameter num_args"):
+        pairs(var("a"), var("b"))
 
 
 def test_variadic_inputs_are_positional_or_named_not_both():

@@ -1,0 +1,256 @@
+"""Parameters of the optimisers' updates: of one weight, and of many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symjax_nnvm.ir.params import Tuple, param
+
+Floats = tuple[float, ...]
+
+LR = "learning rate"
+WD = "weight decay: the gradient of wd · weight² / 2 is added"
+MOMENTUM = "share of the last step that is taken again"
+RESCALE = "factor of the gradient"
+CLIP = "largest magnitude of an element of the rescaled gradient; negative: unlimited"
+CLIP_WEIGHTS = "largest magnitude of an element of the new weight; negative: unlimited"
+LAZY = "for row-sparse gradients; without effect on dense ones"
+SIGN = "without effect: only the gradient's sign counts"
+MEAN = "share of the old value in the moving average of the gradient"
+VAR = "share of the old value in the moving average of the squared gradient"
+EPSILON = "keeps the divisor away from 0"
+BIAS = "make up for the moving averages having started at 0"
+COUNT = "number of weights"
+
+# -- of one weight ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGDParams:
+    lr: float = param(doc=LR)
+    wd: float = param(0.0, doc=WD)
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    lazy_update: bool = param(True, doc=LAZY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGDMomParams:
+    lr: float = param(doc=LR)
+    momentum: float = param(0.0, doc=MOMENTUM)
+    wd: float = param(0.0, doc=WD)
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    lazy_update: bool = param(True, doc=LAZY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NAGMomParams:
+    lr: float = param(doc=LR)
+    momentum: float = param(0.0, doc=MOMENTUM)
+    wd: float = param(0.0, doc=WD)
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignSGDParams:
+    lr: float = param(doc=LR)
+    wd: float = param(0.0, doc=WD)
+    rescale_grad: float = param(1.0, doc=SIGN)
+    clip_gradient: float = param(-1.0, doc=SIGN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignumParams:
+    lr: float = param(doc=LR)
+    momentum: float = param(0.0, doc=MEAN)
+    wd: float = param(0.0, doc=WD)
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    wd_lh: float = param(0.0, doc="weight decay that bypasses the momentum, as Loshchilov and Hutter have it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamParams:
+    lr: float = param(doc=LR)
+    beta1: float = param(0.899999976, doc=MEAN)
+    beta2: float = param(0.999000013, doc=VAR)
+    epsilon: float = param(9.99999994e-09, doc=EPSILON)
+    wd: float = param(0.0, doc=WD)
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    lazy_update: bool = param(True, doc=LAZY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamWParams:
+    lr: float = param(doc=LR)
+    beta1: float = param(0.899999976, doc=MEAN)
+    beta2: float = param(0.999000013, doc=VAR)
+    epsilon: float = param(9.99999994e-09, doc=EPSILON)
+    wd: float = param(0.0, doc="weight decay, which bypasses the moving averages")
+    eta: float = param(doc="the schedule's factor of learning rate and weight decay")
+    clip_gradient: float = param(-1.0, doc=CLIP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FTMLParams:
+    lr: float = param(doc=LR)
+    beta1: float = param(0.600000024, doc=MEAN)
+    beta2: float = param(0.999000013, doc=VAR)
+    epsilon: float = param(9.9999999392252903e-09, doc=EPSILON)
+    t: int = param(doc="number of this update, from 1")
+    wd: float = param(0.0, doc=WD)
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_grad: float = param(-1.0, doc=CLIP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FtrlParams:
+    lr: float = param(doc=LR)
+    lamda1: float = param(0.00999999978, doc="L1 regularisation")
+    beta: float = param(1.0, doc="lowers the learning rate of elements whose gradients have been small")
+    wd: float = param(0.0, doc="L2 regularisation")
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RMSPropParams:
+    lr: float = param(doc=LR)
+    gamma1: float = param(0.949999988, doc=VAR)
+    epsilon: float = param(9.99999994e-09, doc=EPSILON)
+    wd: float = param(0.0, doc=WD)
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    clip_weights: float = param(-1.0, doc=CLIP_WEIGHTS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RMSPropAlexParams:
+    lr: float = param(doc=LR)
+    gamma1: float = param(
+        0.949999988, doc="share of the old value in the moving averages of the gradient and its square"
+    )
+    gamma2: float = param(0.899999976, doc="share of the last step that is taken again")
+    epsilon: float = param(9.99999994e-09, doc=EPSILON)
+    wd: float = param(0.0, doc=WD)
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    clip_weights: float = param(-1.0, doc=CLIP_WEIGHTS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LambPhase1Params:
+    beta1: float = param(0.899999976, doc=MEAN)
+    beta2: float = param(0.999000013, doc=VAR)
+    epsilon: float = param(9.99999997e-07, doc=EPSILON)
+    t: int = param(doc="number of this update, from 1")
+    bias_correction: bool = param(True, doc=BIAS)
+    wd: float = param(doc="weight decay, which bypasses the moving averages")
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LambPhase2Params:
+    lr: float = param(doc=LR)
+    lower_bound: float = param(-1.0, doc="smallest norm of the weight; negative: none")
+    upper_bound: float = param(-1.0, doc="largest norm of the weight; negative: none")
+
+
+# -- of many weights -------------------------------------------------------------------------------------------------
+
+
+def _lengths(p: Any, count: str, names: Sequence[str]) -> str | None:
+    """What is wrong with the lengths of the parameters that have a number for each weight."""
+    expected = getattr(p, count)
+    for name in names:
+        given = getattr(p, name)
+        if len(given) != expected:
+            return f"Parameter {name} has one number for each of {count}={expected} weights, got {len(given)}: {given}"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiSGDParams:
+    lrs: Floats = param(doc="learning rate of each weight")
+    wds: Floats = param(doc="weight decay of each weight")
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    num_weights: int = param(1, ge=1, doc=COUNT)
+
+    def check(self) -> str | None:
+        return _lengths(self, "num_weights", ("lrs", "wds"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiSGDMomParams:
+    lrs: Floats = param(doc="learning rate of each weight")
+    wds: Floats = param(doc="weight decay of each weight")
+    momentum: float = param(0.0, doc=MOMENTUM)
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    num_weights: int = param(1, ge=1, doc=COUNT)
+
+    def check(self) -> str | None:
+        return _lengths(self, "num_weights", ("lrs", "wds"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreloadedMultiSGDParams:
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    num_weights: int = param(1, ge=1, doc=COUNT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreloadedMultiSGDMomParams:
+    momentum: float = param(0.0, doc=MOMENTUM)
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    num_weights: int = param(1, ge=1, doc=COUNT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiAdamWParams:
+    lrs: Floats = param(doc="learning rate of each weight")
+    beta1: float = param(0.899999976, doc=MEAN)
+    beta2: float = param(0.999000013, doc=VAR)
+    epsilon: float = param(9.99999994e-09, doc=EPSILON)
+    wds: Floats = param(doc="weight decay of each weight")
+    etas: Floats = param(doc="the schedule's factor of each weight")
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    num_weights: int = param(1, ge=1, doc=COUNT)
+
+    def check(self) -> str | None:
+        return _lengths(self, "num_weights", ("lrs", "wds", "etas"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiLambParams:
+    learning_rates: Floats = param(doc="learning rate of each weight")
+    beta1: float = param(0.899999976, doc=MEAN)
+    beta2: float = param(0.999000013, doc=VAR)
+    epsilon: float = param(9.99999997e-07, doc=EPSILON)
+    wds: Floats = param(doc="weight decay of each weight")
+    rescale_grad: float = param(1.0, doc=RESCALE)
+    lower_bound: float = param(-1.0, doc="smallest norm of a weight; negative: none")
+    upper_bound: float = param(-1.0, doc="largest norm of a weight; negative: none")
+    clip_gradient: float = param(-1.0, doc=CLIP)
+    bias_correction: bool = param(True, doc=BIAS)
+    step_count: Tuple = param(doc="number of this update, from 1, of each weight")
+    num_tensors: int = param(1, ge=1, doc=COUNT)
+
+    def check(self) -> str | None:
+        return _lengths(self, "num_tensors", ("learning_rates", "wds", "step_count"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LarsParams:
+    eta: float = param(doc="factor of the ratio of the norms")
+    eps: float = param(doc="keeps the divisor away from 0")
+    rescale_grad: float = param(1.0, doc=RESCALE)
