@@ -32,7 +32,7 @@ def run(case: Case) -> dict[str, np.ndarray]:
     """The case in MXNet: arrays by name. Raises mx.MXNetError when MXNet cannot run it."""
     values = case.values()
     names = [f"in{i}" for i in range(len(values))]
-    function = getattr(mx.sym, case.op, None) or getattr(mx.sym._internal, case.op)
+    function = _function(case.op)
     symbol = function(*[mx.sym.Variable(name) for name in names], name="op", **case.params)
     aux_names = set(symbol.list_auxiliary_states())
     arrays = {name: mx.nd.array(value, dtype=value.dtype) for name, value in zip(names, values, strict=True)}
@@ -58,6 +58,14 @@ def run(case: Case) -> dict[str, np.ndarray]:
     mx.nd.waitall()
     stored |= {f"aux{names.index(name)}": executor.aux_dict[name].asnumpy() for name in aux_names}
     return stored
+
+
+def _function(op: str):
+    """MXNet's symbol function of an operator, wherever its name puts it."""
+    for module, prefix in ((mx.sym, ""), (mx.sym._internal, ""), (mx.sym.linalg, "_linalg_")):
+        if op.startswith(prefix) and hasattr(module, op.removeprefix(prefix)):
+            return getattr(module, op.removeprefix(prefix))
+    raise AttributeError(f"MXNet has no symbol function of {op}")
 
 
 def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
