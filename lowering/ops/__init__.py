@@ -10,6 +10,10 @@ from lowering.ops import elemwise_unary as elemwise_unary
 from lowering.ops import indexing as indexing
 from lowering.ops import init as init
 from lowering.ops import joining as joining
+from lowering.ops import linalg_factor as linalg_factor
+from lowering.ops import linalg_matmul as linalg_matmul
+from lowering.ops import linalg_solve as linalg_solve
+from lowering.ops import linalg_triangle as linalg_triangle
 from lowering.ops import loss as loss
 from lowering.ops import movement as movement
 from lowering.ops import normalization as normalization

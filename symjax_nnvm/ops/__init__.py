@@ -10,6 +10,10 @@ from symjax_nnvm.ops import elemwise_unary as elemwise_unary
 from symjax_nnvm.ops import indexing as indexing
 from symjax_nnvm.ops import init as init
 from symjax_nnvm.ops import joining as joining
+from symjax_nnvm.ops import linalg_factor as linalg_factor
+from symjax_nnvm.ops import linalg_matmul as linalg_matmul
+from symjax_nnvm.ops import linalg_solve as linalg_solve
+from symjax_nnvm.ops import linalg_triangle as linalg_triangle
 from symjax_nnvm.ops import loss as loss
 from symjax_nnvm.ops import movement as movement
 from symjax_nnvm.ops import normalization as normalization

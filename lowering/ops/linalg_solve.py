@@ -1,0 +1,50 @@
+"""JAX rules of triangular solves, inverses and determinants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.ops.linalg_matmul import scaled
+from lowering.ops.linalg_triangle import diagonal
+from lowering.registry import lowers
+from symjax_nnvm.ops import linalg_matmul as ops
+
+Array = jax.Array
+
+
+@lowers("_linalg_trsm")
+def _trsm(p: ops.TriangularParams, a: Array, b: Array) -> Array:
+    b = scaled(b, p.alpha)
+    return lax.linalg.triangular_solve(a, b, left_side=not p.rightside, lower=p.lower, transpose_a=p.transpose)
+
+
+@lowers("_linalg_inverse")
+def _inverse(p: Any, a: Array) -> Array:
+    return jnp.linalg.inv(a)
+
+
+def _eliminated(a: Array) -> tuple[Array, Array, Array, Array]:
+    """(the LU factors' diagonal, the sign of the row exchanges, LU, pivots)."""
+    lu, pivots, _ = lax.linalg.lu(a)
+    exchanges = jnp.sum(pivots != jnp.arange(a.shape[-1]), -1)
+    return diagonal(lu), (1 - 2 * (exchanges % 2)).astype(a.dtype), lu, pivots
+
+
+@lowers("_linalg_det")
+def _det(p: Any, a: Array) -> tuple[Array, ...]:
+    pivot_values, sign, lu, pivots = _eliminated(a)
+    det = sign * jnp.prod(pivot_values, -1)
+    return det.reshape(det.shape or (1,)), lu, pivots
+
+
+@lowers("_linalg_slogdet")
+def _slogdet(p: Any, a: Array) -> tuple[Array, ...]:
+    pivot_values, sign, lu, pivots = _eliminated(a)
+    sign = sign * jnp.prod(jnp.sign(pivot_values), -1)
+    logarithm = jnp.sum(jnp.log(jnp.abs(pivot_values)), -1)
+    shape = sign.shape or (1,)
+    return sign.reshape(shape), logarithm.reshape(shape), lu, pivots
