@@ -3,6 +3,7 @@
 from lowering.ops import activation as activation
 from lowering.ops import broadcast as broadcast
 from lowering.ops import convolution as convolution
+from lowering.ops import counting as counting
 from lowering.ops import dense as dense
 from lowering.ops import dropout as dropout
 from lowering.ops import elemwise_binary as elemwise_binary
@@ -17,6 +18,7 @@ from lowering.ops import linalg_triangle as linalg_triangle
 from lowering.ops import loss as loss
 from lowering.ops import movement as movement
 from lowering.ops import normalization as normalization
+from lowering.ops import ordering as ordering
 from lowering.ops import pooling as pooling
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition

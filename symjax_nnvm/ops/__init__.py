@@ -3,6 +3,7 @@
 from symjax_nnvm.ops import activation as activation
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import convolution as convolution
+from symjax_nnvm.ops import counting as counting
 from symjax_nnvm.ops import dense as dense
 from symjax_nnvm.ops import dropout as dropout
 from symjax_nnvm.ops import elemwise_binary as elemwise_binary
@@ -17,6 +18,7 @@ from symjax_nnvm.ops import linalg_triangle as linalg_triangle
 from symjax_nnvm.ops import loss as loss
 from symjax_nnvm.ops import movement as movement
 from symjax_nnvm.ops import normalization as normalization
+from symjax_nnvm.ops import ordering as ordering
 from symjax_nnvm.ops import pooling as pooling
 from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition

@@ -100,8 +100,8 @@ register_op(
     infer_shape=_gelqf_shapes,
     infer_type=solver_type,
     gradient=_gelqf_gradient,
-    doc="Q and L with A = L Q, L lower-triangular, Q Qᵀ = I (LAPACK gelqf and orglq), for matrices with no more rows than "
-    "columns. Signs are those of Householder's reflections, as LAPACK takes them; A needs full rank for a gradient.",
+    doc="Q and L with A = L Q, L lower-triangular, Q Qᵀ = I (LAPACK gelqf and orglq), where m ≤ n. "
+    "Signs are those of Householder's reflections, as LAPACK takes them; A needs full rank for a gradient.",
 )
 
 # -- eigenvectors ----------------------------------------------------------------------------------------------------
