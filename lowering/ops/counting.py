@@ -36,7 +36,7 @@ def _uniform(p: ops.HistogramParams, data: Array) -> tuple[Array, Array]:
     if low == high:
         low, high = low - 0.5, high + 0.5
     steps = np.arange(number + 1)
-    edges = jnp.asarray(((high * steps + low * (number - steps)) / number).astype(data.dtype))
+    edges = jnp.asarray(_held((high * steps + low * (number - steps)) / number, data.dtype))
     # An element near an edge may be computed into the bin beside its own; the edges, as they are rounded, decide.
     wide = data.astype(jax.dtypes.canonicalize_dtype("float64"))
     places = jnp.floor((wide - low) * (number / (high - low))).astype(np.int32)
@@ -47,12 +47,17 @@ def _uniform(p: ops.HistogramParams, data: Array) -> tuple[Array, Array]:
     return jnp.where(inside, places, number), edges
 
 
+def _held(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Numbers in a dtype, of an integer one the nearest that it holds."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        numbers = np.clip(numbers, np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return numbers.astype(dtype)
+
+
 def _bound(bound: float, dtype: np.dtype, inwards: float) -> np.ndarray:
     """The outermost number of the dtype within a bound that it may not be able to hold."""
     if not jnp.issubdtype(dtype, jnp.floating):
-        info = np.iinfo(dtype)
-        whole = math.ceil(bound) if inwards > 0 else math.floor(bound)
-        return np.asarray(min(max(whole, info.min), info.max), dtype)
+        return _held(np.asarray(math.ceil(bound) if inwards > 0 else math.floor(bound)), dtype)
     rounded = np.asarray(bound, dtype)
     outside = float(rounded) < bound if inwards > 0 else float(rounded) > bound
     return np.nextafter(rounded, np.asarray(inwards, dtype)) if outside else rounded

@@ -52,13 +52,13 @@ def _argsort(p: ops.ArgsortParams, data: Array) -> Array:
 
 
 @lowers("topk")
-def _topk(p: ops.TopKParams, data: Array) -> Array | tuple[Array, Array]:
+def _topk(p: ops.TopKParams, data: Array) -> Array | tuple[Array, ...]:
     line, axis = _line(data, p.axis)
     values, places = _first(line, axis, ops.chosen(p, line.shape[axis]), p.is_ascend)
     if p.ret_typ == "mask":
         return _added(line.shape, jnp.ones(places.shape, data.dtype), places, axis, True).reshape(data.shape)
     indices = places.astype(jax.dtypes.canonicalize_dtype(p.dtype))
-    return indices if p.ret_typ == "indices" else (values, indices)
+    return {"indices": (indices,), "value": (values, places), "both": (values, indices)}[p.ret_typ]
 
 
 def _added(shape: tuple[int, ...], ograd: Array, places: Array, axis: int, distinct: bool) -> Array:

@@ -193,8 +193,9 @@ for _name, _shapes, _doc in (
     (
         "unravel_index",
         _unravel_shapes,
-        "Indices of elements, one in each column, from a vector of their places in memory. Places beyond the shape continue along "
-        "its first axis; fractions are cut off. Where MXNet reads the first row of more axes it is an error.",
+        "Indices of elements, one in each column, from a vector of their places in memory. Places beyond the shape "
+        "continue along its first axis; fractions are cut off. More axes, of which MXNet reads the first row, are an "
+        "error.",
     ),
 ):
     register_op(

@@ -115,11 +115,17 @@ def _topk_shapes(p: TopKParams, ins: Shapes, outs: Shapes):
 
 
 def _topk_types(p: TopKParams, ins: Types, outs: Types):
-    """Values and masks have the dtype of data, indices their own."""
-    if p.ret_typ == "indices":
-        return ins, [p.dtype]
+    """Values and masks have the dtype of data, indices their own, hidden indices int32."""
     dtype = outs[0] or ins[0]
-    return [ins[0] or outs[0]], [dtype, p.dtype][: len(outs)]
+    match p.ret_typ:
+        case "indices":
+            return ins, [p.dtype]
+        case "mask":
+            return [dtype], [dtype]
+        case "value":
+            return [dtype], [dtype, "int32"]
+        case "both":
+            return [dtype], [dtype, p.dtype]
 
 
 def _topk_gradient(node: Node, ograds: Entries):
@@ -127,9 +133,11 @@ def _topk_gradient(node: Node, ograds: Entries):
     p: TopKParams = node.attrs.parsed
     if p.ret_typ in ("indices", "mask"):
         return [None]
-    # The node's own indices may be of a dtype that does not hold them all; XLA finds the ordering twice and runs one.
-    parts = {**vars(p), "ret_typ": "indices", "dtype": "int32"}
-    return [_to_data(ograds[0], apply("topk", node.inputs[0], **parts), node.inputs[0], p.axis)]
+    indices = NodeEntry(node, 1, 0)
+    if p.ret_typ == "both" and p.dtype not in ("int32", "int64"):
+        # Visible indices may be of a dtype that does not hold them all. XLA finds the ordering twice and runs one.
+        indices = apply("topk", node.inputs[0], **{**vars(p), "ret_typ": "indices", "dtype": "int32"})
+    return [_to_data(ograds[0], indices, node.inputs[0], p.axis)]
 
 
 register_op(
@@ -141,8 +149,8 @@ register_op(
     infer_shape=_topk_shapes,
     infer_type=_topk_types,
     gradient=_topk_gradient,
-    doc="The k largest or smallest elements along an axis, in order; of equal ones the first. The order of NaN is "
-    "undefined.",
+    doc="The k largest or smallest elements along an axis, in order; of equal ones the first. Hidden output of values: "
+    "where they were. The order of NaN is undefined.",
 )
 
 # -- taking along an axis --------------------------------------------------------------------------------------------
