@@ -55,14 +55,13 @@ def _triangular():
             yield Case(
                 op, (regular(2, 3, 3), b), {name: value for name, value in flags.items() if value != (name == "lower")}
             )
-        yield Case(op, (regular(3, 3), T(3, 3)), {"alpha": -1.5})
-        yield Case(op, (regular(1, 2, 2, 2, dtype="float64"), double(1, 2, 2, 1)), {"alpha": 0.3, "transpose": True})
+        yield Case(op, (regular(2, 2), T(2, 1)), {"alpha": -1.5})
+        yield Case(op, (regular(2, 2, dtype="float64"), double(2, 2)), {"alpha": 0.3, "transpose": True})
 
 
 def _gemm():
     yield Case("linalg_gemm", (T(2, 3), T(3, 2), T(2, 2)))
     yield Case("linalg_gemm", (T(2, 3, 2), T(2, 3, 3), T(2, 2, 3)), {"transpose_a": True, "alpha": 2.0, "beta": -0.5})
-    yield Case("linalg_gemm", (T(2, 2, 3), T(2, 2, 3), T(2, 2, 2)), {"transpose_b": True})
     yield Case("linalg_gemm", (T(3, 2), T(4, 3), T(2, 4)), {"transpose_a": True, "transpose_b": True, "beta": 0.0})
     yield Case("linalg_gemm", (T(3, 2, 4), T(4, 2, 2), T(3, 2, 2)), {"axis": 0, "alpha": 0.5, "beta": 2.0})
     yield Case(
