@@ -24,7 +24,11 @@ def _trsm(p: ops.TriangularParams, a: Array, b: Array) -> Array:
 
 @lowers("_linalg_inverse")
 def _inverse(p: Any, a: Array) -> Array:
-    return jnp.linalg.inv(a)
+    # A[order] = L U, so A⁻¹ = U⁻¹ L⁻¹ P; jnp.linalg.inv has the same steps, wrapped for JAX's own differentiation.
+    lu, _, order = lax.linalg.lu(a)
+    permutation = (order[..., None] == lax.iota(order.dtype, a.shape[-1])).astype(a.dtype)
+    inner = lax.linalg.triangular_solve(lu, permutation, left_side=True, lower=True, unit_diagonal=True)
+    return lax.linalg.triangular_solve(lu, inner, left_side=True, lower=False)
 
 
 def _eliminated(a: Array) -> tuple[Array, Array, Array, Array]:
