@@ -7,6 +7,7 @@ from lowering.ops import broadcast as broadcast
 from lowering.ops import conditional as conditional
 from lowering.ops import contrib_math as contrib_math
 from lowering.ops import convolution as convolution
+from lowering.ops import counting as counting
 from lowering.ops import dense as dense
 from lowering.ops import diagonal as diagonal
 from lowering.ops import dropout as dropout
@@ -15,6 +16,10 @@ from lowering.ops import elemwise_unary as elemwise_unary
 from lowering.ops import indexing as indexing
 from lowering.ops import init as init
 from lowering.ops import joining as joining
+from lowering.ops import linalg_factor as linalg_factor
+from lowering.ops import linalg_matmul as linalg_matmul
+from lowering.ops import linalg_solve as linalg_solve
+from lowering.ops import linalg_triangle as linalg_triangle
 from lowering.ops import loops as loops
 from lowering.ops import loss as loss
 from lowering.ops import mixed_precision as mixed_precision
@@ -22,6 +27,7 @@ from lowering.ops import movement as movement
 from lowering.ops import normalization as normalization
 from lowering.ops import optimizer as optimizer
 from lowering.ops import optimizer_multi as optimizer_multi
+from lowering.ops import ordering as ordering
 from lowering.ops import pooling as pooling
 from lowering.ops import ranges as ranges
 from lowering.ops import reduction as reduction

@@ -7,6 +7,7 @@ from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import conditional as conditional
 from symjax_nnvm.ops import contrib_math as contrib_math
 from symjax_nnvm.ops import convolution as convolution
+from symjax_nnvm.ops import counting as counting
 from symjax_nnvm.ops import custom as custom
 from symjax_nnvm.ops import dense as dense
 from symjax_nnvm.ops import diagonal as diagonal
@@ -17,6 +18,10 @@ from symjax_nnvm.ops import indexing as indexing
 from symjax_nnvm.ops import init as init
 from symjax_nnvm.ops import joining as joining
 from symjax_nnvm.ops import left_out as left_out
+from symjax_nnvm.ops import linalg_factor as linalg_factor
+from symjax_nnvm.ops import linalg_matmul as linalg_matmul
+from symjax_nnvm.ops import linalg_solve as linalg_solve
+from symjax_nnvm.ops import linalg_triangle as linalg_triangle
 from symjax_nnvm.ops import loops as loops
 from symjax_nnvm.ops import loss as loss
 from symjax_nnvm.ops import mixed_precision as mixed_precision
@@ -24,6 +29,7 @@ from symjax_nnvm.ops import movement as movement
 from symjax_nnvm.ops import normalization as normalization
 from symjax_nnvm.ops import optimizer as optimizer
 from symjax_nnvm.ops import optimizer_multi as optimizer_multi
+from symjax_nnvm.ops import ordering as ordering
 from symjax_nnvm.ops import pooling as pooling
 from symjax_nnvm.ops import ranges as ranges
 from symjax_nnvm.ops import reduction as reduction

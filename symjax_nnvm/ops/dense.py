@@ -194,7 +194,7 @@ class Gemm2Params:
     axis: int = param(-2, doc="axis of the matrices' rows; their columns are the last axis")
 
 
-def _product_shapes(p: Transposed, ins: Shapes, outs: Shapes, rows: int, least: int):
+def product_shapes(p: Transposed, ins: Shapes, outs: Shapes, rows: int, least: int):
     """lhs (b…, m, k), rhs (b…, k, n) → (b…, m, n), the last two exchanged in a transposed operand; rows: the first of
     the two axes."""
     shapes = [*ins, *outs]
@@ -239,7 +239,7 @@ register_op(
     aliases=("_npx_batch_dot",),
     params=DotParams,
     inputs=("lhs", "rhs"),
-    infer_shape=lambda p, ins, outs: _product_shapes(p, ins, outs, -2, 3),
+    infer_shape=lambda p, ins, outs: product_shapes(p, ins, outs, -2, 3),
     gradient=lambda node, ograds: _product_gradient(partial(apply, "batch_dot"), node, ograds[0]),
     doc="Products of the matrices in the last two axes, one for each place in the axes before them.",
 )
@@ -248,7 +248,7 @@ register_op(
     aliases=("linalg_gemm2",),
     params=Gemm2Params,
     inputs=("A", "B"),
-    infer_shape=lambda p, ins, outs: _product_shapes(p, ins, outs, p.axis, 2),
+    infer_shape=lambda p, ins, outs: product_shapes(p, ins, outs, p.axis, 2),
     gradient=_gemm2_gradient,
     doc="alpha A B for matrices or batches of them.",
 )

@@ -1,0 +1,105 @@
+"""JAX rules of the operators that count and number."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lowering.registry import lowers
+from symjax_nnvm.ops import counting as ops
+
+Array = jax.Array
+
+# -- histogram -------------------------------------------------------------------------------------------------------
+
+
+@lowers("_histogram")
+def _histogram(p: ops.HistogramParams, data: Array, bins: Array | None = None) -> tuple[Array, Array]:
+    data = data.reshape(-1)
+    if bins is None:
+        places, edges = _uniform(p, data)
+    else:
+        edges, last = bins, bins.shape[0] - 2
+        places = jnp.minimum(jnp.searchsorted(bins, data, side="right") - 1, last)
+        places = jnp.where((data >= bins[0]) & (data <= bins[-1]), places, last + 1)
+    counts = jnp.zeros(edges.shape[0] - 1, jax.dtypes.canonicalize_dtype("int64"))
+    return counts.at[places].add(1, mode="drop"), edges
+
+
+def _uniform(p: ops.HistogramParams, data: Array) -> tuple[Array, Array]:
+    """(each element's bin of one width, or the number of bins for one outside; the bins' edges)."""
+    number, (low, high) = p.bin_cnt or 0, p.range or (0.0, 0.0)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    steps = np.arange(number + 1)
+    edges = jnp.asarray(_held((high * steps + low * (number - steps)) / number, data.dtype))
+    # An element near an edge may be computed into the bin beside its own; the edges, as they are rounded, decide.
+    wide = data.astype(jax.dtypes.canonicalize_dtype("float64"))
+    places = jnp.floor((wide - low) * (number / (high - low))).astype(np.int32)
+    places = jnp.clip(places, 0, number - 1)
+    places = places - (data < edges[places])
+    places = places + ((data >= edges[places + 1]) & (places != number - 1))
+    inside = (data >= _bound(low, data.dtype, math.inf)) & (data <= _bound(high, data.dtype, -math.inf))
+    return jnp.where(inside, places, number), edges
+
+
+def _held(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Numbers in a dtype, of an integer one the nearest that it holds."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        numbers = np.clip(numbers, np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return numbers.astype(dtype)
+
+
+def _bound(bound: float, dtype: np.dtype, inwards: float) -> np.ndarray:
+    """The outermost number of the dtype within a bound that it may not be able to hold."""
+    if not jnp.issubdtype(dtype, jnp.floating):
+        return _held(np.asarray(math.ceil(bound) if inwards > 0 else math.floor(bound)), dtype)
+    rounded = np.asarray(bound, dtype)
+    outside = float(rounded) < bound if inwards > 0 else float(rounded) > bound
+    return np.nextafter(rounded, np.asarray(inwards, dtype)) if outside else rounded
+
+
+# -- cumsum ----------------------------------------------------------------------------------------------------------
+
+
+@lowers("_np_cumsum")
+def _cumsum(p: ops.CumsumParams, a: Array) -> Array:
+    dtype = p.dtype or ("int64" if a.dtype == np.bool_ else a.dtype)
+    a = a.astype(jax.dtypes.canonicalize_dtype(dtype))
+    return lax.cumsum(a.reshape(-1) if p.axis is None else a, (p.axis or 0) % a.ndim)
+
+
+@lowers("_backward_np_cumsum")
+def _backward_cumsum(p: ops.CumsumGradientParams, ograd: Array, a: Array) -> Array:
+    return lax.cumsum(ograd, (p.axis or 0) % ograd.ndim, reverse=True).reshape(a.shape)
+
+
+# -- ravel_multi_index, unravel_index --------------------------------------------------------------------------------
+
+
+def _whole(numbers: Array) -> Array:
+    """Numbers as integers; fractions are cut off."""
+    return numbers.astype(jax.dtypes.canonicalize_dtype("int64"))
+
+
+@lowers("_ravel_multi_index")
+def _ravel_multi_index(p: ops.RavelParams, data: Array) -> Array:
+    rows = _whole(data)
+    place = rows[0]
+    for row, dim in zip(rows[1:], p.dims[1:], strict=True):
+        place = place * dim + row
+    return place.astype(data.dtype)
+
+
+@lowers("_unravel_index")
+def _unravel_index(p: ops.RavelParams, data: Array) -> Array:
+    rest, rows = _whole(data).reshape(-1), []
+    for dim in reversed(p.dims[1:]):
+        divisor = jnp.asarray(dim, rest.dtype)
+        rows.append(lax.rem(rest, divisor))  # a negative place has negative indices, as in C
+        rest = lax.div(rest, divisor)
+    return jnp.stack([rest, *reversed(rows)]).astype(data.dtype)
