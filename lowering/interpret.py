@@ -35,7 +35,7 @@ _WIDE_DTYPES = {"float64", "int64", "uint64"}
 _ASKING_KEYS = {"dtype", "out_dtype", "__dtype__"}
 
 # What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
-_TRACE_ERRORS = (TypeError, ValueError, IndexError, KeyError, NotImplementedError, ZeroDivisionError, AssertionError)
+_TRACE_ERRORS = (TypeError, ValueError, IndexError, KeyError, NotImplementedError, ArithmeticError, AssertionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +194,7 @@ class Program:
             except NNVMError:
                 raise
             except _TRACE_ERRORS as error:
+                self._check_dtypes(env)
                 raise self._failure(step, inputs, error) from error
             results = result if isinstance(result, (tuple, list)) else (result,)
             if len(results) != len(step.outputs):
@@ -239,6 +240,18 @@ class Program:
         return LoweringError(
             explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}")
         )
+
+    def _check_dtypes(self, env: Sequence[Any]) -> None:
+        """Infer dtypes after a rule has failed: a dtype that does not fit is best told in the graph's terms.
+
+        Raises InferenceError.
+        """
+        dtypes = DTypeList([None] * self.index.num_node_entries)
+        for nid in self.index.input_nodes:
+            value = env[self.index.entry_rptr[nid]]
+            if value is not None and value.dtype.name in DTYPE_CODES:
+                dtypes[self.index.entry_rptr[nid]] = value.dtype.name
+        apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType")
 
     def infer(self, env: Sequence[Any]) -> tuple[list[Shape | None], list[DType | None]]:
         """Shapes and dtypes of all entries, from those the environment already holds; remembered per signature.

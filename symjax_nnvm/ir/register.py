@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
@@ -19,6 +22,7 @@ __all__ = [
     "TypeRule",
     "Types",
     "backward_shapes",
+    "check_number",
     "first_type",
     "float_type",
     "register_op",
@@ -74,6 +78,25 @@ def float_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
         problem = f"This operation only support floating point types, not {dtype}"
         raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
     return inputs, outputs
+
+
+def check_number(param: str, value: float, dtype: DType | None, *, wraps: bool = False) -> None:
+    """Refuse a parameter's value that an integer dtype cannot hold; wraps: large ones wrap around, as in C.
+
+    Raises InferenceError.
+    """
+    if dtype is None or is_float(dtype) or dtype == "bool":
+        return
+    info = np.iinfo(dtype)
+    if not math.isfinite(value) or not (wraps or info.min <= value <= info.max):
+        raise InferenceError(
+            explain(
+                f"{value:g} is no number of dtype {dtype}",
+                param=param,
+                expected="a finite number" if wraps else f"a number from {info.min} to {info.max}",
+                got=value,
+            )
+        )
 
 
 def backward_shapes(forward: ShapeRule) -> ShapeRule:

@@ -167,7 +167,7 @@ class ClipParams:
     a_max: float = param(doc="largest value")
 
     def check(self) -> str | None:
-        if self.a_min > self.a_max:
+        if not self.a_min <= self.a_max:  # not so of NaN either
             return f"Parameter a_min must not exceed a_max, got a_min={self.a_min:g} and a_max={self.a_max:g}"
         return None
 

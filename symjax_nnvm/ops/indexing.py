@@ -9,7 +9,7 @@ from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, first_type, register_op
+from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, check_number, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
 Entries = list[NodeEntry]
@@ -82,6 +82,13 @@ class OneHotParams:
     dtype: NumberType = param("float32", doc="dtype of the result")
 
 
+def _one_hot_type(p: OneHotParams, ins: Types, outs: Types):
+    """Indices of any dtype; the result's is a parameter."""
+    for name in ("on_value", "off_value"):
+        check_number(name, getattr(p, name), p.dtype)
+    return ins, [p.dtype]
+
+
 def _one_hot_shapes(p: OneHotParams, ins: Shapes, outs: Shapes):
     """indices (…) ↔ (…, depth)."""
     indices, out = ins[0], outs[0]
@@ -96,7 +103,7 @@ register_op(
     params=OneHotParams,
     inputs=("indices",),
     infer_shape=_one_hot_shapes,
-    infer_type=lambda p, ins, outs: (ins, [p.dtype]),
+    infer_type=_one_hot_type,
     gradient=lambda node, ograds: [None],
     doc="One value at each index, another elsewhere; indices outside mark nothing.",
 )

@@ -99,6 +99,8 @@ class RangeParams:
     ctx: str = param("", doc=_CTX)
 
     def check(self) -> str | None:
+        if not all(map(math.isfinite, (self.start, self.stop or 0.0, self.step))):
+            return "Range needs finite start, stop and step"
         if self.step == 0:
             return "Range does not support step=0"
         if not self.is_open and not self.count:

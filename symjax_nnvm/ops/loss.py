@@ -14,7 +14,7 @@ from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, register_op, same_shape
+from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.softmax_output import labelled
 
@@ -136,6 +136,7 @@ for _name, _residual, _elements, _doc in (
         params=RegressionParams,
         inputs=("data", "label"),
         infer_shape=_regression_shapes,
+        infer_type=float_type,
         gradient=lambda node, ograds, residual=_residual: _regression_gradient(node, residual),
         loss=lambda node, elements=_elements: _regression_loss(node, elements),
         inplace=((0, 0),),

@@ -98,11 +98,11 @@ class AdamWParams:
 
 @dataclass(frozen=True, kw_only=True)
 class FTMLParams:
-    lr: float = param(doc=LR)
-    beta1: float = param(0.600000024, doc=MEAN)
-    beta2: float = param(0.999000013, doc=VAR)
+    lr: float = param(gt=0, doc=LR)
+    beta1: float = param(0.600000024, ge=0, le=1, doc=MEAN)
+    beta2: float = param(0.999000013, ge=0, le=1, doc=VAR)
     epsilon: float = param(9.9999999392252903e-09, doc=EPSILON)
-    t: int = param(doc="number of this update, from 1")
+    t: int = param(ge=1, doc="number of this update, from 1")
     wd: float = param(0.0, doc=WD)
     rescale_grad: float = param(1.0, doc=RESCALE)
     clip_grad: float = param(-1.0, doc=CLIP)
@@ -145,10 +145,10 @@ class RMSPropAlexParams:
 
 @dataclass(frozen=True, kw_only=True)
 class LambPhase1Params:
-    beta1: float = param(0.899999976, doc=MEAN)
-    beta2: float = param(0.999000013, doc=VAR)
+    beta1: float = param(0.899999976, ge=0, le=1, doc=MEAN)
+    beta2: float = param(0.999000013, ge=0, le=1, doc=VAR)
     epsilon: float = param(9.99999997e-07, doc=EPSILON)
-    t: int = param(doc="number of this update, from 1")
+    t: int = param(ge=1, doc="number of this update, from 1")
     bias_correction: bool = param(True, doc=BIAS)
     wd: float = param(doc="weight decay, which bypasses the moving averages")
     rescale_grad: float = param(1.0, doc=RESCALE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from symjax_nnvm.ir.axes import normal_axis, replaced
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.register import Shapes, Types, check_number, register_op, same_shape, same_type
 
 # -- arange_like -----------------------------------------------------------------------------------------------------
 
@@ -32,11 +32,20 @@ def _arange_like_shapes(p: ArangeLikeParams, ins: Shapes, outs: Shapes):
     return [back], [(data[axis],)]
 
 
+def _arange_like_type(p: ArangeLikeParams, ins: Types, outs: Types):
+    """The dtype of data."""
+    inputs, outputs = same_type(p, ins, outs)
+    for name in ("start", "step"):
+        check_number(name, getattr(p, name), outputs[0])
+    return inputs, outputs
+
+
 register_op(
     "_contrib_arange_like",
     aliases=("_npx_arange_like",),
     params=ArangeLikeParams,
     infer_shape=_arange_like_shapes,
+    infer_type=_arange_like_type,
     gradient=lambda node, ograds: [None],
     FIgnoreInputs=lambda attrs: (0,),
     doc="Evenly spaced values, as many as one axis of data is long, or in the shape of data; in its dtype. "

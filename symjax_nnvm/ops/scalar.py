@@ -10,7 +10,7 @@ import numpy as np
 
 from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Types, register_op, same_shape
+from symjax_nnvm.ir.register import Types, check_number, register_op, same_shape
 from symjax_nnvm.ir.types import is_float
 
 Formula = Callable[[float, NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
@@ -35,6 +35,7 @@ def _scalar_type(p: ScalarParams, ins: Types, outs: Types):
         return [data], [data]
     if not p.is_int:
         return [data], ["float64"]
+    check_number("scalar", p.scalar, data, wraps=True)
     return [data], ["int64" if data == "bool" else data]
 
 

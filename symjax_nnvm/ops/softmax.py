@@ -10,7 +10,7 @@ from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
-from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.ir.types import format_shape, is_float
 
 Entries = list[NodeEntry]
 FloatType = Literal["float16", "float32", "float64"]
@@ -58,6 +58,9 @@ def _softmax_types(p: _SoftmaxLike, ins: Types, outs: Types):
     if p.dtype is not None:
         return ins, [p.dtype]
     data = ins[0] if ins[0] is not None else outs[0]
+    if data is not None and not is_float(data):
+        problem, fix = f"The result of {data} data needs a floating-point dtype", "Pass dtype='float32'."
+        raise InferenceError(explain(problem, param="dtype", expected="a floating-point dtype", fix=fix))
     return [data, *ins[1:]], [data]
 
 

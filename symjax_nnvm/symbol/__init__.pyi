@@ -510,6 +510,30 @@ def Convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None 
 
     cudnn_off: boolean, optional, default=False. accepted and without effect."""
 _npx_convolution = Convolution
+def _histogram(data: Symbol, bins: Symbol | None = None, bin_cnt: int | None = None, range: Sequence[float] | float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Number of elements in each bin, and the bins' edges. A bin has its lower edge, the last one both; elements outside are not counted. Given edges must ascend. The gradient of data is zero, where MXNet has an error.
+
+    bin_cnt: int or None ≥ 1, optional, default=None. number of bins of one width; None: the edges are an input.
+
+    range: tuple of float or None, optional, default=None. (lowest, highest) value that is counted."""
+_npi_histogram = _histogram
+def _np_cumsum(a: Symbol, axis: int | None = None, dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Running sums along an axis. Negative axes are accepted.
+
+    axis: int or None, optional, default=None. the axis to add along; None: all elements in one line.
+
+    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans."""
+cumsum = _np_cumsum
+def _ravel_multi_index(data: Symbol, shape: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The place in memory of elements whose indices are given, one in each column. Nothing is checked against the shape; fractions are cut off.
+
+    shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
+ravel_multi_index = _ravel_multi_index
+def _unravel_index(data: Symbol, shape: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Indices of elements, one in each column, from a vector of their places in memory. Places beyond the shape continue along its first axis; fractions are cut off. More axes, of which MXNet reads the first row, are an error.
+
+    shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
+unravel_index = _unravel_index
 def Custom(*data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: Any) -> Symbol:
     """An operator of the user's own: op_type names it, further keywords are its parameters. See `register_custom`.
 
@@ -709,6 +733,108 @@ def _split_v2(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze
 
     sections: int ≥ 0, optional, default=0. number of equal parts; 0: split at the indices."""
 _npi_split = _split_v2
+def _linalg_potrf(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Lower Cholesky factor of each symmetric positive-definite matrix (LAPACK potrf). Only the lower triangle is read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error."""
+linalg_potrf = _linalg_potrf
+def _linalg_potri(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri): the inverse of the matrix whose Cholesky factor is given. Of A one triangle is read, and its gradient has that one only."""
+linalg_potri = _linalg_potri
+def _linalg_gelqf(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Q and L with A = L Q, L lower-triangular, Q Qᵀ = I (LAPACK gelqf and orglq), where m ≤ n. Signs are those of Householder's reflections, as LAPACK takes them; A needs full rank for a gradient."""
+linalg_gelqf = _linalg_gelqf
+def _linalg_syevd(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """U and L with A = Uᵀ diag(L) U for symmetric matrices A (LAPACK syevd): eigenvectors in the rows of U, eigenvalues ascending in L. Only the lower triangle is read; the gradient is that of symmetric changes. The component of largest magnitude of each eigenvector is positive. Eigenvectors of equal eigenvalues have no gradient."""
+def _eigenvalue_gaps(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """1 / (λ_i - λ_j) of ascending numbers below the diagonal, 0 elsewhere; never infinite."""
+def _linalg_gemm(A: Symbol, B: Symbol | None = None, C: Symbol | None = None, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0, beta: float = 1.0, axis: int = -2, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """α A B + β C for matrices or batches of them (BLAS gemm).
+
+    transpose_a: boolean, optional, default=False. transpose the matrices of A.
+
+    transpose_b: boolean, optional, default=False. transpose the matrices of B.
+
+    alpha: float, optional, default=1.0. factor of the product.
+
+    beta: float, optional, default=1.0. factor of C.
+
+    axis: int, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
+linalg_gemm = _linalg_gemm
+def _linalg_syrk(A: Symbol, transpose: bool = False, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """α A Aᵀ for matrices or batches of them (BLAS syrk).
+
+    transpose: boolean, optional, default=False. Aᵀ A instead of A Aᵀ.
+
+    alpha: float, optional, default=1.0. factor of the product."""
+linalg_syrk = _linalg_syrk
+def _linalg_trmm(A: Symbol, B: Symbol | None = None, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """α A B, or α B A, with a triangular matrix A, for matrices or batches of them (BLAS trmm). Of A one triangle is read, and its gradient has that one only.
+
+    transpose: boolean, optional, default=False. use Aᵀ instead of A.
+
+    rightside: boolean, optional, default=False. A stands to the right of B.
+
+    lower: boolean, optional, default=True. A is the lower triangle of the matrix given; else the upper one.
+
+    alpha: float, optional, default=1.0. factor of the result."""
+linalg_trmm = _linalg_trmm
+def _linalg_trsm(A: Symbol, B: Symbol | None = None, transpose: bool = False, rightside: bool = False, lower: bool = True, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The X with A X = α B, or X A = α B, for a triangular matrix A, for matrices or batches of them (BLAS trsm). Of A one triangle is read, and its gradient has that one only.
+
+    transpose: boolean, optional, default=False. use Aᵀ instead of A.
+
+    rightside: boolean, optional, default=False. A stands to the right of B.
+
+    lower: boolean, optional, default=True. A is the lower triangle of the matrix given; else the upper one.
+
+    alpha: float, optional, default=1.0. factor of the result."""
+linalg_trsm = _linalg_trsm
+def _linalg_inverse(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Inverse of each square matrix. Of a singular matrix it is not finite, where MXNet has an error."""
+_npi_inv = _linalg_inverse
+linalg_inverse = _linalg_inverse
+def _linalg_det(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from."""
+_npi_det = _linalg_det
+linalg_det = _linalg_det
+def _linalg_slogdet(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU factors and pivots that they are computed from."""
+_npi_slogdet = _linalg_slogdet
+linalg_slogdet = _linalg_slogdet
+def _triangle(data: Symbol, lower: bool = True, offset: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Matrices with zeros on one side of a diagonal.
+
+    lower: boolean, optional, default=True. keep what is on and below the diagonal; else what is on and above.
+
+    offset: int, optional, default=0. the diagonal; positive: above the main one."""
+def _linalg_extractdiag(A: Symbol, offset: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A diagonal of each square matrix, as a vector.
+
+    offset: int, optional, default=0. the diagonal; positive: above the main one, negative: below."""
+linalg_extractdiag = _linalg_extractdiag
+def _linalg_makediag(A: Symbol, offset: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Square matrices of zeros but for one diagonal.
+
+    offset: int, optional, default=0. the diagonal; positive: above the main one, negative: below."""
+linalg_makediag = _linalg_makediag
+def _linalg_extracttrian(A: Symbol, offset: int = 0, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A triangle of each square matrix as a vector: a lower one row after row, an upper one column after column.
+
+    offset: int, optional, default=0. the triangle's diagonal; positive: above the main one, negative: below.
+
+    lower: boolean, optional, default=True. the lower triangle; only asked when offset = 0: other triangles end at a corner."""
+linalg_extracttrian = _linalg_extracttrian
+def _linalg_maketrian(A: Symbol, offset: int = 0, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Square matrices of zeros but for one triangle, given as linalg_extracttrian gives it.
+
+    offset: int, optional, default=0. the triangle's diagonal; positive: above the main one, negative: below.
+
+    lower: boolean, optional, default=True. the lower triangle; only asked when offset = 0: other triangles end at a corner."""
+linalg_maketrian = _linalg_maketrian
+def _matrix_fill(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """One number for each matrix, repeated over the matrices of `like`."""
+def _linalg_sumlogdiag(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Sum of the logarithms of the diagonal of each square matrix: half the log-determinant of L Lᵀ for a Cholesky factor L."""
+linalg_sumlogdiag = _linalg_sumlogdiag
 def _foreach(*data: Symbol, num_args: int | None = None, num_outputs: int, num_out_data: int, in_state_locs: Sequence[int] | int, in_data_locs: Sequence[int] | int, remain_locs: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Run the body over axis 0 of the data, carrying states.
 
@@ -1364,6 +1490,41 @@ def multi_lars(lrs: Symbol, weights_sum_sq: Symbol | None = None, grads_sum_sq: 
     eps: float, required. keeps the divisor away from 0.
 
     rescale_grad: float, optional, default=1.0. factor of the gradient."""
+def sort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Elements in order; equal ones keep theirs. Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and takes float16. The order of NaN is undefined.
+
+    axis: int or None, optional, default=-1. the axis to order; None: all elements in one line.
+
+    is_ascend: boolean, optional, default=True. smallest first; else largest first."""
+_npi_sort = sort
+def argsort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Where the elements of the sorted array are; equal ones keep their order. Unlike MXNet's it takes float16. The order of NaN is undefined.
+
+    axis: int or None, optional, default=-1. the axis to order; None: all elements in one line.
+
+    is_ascend: boolean, optional, default=True. smallest first; else largest first.
+
+    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'uint8', optional, default='float32'. dtype of the indices."""
+_npi_argsort = argsort
+def topk(data: Symbol, axis: int | None = -1, k: int = 1, ret_typ: Literal['both', 'indices', 'mask', 'value'] = 'indices', is_ascend: bool = False, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The k largest or smallest elements along an axis, in order; of equal ones the first. Hidden output of values: where they were. The order of NaN is undefined.
+
+    axis: int or None, optional, default=-1. the axis to order; None: all elements in one line.
+
+    k: int, optional, default=1. number of elements of each line; less than 1: all of them.
+
+    ret_typ: one of 'both', 'indices', 'mask', 'value', optional, default='indices'. values, indices, both, or 1 where an element is among the first k and 0 elsewhere.
+
+    is_ascend: boolean, optional, default=False. the smallest, smallest first; else the largest, largest first.
+
+    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'uint8', optional, default='float32'. dtype of the indices."""
+_npx_topk = topk
+def _take_along_axis(data: Symbol, indices: Symbol | None = None, axis: int = -1, distinct: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Elements of each line along an axis, by number; the numbers must be inside.
+
+    axis: int, optional, default=-1. the axis to take from.
+
+    distinct: boolean, optional, default=False. the indices of each line are known to be distinct."""
 def Pooling(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max', global_pool: bool = False, cudnn_off: bool = False, pooling_convention: Literal['full', 'same', 'valid'] = 'valid', stride: Sequence[int] | int = (), pad: Sequence[int] | int = (), p_value: int | None = None, count_include_pad: bool | None = None, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The maximum, sum, mean or p-norm of every window of the spatial axes. The p-norm is that of signed values: the p-th root of the sum of p-th powers.
 
@@ -1797,6 +1958,22 @@ class contrib:
 
 class linalg:
     gemm2 = _linalg_gemm2
+    potrf = _linalg_potrf
+    potri = _linalg_potri
+    gelqf = _linalg_gelqf
+    syevd = _linalg_syevd
+    gemm = _linalg_gemm
+    syrk = _linalg_syrk
+    trmm = _linalg_trmm
+    trsm = _linalg_trsm
+    inverse = _linalg_inverse
+    det = _linalg_det
+    slogdet = _linalg_slogdet
+    extractdiag = _linalg_extractdiag
+    makediag = _linalg_makediag
+    extracttrian = _linalg_extracttrian
+    maketrian = _linalg_maketrian
+    sumlogdiag = _linalg_sumlogdiag
 
 class image:
     ...
