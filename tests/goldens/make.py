@@ -16,6 +16,7 @@ import sys
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +28,26 @@ from tests.cases import Case, families
 
 HERE = Path(__file__).parent
 
+STATES = {"BatchNorm_v1": ("moving_mean", "moving_var"), "IdentityAttachKLSparseReg": ("moving_avg",)}
+"""Auxiliary states, the last inputs, that MXNet's functions take by keyword alone."""
+
+
+def operator_function(name: str) -> Any:
+    """MXNet's symbol function of an operator; those of some prefixes stand in modules of their own."""
+    for module, prefix in ((mx.sym, ""), (mx.sym._internal, ""), (mx.sym.contrib, "_contrib_")):
+        found = getattr(module, name.removeprefix(prefix), None) if name.startswith(prefix) else None
+        if found is not None:
+            return found
+    raise AttributeError(f"MXNet has no symbol function {name}")
+
 
 def run(case: Case) -> dict[str, np.ndarray]:
     """The case in MXNet: arrays by name. Raises mx.MXNetError when MXNet cannot run it."""
     values = case.values()
     names = [f"in{i}" for i in range(len(values))]
-    function = getattr(mx.sym, case.op, None) or getattr(mx.sym._internal, case.op)
-    symbol = function(*[mx.sym.Variable(name) for name in names], name="op", **case.params)
+    function, variables = operator_function(case.op), [mx.sym.Variable(name) for name in names]
+    states = dict(zip(reversed(STATES.get(case.op, ())), reversed(variables), strict=False))
+    symbol = function(*variables[: len(variables) - len(states)], name="op", **states, **case.params)
     aux_names = set(symbol.list_auxiliary_states())
     arrays = {name: mx.nd.array(value, dtype=value.dtype) for name, value in zip(names, values, strict=True)}
     used = set(symbol.list_arguments()) | aux_names
