@@ -32,6 +32,6 @@ register_op(
     infer_type=float_type,
     gradient=FGradient[Op.get("Convolution")],
     FInferShape=FInferShape[Op.get("Convolution")],
-    doc="(deprecated; use Convolution) Convolution of data with num_filter learned windows, plus a bias for each. Works "
-    "over two and three spatial axes and in every layout; MXNet's takes two, channels first.",
+    doc="(deprecated; use Convolution) Convolution of data with num_filter learned windows, plus a bias for each. "
+    "Works over two and three spatial axes and in every layout; MXNet's takes two, channels first.",
 )

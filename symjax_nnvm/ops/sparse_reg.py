@@ -46,7 +46,8 @@ def _gradient(node: Node, ograds: Entries):
     The second term is the derivative of KL(ρ ‖ ρ̂) by ρ̂, not by X; in gradients of gradients it is constant.
     """
     p: KLSparseRegParams = node.attrs.parsed
-    average = NodeEntry(node, 1, 0)
+    # Blocked, or a gradient that reaches the average would add the penalty to gradients of gradients.
+    average = apply("BlockGrad", NodeEntry(node, 1, 0))
     active = apply("_rdiv_scalar", average, scalar=-p.penalty * p.sparseness_target)
     inactive = apply(
         "_rdiv_scalar", apply("_rminus_scalar", average, scalar=1.0), scalar=p.penalty * (1 - p.sparseness_target)

@@ -31,8 +31,9 @@ def _norm(op: str, shape: tuple[int, ...], *, dtype: str = "float32", **given: A
 
 def _both(op: str, *undefined: str) -> list[Case]:
     """What the variance as an output changes, in training and not; `undefined`: why MXNet has none of the latter."""
-    shape, seen = (3, 2, 2, 2), {"fix_gamma": False, "output_mean_var": True}
-    moving = {"no_mxnet": undefined[0]} if undefined else {}
+    shape = (3, 2, 2, 2)
+    seen: dict[str, Any] = {"fix_gamma": False, "output_mean_var": True}
+    moving: dict[str, Any] = {"no_mxnet": undefined[0]} if undefined else {}
     return [
         _norm(op, shape),
         _norm(op, shape, fix_gamma=False, eps=0.1, momentum=0.5),
@@ -46,12 +47,14 @@ def _both(op: str, *undefined: str) -> list[Case]:
     ]
 
 
+_MODES: list[dict[str, Any]] = [{}, {"fix_gamma": False}, {"fix_gamma": False, "use_global_stats": True}]
+
 CASES = [
     *_both("BatchNorm_v1"),
     *_both("_contrib_SyncBatchNorm", _UNDEFINED),
     *[
         _norm("_contrib_BatchNormWithReLU", (3, 2, 2, 2), **mode, is_train=is_train)
-        for mode in ({}, {"fix_gamma": False}, {"fix_gamma": False, "use_global_stats": True})
+        for mode in _MODES
         for is_train in (True, False)
     ],
     _norm("_contrib_BatchNormWithReLU", (3, 2, 2, 2), output_mean_var=True, not_derivative=_IGNORED),
