@@ -28,7 +28,10 @@ KNOWN: dict[str, str] = {
     "Custom: other parameters": "the rest of its parameters are those of the operator that op_type names",
     "add_n: other aliases": _NNVMS,
     "elemwise_add: other aliases": _NNVMS,
-    "Convolution: another order": "layout belongs to the geometry, which the backward operators share",
+    **dict.fromkeys(
+        ("BatchNorm_v1: other inputs", "IdentityAttachKLSparseReg: other inputs"),
+        "MXNet does not list the auxiliary states",
+    ),
 }
 """What is different on purpose, and why."""
 

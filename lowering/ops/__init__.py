@@ -2,11 +2,13 @@
 
 from lowering.ops import activation as activation
 from lowering.ops import assignment as assignment
+from lowering.ops import batch_norm_variants as batch_norm_variants
 from lowering.ops import boolean_mask as boolean_mask
 from lowering.ops import broadcast as broadcast
 from lowering.ops import conditional as conditional
 from lowering.ops import contrib_math as contrib_math
 from lowering.ops import convolution as convolution
+from lowering.ops import convolution_v1 as convolution_v1
 from lowering.ops import counting as counting
 from lowering.ops import dense as dense
 from lowering.ops import diagonal as diagonal
@@ -16,6 +18,7 @@ from lowering.ops import elemwise_unary as elemwise_unary
 from lowering.ops import indexing as indexing
 from lowering.ops import init as init
 from lowering.ops import joining as joining
+from lowering.ops import layer_norm as layer_norm
 from lowering.ops import linalg_factor as linalg_factor
 from lowering.ops import linalg_matmul as linalg_matmul
 from lowering.ops import linalg_solve as linalg_solve
@@ -29,13 +32,18 @@ from lowering.ops import optimizer as optimizer
 from lowering.ops import optimizer_multi as optimizer_multi
 from lowering.ops import ordering as ordering
 from lowering.ops import pooling as pooling
+from lowering.ops import pooling_v1 as pooling_v1
 from lowering.ops import ranges as ranges
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
 from lowering.ops import reshape as reshape
+from lowering.ops import resizing as resizing
 from lowering.ops import scalar as scalar
 from lowering.ops import slicing as slicing
 from lowering.ops import softmax as softmax
 from lowering.ops import softmax_output as softmax_output
+from lowering.ops import sparse_reg as sparse_reg
 from lowering.ops import spectral as spectral
 from lowering.ops import straight_through as straight_through
+from lowering.ops import up_sampling as up_sampling
+from lowering.ops import vector_norms as vector_norms

@@ -40,9 +40,8 @@ def _batch_statistics(x: Array, axis: int) -> tuple[Array, Array]:
     return mean + first.reshape(mean.shape), variance
 
 
-@lowers("BatchNorm", needs=("is_train",))
-def _batch_norm(
-    p: ops.BatchNormParams,
+def normalise_batch(
+    p: ops.BatchNormLike,
     data: Array,
     gamma: Array,
     beta: Array,
@@ -51,6 +50,7 @@ def _batch_norm(
     *,
     is_train: bool,
 ) -> tuple[Array, ...]:
+    """(output, mean and variance in use, new moving mean and variance)."""
     axis = normal_axis(p.axis, data.ndim)
     x = data.astype(moving_mean.dtype)
     if is_train and not p.use_global_stats:
@@ -61,14 +61,19 @@ def _batch_norm(
         factor = scale if p.fix_gamma else gamma * scale
         out = (x - _along(mean, axis, x.ndim)) * _along(factor, axis, x.ndim) + _along(beta, axis, x.ndim)
     else:
-        mean, new_mean, new_var = moving_mean, moving_mean, moving_var
-        scale = lax.rsqrt(moving_var + p.eps)
+        mean, variance, new_mean, new_var = moving_mean, moving_var, moving_mean, moving_var
+        scale = lax.rsqrt(variance + p.eps)
         factor = scale if p.fix_gamma else gamma * scale
         # One multiply-add an element: the rest is done once for each channel.
         out = x * _along(factor, axis, x.ndim) + _along(beta - moving_mean * factor, axis, x.ndim)
     # No gradient passes through the statistics as outputs, nor through the new moving ones.
-    hidden = [lax.stop_gradient(value) for value in (mean, scale, new_mean, new_var)]
-    return (out.astype(data.dtype), *hidden)
+    return (out.astype(data.dtype), *map(lax.stop_gradient, (mean, variance, new_mean, new_var)))
+
+
+@lowers("BatchNorm", needs=("is_train",))
+def _batch_norm(p: ops.BatchNormParams, *inputs: Array, is_train: bool) -> tuple[Array, ...]:
+    out, mean, variance, *moving = normalise_batch(p, *inputs, is_train=is_train)
+    return out, mean, lax.rsqrt(variance + p.eps), *moving
 
 
 @lowers("_backward_BatchNorm_mean", "_backward_BatchNorm_scale")

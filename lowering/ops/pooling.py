@@ -60,7 +60,7 @@ def _positions(w: Windows) -> Iterator[tuple[int, ...]]:
     return itertools.product(*map(range, w.kernel))
 
 
-def _elements(x: Array, w: Windows, fill: float) -> Iterator[Array]:
+def elements(x: Array, w: Windows, fill: float) -> Iterator[Array]:
     """For each place in a window, the elements that all windows have there: arrays of the pooled shape."""
     padded = _padded(x, w, fill)
     strides = _per_axis(x.ndim, w.axes, w.stride)
@@ -72,8 +72,8 @@ def _elements(x: Array, w: Windows, fill: float) -> Iterator[Array]:
         yield lax.slice(padded, begin, end, strides)
 
 
-def _overlap_add(part: Callable[[int], Array], shape: tuple[int, ...], w: Windows) -> Array:
-    """The transpose of `_elements`: `part(i)`, of the pooled shape, is added where windows have their i-th place.
+def overlap_add(part: Callable[[int], Array], shape: tuple[int, ...], w: Windows) -> Array:
+    """The transpose of `elements`: `part(i)`, of the pooled shape, is added where windows have their i-th place.
 
     Elements a stride apart are one phase; in a phase all windows are neighbours, so that adding needs no gaps. Filling
     gaps with zeros instead (interior padding) takes twice the time on a CPU.
@@ -169,7 +169,7 @@ class _Blocks:
 def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
     """Every window reduced by a function whose neutral element is `initial`."""
     if w.are_blocks and math.prod(w.kernel) <= _UNROLLED:
-        first, *others = _elements(x, w, initial)
+        first, *others = elements(x, w, initial)
         for other in others:
             first = function(first, other)
         return first
@@ -231,7 +231,7 @@ def _sum_gradient(p: ops.PoolingParams, ograd: Array, data: Array) -> Array:
 def _first_maxima(data: Array, output: Array, w: Windows) -> Array:
     """The number of the place in each window that attains its maximum first."""
     number = lax.full(output.shape, math.prod(w.kernel), np.int32)
-    for i, element in reversed(list(enumerate(_elements(data, w, -np.inf)))):
+    for i, element in reversed(list(enumerate(elements(data, w, -np.inf)))):
         number = lax.select(element == output, lax.full_like(number, i), number)
     return number
 
@@ -252,7 +252,7 @@ def _max_gradient(p: ops.PoolingParams, ograd: Array, data: Array, output: Array
         chosen = _first_maxima_in_blocks(blocks, data, output) == blocks.order
         return blocks.join(jnp.where(chosen, blocks.expand(ograd), _number(0, ograd)))
     first = _first_maxima(data, output, w)
-    return _overlap_add(lambda i: lax.select(first == i, ograd, zero), data.shape, w)
+    return overlap_add(lambda i: lax.select(first == i, ograd, zero), data.shape, w)
 
 
 @lowers("_backward_Pooling_pick")
@@ -263,5 +263,5 @@ def _pick(p: ops.PoolingParams, value: Array, data: Array, output: Array) -> Arr
         chosen = _first_maxima_in_blocks(blocks, data, output) == blocks.order
         return jnp.sum(jnp.where(chosen, blocks.split(value), _number(0, value)), blocks.inner, dtype=value.dtype)
     first, zero = _first_maxima(data, output, w), lax.full_like(output, 0)
-    parts = [lax.select(first == i, element, zero) for i, element in enumerate(_elements(value, w, 0))]
+    parts = [lax.select(first == i, element, zero) for i, element in enumerate(elements(value, w, 0))]
     return sum(parts[1:], parts[0])

@@ -224,14 +224,16 @@ class ParamField:
 class ParamSchema:
     """The parameters of one operator: fields in declaration order, and a cache of parsed values.
 
-    A class may define `check(self) -> str | None`, which says what is wrong with a combination of values.
+    A class may define `check(self) -> str | None`, which says what is wrong with a combination of values, and `order`,
+    the names as callers pass them by position, when it inherits some of them.
     """
 
     def __init__(self, cls: type):
         hints = typing.get_type_hints(cls)
         self.cls = cls
         self.fields: dict[str, ParamField] = {}
-        for field in dataclasses.fields(cls):
+        declared = {field.name: field for field in dataclasses.fields(cls)}
+        for field in (declared[name] for name in getattr(cls, "order", declared)):
             parser, description = _type_parser(hints[field.name])
             self.fields[field.name] = ParamField(
                 name=field.name,

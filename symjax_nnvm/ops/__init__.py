@@ -2,11 +2,13 @@
 
 from symjax_nnvm.ops import activation as activation
 from symjax_nnvm.ops import assignment as assignment
+from symjax_nnvm.ops import batch_norm_variants as batch_norm_variants
 from symjax_nnvm.ops import boolean_mask as boolean_mask
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import conditional as conditional
 from symjax_nnvm.ops import contrib_math as contrib_math
 from symjax_nnvm.ops import convolution as convolution
+from symjax_nnvm.ops import convolution_v1 as convolution_v1
 from symjax_nnvm.ops import counting as counting
 from symjax_nnvm.ops import custom as custom
 from symjax_nnvm.ops import dense as dense
@@ -17,6 +19,7 @@ from symjax_nnvm.ops import elemwise_unary as elemwise_unary
 from symjax_nnvm.ops import indexing as indexing
 from symjax_nnvm.ops import init as init
 from symjax_nnvm.ops import joining as joining
+from symjax_nnvm.ops import layer_norm as layer_norm
 from symjax_nnvm.ops import left_out as left_out
 from symjax_nnvm.ops import linalg_factor as linalg_factor
 from symjax_nnvm.ops import linalg_matmul as linalg_matmul
@@ -31,13 +34,18 @@ from symjax_nnvm.ops import optimizer as optimizer
 from symjax_nnvm.ops import optimizer_multi as optimizer_multi
 from symjax_nnvm.ops import ordering as ordering
 from symjax_nnvm.ops import pooling as pooling
+from symjax_nnvm.ops import pooling_v1 as pooling_v1
 from symjax_nnvm.ops import ranges as ranges
 from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
 from symjax_nnvm.ops import reshape as reshape
+from symjax_nnvm.ops import resizing as resizing
 from symjax_nnvm.ops import scalar as scalar
 from symjax_nnvm.ops import slicing as slicing
 from symjax_nnvm.ops import softmax as softmax
 from symjax_nnvm.ops import softmax_output as softmax_output
+from symjax_nnvm.ops import sparse_reg as sparse_reg
 from symjax_nnvm.ops import spectral as spectral
 from symjax_nnvm.ops import straight_through as straight_through
+from symjax_nnvm.ops import up_sampling as up_sampling
+from symjax_nnvm.ops import vector_norms as vector_norms

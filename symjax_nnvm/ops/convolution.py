@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
@@ -73,6 +73,10 @@ class ConvolutionGeometry:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionParams(ConvolutionGeometry):
+    order: ClassVar = (
+        *("kernel", "stride", "dilate", "pad", "num_filter", "num_group"),
+        *("workspace", "no_bias", "cudnn_tune", "cudnn_off", "layout"),
+    )
     no_bias: bool = param(False, doc="leave the bias out")
     workspace: int = param(1024, ge=0, le=8192, doc="memory limit of cuDNN in MB; accepted and without effect")
     cudnn_tune: Tuning | None = param(None, doc="cuDNN's choice of algorithm; accepted and without effect")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis
@@ -64,7 +65,22 @@ class BatchNormParams:
     max_calib_range: float | None = param(None, doc="for quantisation; accepted and without effect")
 
 
-def _batch_norm_shapes(p: BatchNormParams, ins: Shapes, outs: Shapes):
+class BatchNormLike(Protocol):
+    """What the parameters of batch normalisation and of its variants have in common."""
+
+    @property
+    def axis(self) -> int: ...
+    @property
+    def eps(self) -> float: ...
+    @property
+    def momentum(self) -> float: ...
+    @property
+    def fix_gamma(self) -> bool: ...
+    @property
+    def use_global_stats(self) -> bool: ...
+
+
+def batch_norm_shapes(p: BatchNormLike, ins: Shapes, outs: Shapes):
     """data (…, c, …), gamma, beta, moving_mean, moving_var (c,) → (…, c, …), mean (c,), var (c,)."""
     (data,), (out,) = same_shape(p, ins[:1], outs[:1])
     vectors = (*ins[1:], *outs[1:])
@@ -85,7 +101,7 @@ def _statistics_type(dtype: DType) -> DType:
     return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
-def _batch_norm_types(p: BatchNormParams, ins: Types, outs: Types):
+def batch_norm_types(p: BatchNormLike, ins: Types, outs: Types):
     """data and output of one floating-point dtype, all else of the same, float32 at least."""
     data = next((t for t in (outs[0], ins[0]) if t is not None), None)
     if data is None:
@@ -96,22 +112,27 @@ def _batch_norm_types(p: BatchNormParams, ins: Types, outs: Types):
     return [data, *[_statistics_type(data)] * 4], [data, *[_statistics_type(data)] * 2]
 
 
-def _initial_moving_statistics(attrs: NodeAttrs, variable: Node, i: int) -> None:
+def initial_moving_statistics(attrs: NodeAttrs, variable: Node, i: int) -> None:
     """Moving statistics that say nothing else start as mean 0 and variance 1."""
     if i in (3, 4):
         variable.attrs.dict.setdefault("__init__", '["zero", {}]' if i == 3 else '["one", {}]')
 
 
 def _batch_norm_gradient(node: Node, ograds: Entries):
-    """With X̂ = (X - μ) r, r = 1 / √(σ² + ε), means m over all axes but channels:
+    return batch_norm_gradients(node, ograds[0], NodeEntry(node, 1, 0), NodeEntry(node, 2, 0))
+
+
+def batch_norm_gradients(node: Node, dy: NodeEntry, mean: NodeEntry, scale: NodeEntry):
+    """The gradients of data, gamma, beta and the moving statistics, from dY and from the statistics in use, μ and r.
+
+    With X̂ = (X - μ) r, r = 1 / √(σ² + ε), means m over all axes but channels:
 
     dX = γ r (dY - m(dY) - X̂ m(dY X̂)), dγ = Σ dY X̂, dβ = Σ dY. The two means, which come from μ and σ² depending on
     X, are left out where moving statistics were used. Head gradients of `mean` and `var` are ignored.
     """
-    p: BatchNormParams = node.attrs.parsed
-    mean, scale = NodeEntry(node, 1, 0), NodeEntry(node, 2, 0)
+    p: BatchNormLike = node.attrs.parsed
     # All in the statistics' dtype: half-precision values are only read and written.
-    x, dy = (apply("_cast_like", entry, mean) for entry in (node.inputs[0], ograds[0]))
+    x, dy = (apply("_cast_like", entry, mean) for entry in (node.inputs[0], dy))
     if p.use_global_stats:
         mu, r = (apply("_channels_like", entry, x, axis=p.axis) for entry in (mean, scale))
     else:
@@ -167,10 +188,10 @@ register_op(
     outputs=("output", "mean", "var"),
     visible_outputs=lambda p: 3 if p.output_mean_var else 1,
     mutates=(3, 4),
-    infer_shape=_batch_norm_shapes,
-    infer_type=_batch_norm_types,
+    infer_shape=batch_norm_shapes,
+    infer_type=batch_norm_types,
     gradient=_batch_norm_gradient,
-    FSetInputVarAttrOnCompose=_initial_moving_statistics,
+    FSetInputVarAttrOnCompose=initial_moving_statistics,
     doc="Data with mean 0 and variance 1 in every channel, times gamma, plus beta. In training the statistics are "
     "those of the batch, with the biased variance, and the moving ones follow; else the moving ones are used. The "
     "output `var` is 1 / √(variance + eps). fix_gamma is on unless it is switched off.",

@@ -326,6 +326,79 @@ _crop_assign_scalar = _slice_assign_scalar
 _npi_slice_assign_scalar = _slice_assign_scalar
 def fill_element_0index(lhs: Symbol, mhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs with mhs[i] in the place rhs[i] of every row i; an index outside leaves its row alone. MXNet has it as an imperative function only, and without a gradient."""
+def _channels_like(data: Symbol, like: Symbol | None = None, axis: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A vector, shaped to be broadcast along one axis of `like`: (c,) → (1, c, 1, 1).
+
+    axis: int, optional, default=1. the axis of `like` that the vector runs along; past the last axis: the last."""
+def BatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.0010000000474974513, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1, cudnn_off: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Data with mean 0 and variance 1 in every channel, times gamma, plus beta. In training the statistics are those of the batch, with the biased variance, and the moving ones follow; else the moving ones are used. The output `var` is 1 / √(variance + eps). fix_gamma is on unless it is switched off.
+
+    eps: float, optional, default=0.0010000000474974513. added to the variance.
+
+    momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
+
+    fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
+
+    use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
+
+    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
+
+    axis: int, optional, default=1. the axis of channels.
+
+    cudnn_off: boolean, optional, default=False. accepted and without effect.
+
+    min_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect.
+
+    max_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect."""
+_npx_batch_norm = BatchNorm
+def BatchNorm_v1(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.00100000005, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """(deprecated; use BatchNorm) Batch normalisation over axis 1. The output `var` is the variance. Takes data of every rank from 2 and every floating-point dtype; MXNet takes float32 matrices and images.
+
+    eps: float, optional, default=0.00100000005. added to the variance.
+
+    momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
+
+    fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
+
+    use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
+
+    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`."""
+def _contrib_SyncBatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.00100000005, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, ndev: int = 1, *, key: str, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Batch normalisation over axis 1 with the statistics of the whole batch, wherever its parts are: XLA computes them over all devices that the data are sharded over, so that `ndev` and `key` have nothing to do. The output `var` is the variance; where moving statistics are used, `mean` and `var` are those (in MXNet undefined).
+
+    eps: float, optional, default=0.00100000005. added to the variance.
+
+    momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
+
+    fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
+
+    use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
+
+    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
+
+    ndev: int, optional, default=1. number of devices; accepted and without effect.
+
+    key: string, required. name that the devices meet under; without effect."""
+def _contrib_BatchNormWithReLU(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.0010000000474974513, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1, cudnn_off: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """max(BatchNorm, 0). Takes data of every rank and floating-point dtype; MXNet takes float32 images.
+
+    eps: float, optional, default=0.0010000000474974513. added to the variance.
+
+    momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
+
+    fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
+
+    use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
+
+    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
+
+    axis: int, optional, default=1. the axis of channels.
+
+    cudnn_off: boolean, optional, default=False. accepted and without effect.
+
+    min_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect.
+
+    max_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect."""
 def _contrib_boolean_mask(data: Symbol, index: Symbol | None = None, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The slices of data along an axis whose index is not 0. How many remain depends on values, and XLA compiles for shapes, so it runs where the mask is known: outside jax.jit, or closed over by what is jitted. Unlike MXNet's it takes any axis.
 
@@ -485,7 +558,7 @@ def _contrib_allclose(a: Symbol, b: Symbol | None = None, rtol: float = 1e-05, a
     atol: float, optional, default=1e-08. bound on the difference, added to the relative one.
 
     equal_nan: boolean, optional, default=True. whether NaN is close to NaN."""
-def Convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC'] | None = None, no_bias: bool = False, workspace: int = 1024, cudnn_tune: Literal['fastest', 'limited_workspace', 'off'] | None = None, cudnn_off: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def Convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, workspace: int = 1024, no_bias: bool = False, cudnn_tune: Literal['fastest', 'limited_workspace', 'off'] | None = None, cudnn_off: bool = False, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight has that of data with filters for the batch: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
@@ -500,16 +573,40 @@ def Convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None 
 
     num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
 
-    layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first.
+    workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit of cuDNN in MB; accepted and without effect.
 
     no_bias: boolean, optional, default=False. leave the bias out.
 
-    workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit of cuDNN in MB; accepted and without effect.
+    cudnn_tune: one of 'fastest', 'limited_workspace', 'off' or None, optional, default=None. cuDNN's choice of algorithm; accepted and without effect.
+
+    cudnn_off: boolean, optional, default=False. accepted and without effect.
+
+    layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
+_npx_convolution = Convolution
+def Convolution_v1(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, workspace: int = 1024, no_bias: bool = False, cudnn_tune: Literal['fastest', 'limited_workspace', 'off'] | None = None, cudnn_off: bool = False, layout: Literal['NCDHW', 'NCHW', 'NDHWC', 'NHWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """(deprecated; use Convolution) Convolution of data with num_filter learned windows, plus a bias for each. Works over two and three spatial axes and in every layout; MXNet's takes two, channels first.
+
+    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+
+    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+
+    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+
+    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+
+    num_filter: int ≥ 1, required. number of output channels.
+
+    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+
+    workspace: int ≥ 0, optional, default=1024. memory limit of cuDNN in MB; accepted and without effect.
+
+    no_bias: boolean, optional, default=False. leave the bias out.
 
     cudnn_tune: one of 'fastest', 'limited_workspace', 'off' or None, optional, default=None. cuDNN's choice of algorithm; accepted and without effect.
 
-    cudnn_off: boolean, optional, default=False. accepted and without effect."""
-_npx_convolution = Convolution
+    cudnn_off: boolean, optional, default=False. accepted and without effect.
+
+    layout: one of 'NCDHW', 'NCHW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
 def _histogram(data: Symbol, bins: Symbol | None = None, bin_cnt: int | None = None, range: Sequence[float] | float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Number of elements in each bin, and the bins' edges. A bin has its lower edge, the last one both; elements outside are not counted. Given edges must ascend. The gradient of data is zero, where MXNet has an error.
 
@@ -733,6 +830,27 @@ def _split_v2(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze
 
     sections: int ≥ 0, optional, default=0. number of equal parts; 0: split at the indices."""
 _npi_split = _split_v2
+def LayerNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, axis: int = -1, eps: float = 9.99999975e-06, output_mean_var: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Every row along an axis with mean 0 and variance 1, times gamma, plus beta (Ba et al., Layer Normalization, 2016). The output `std` is √(variance + eps).
+
+    axis: int, optional, default=-1. the axis that is normalised; gamma and beta run along it.
+
+    eps: float, optional, default=9.99999975e-06. added to the variance.
+
+    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `std`."""
+_npx_layer_norm = LayerNorm
+def GroupNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, num_groups: int = 1, eps: float = 9.99999975e-06, output_mean_var: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Every group of channels of every sample with mean 0 and variance 1, times gamma, plus beta (Wu, He: Group Normalization, 2018). As in MXNet 1.9 gamma and beta have one element for each group, not for each channel. The output `std` is √(variance + eps).
+
+    num_groups: int ≥ 1, optional, default=1. number of groups that the channels, axis 1, are shared out to.
+
+    eps: float, optional, default=9.99999975e-06. added to the variance.
+
+    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `std`."""
+def InstanceNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, eps: float = 0.00100000005, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Every channel of every sample with mean 0 and variance 1, times gamma, plus beta (Ulyanov et al., Instance Normalization, 2016). Takes every floating-point dtype; MXNet takes float32 alone.
+
+    eps: float, optional, default=0.00100000005. added to the variance."""
 def _linalg_potrf(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Lower Cholesky factor of each symmetric positive-definite matrix (LAPACK potrf). Only the lower triangle is read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error."""
 linalg_potrf = _linalg_potrf
@@ -985,31 +1103,6 @@ def space_to_depth(data: Symbol, block_size: int, name: str | None = None, attr:
     """Pixels to channels: (n, c, h b, w b) → (n, c b², h, w).
 
     block_size: int ≥ 1, required. side of the square of pixels that one column of channels holds."""
-def _channels_like(data: Symbol, like: Symbol | None = None, axis: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """A vector, shaped to be broadcast along one axis of `like`: (c,) → (1, c, 1, 1).
-
-    axis: int, optional, default=1. the axis of `like` that the vector runs along; past the last axis: the last."""
-def BatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.0010000000474974513, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1, cudnn_off: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Data with mean 0 and variance 1 in every channel, times gamma, plus beta. In training the statistics are those of the batch, with the biased variance, and the moving ones follow; else the moving ones are used. The output `var` is 1 / √(variance + eps). fix_gamma is on unless it is switched off.
-
-    eps: float, optional, default=0.0010000000474974513. added to the variance.
-
-    momentum: float, optional, default=0.899999976. share of the old value in a moving statistic.
-
-    fix_gamma: boolean, optional, default=True. take 1 for gamma and give it no gradient.
-
-    use_global_stats: boolean, optional, default=False. normalise with the moving statistics in training, too.
-
-    output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
-
-    axis: int, optional, default=1. the axis of channels.
-
-    cudnn_off: boolean, optional, default=False. accepted and without effect.
-
-    min_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect.
-
-    max_calib_range: float or None, optional, default=None. for quantisation; accepted and without effect."""
-_npx_batch_norm = BatchNorm
 def sgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent.
 
@@ -1166,15 +1259,15 @@ def _mp_adamw_update(weight: Symbol, grad: Symbol | None = None, mean: Symbol | 
 def ftml_update(weight: Symbol, grad: Symbol | None = None, d: Symbol | None = None, v: Symbol | None = None, z: Symbol | None = None, *, lr: float, beta1: float = 0.600000024, beta2: float = 0.999000013, epsilon: float = 9.99999993922529e-09, t: int, wd: float = 0.0, rescale_grad: float = 1.0, clip_grad: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Follow the moving leader.
 
-    lr: float, required. learning rate.
+    lr: float > 0, required. learning rate.
 
-    beta1: float, optional, default=0.600000024. share of the old value in the moving average of the gradient.
+    beta1: float ≥ 0 ≤ 1, optional, default=0.600000024. share of the old value in the moving average of the gradient.
 
-    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    beta2: float ≥ 0 ≤ 1, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
 
     epsilon: float, optional, default=9.99999993922529e-09. keeps the divisor away from 0.
 
-    t: int, required. number of this update, from 1.
+    t: int ≥ 1, required. number of this update, from 1.
 
     wd: float, optional, default=0.0. weight decay: the gradient of wd · weight² / 2 is added.
 
@@ -1233,13 +1326,13 @@ def rmspropalex_update(weight: Symbol, grad: Symbol | None = None, n: Symbol | N
 def lamb_update_phase1(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, *, t: int, bias_correction: bool = True, wd: float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The first half of LAMB: the direction of the step.
 
-    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    beta1: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average of the gradient.
 
-    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    beta2: float ≥ 0 ≤ 1, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
 
     epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
 
-    t: int, required. number of this update, from 1.
+    t: int ≥ 1, required. number of this update, from 1.
 
     bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
 
@@ -1259,13 +1352,13 @@ def lamb_update_phase2(weight: Symbol, g: Symbol | None = None, r1: Symbol | Non
 def mp_lamb_update_phase1(weight: Symbol, grad: Symbol | None = None, mean: Symbol | None = None, var: Symbol | None = None, weight32: Symbol | None = None, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, *, t: int, bias_correction: bool = True, wd: float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The first half of LAMB: the direction of the step. Of the float32 copy of a half-precision weight.
 
-    beta1: float, optional, default=0.899999976. share of the old value in the moving average of the gradient.
+    beta1: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average of the gradient.
 
-    beta2: float, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
+    beta2: float ≥ 0 ≤ 1, optional, default=0.999000013. share of the old value in the moving average of the squared gradient.
 
     epsilon: float, optional, default=9.99999997e-07. keeps the divisor away from 0.
 
-    t: int, required. number of this update, from 1.
+    t: int ≥ 1, required. number of this update, from 1.
 
     bias_correction: boolean, optional, default=True. make up for the moving averages having started at 0.
 
@@ -1548,6 +1641,20 @@ def Pooling(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['
 
     layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC' or None, optional, default=None. order of the axes of data; None: channels first."""
 _npx_pooling = Pooling
+def Pooling_v1(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['avg', 'max', 'sum'] = 'max', global_pool: bool = False, pooling_convention: Literal['full', 'valid'] = 'valid', stride: Sequence[int] | int = (), pad: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """(deprecated; use Pooling) The maximum, sum or mean of every window of two or three spatial axes. Padding counts: as zeros in maxima, as elements in means; so does, in means, what of a window lies past the padding. Every element that ties for a maximum receives its gradient.
+
+    kernel: tuple of int ≥ 1, optional, default=(). window: two or three spatial sizes; not used by global_pool.
+
+    pool_type: one of 'avg', 'max', 'sum', optional, default='max'. what is made of each window.
+
+    global_pool: boolean, optional, default=False. one window: all of each channel; kernel, stride and pad are not used.
+
+    pooling_convention: one of 'full', 'valid', optional, default='valid'. valid: windows inside the padded data; full: also one that sticks out at the end.
+
+    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+
+    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
 def _contrib_arange_like(data: Symbol, start: float = 0.0, step: float = 1.0, repeat: int = 1, ctx: str = '', axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Evenly spaced values, as many as one axis of data is long, or in the shape of data; in its dtype. Unlike MXNet's, start and step of a float16 range may have fractions.
 
@@ -1713,6 +1820,34 @@ def shape_array(data: Symbol, name: str | None = None, attr: _Attr = None, **att
 _npx_shape_array = shape_array
 def size_array(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The number of elements of data."""
+def _contrib_BilinearResize2D(data: Symbol, like: Symbol | None = None, height: int = 1, width: int = 1, scale_height: float | None = None, scale_width: float | None = None, mode: Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'] = 'size', align_corners: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Images (n, c, h, w) in another size: each element is interpolated between the four around its place.
+
+    height: int ≥ 1, optional, default=1. size: the output's height.
+
+    width: int ≥ 1, optional, default=1. size: the output's width.
+
+    scale_height: float or None, optional, default=None. size and odd_scale: factor of the height; in size it replaces height.
+
+    scale_width: float or None, optional, default=None. size and odd_scale: factor of the width; in size it replaces width.
+
+    mode: one of 'like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up', optional, default='size'. size: to (height, width), or by the scales; like: to the size of the second input; odd_scale: by the scales, odd sizes to odd ones; to_even_down, …: to the next even or odd size.
+
+    align_corners: boolean, optional, default=True. whether the corner elements of both grids coincide, or the corners of their outlines."""
+def _contrib_AdaptiveAvgPooling2D(data: Symbol, output_size: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The means of h' × w' windows that cover images (n, c, h, w) evenly: number i of h' reaches from ⌊i h / h'⌋ to ⌈(i + 1) h / h'⌉. More than two output sizes are an error; MXNet ignores them all.
+
+    output_size: tuple of int ≥ 1, optional, default=(). the output's height and width; one number for both; (): 1."""
+def Crop(*data: Symbol, num_args: int | None = None, offset: Sequence[int] | int = (0, 0), h_w: Sequence[int] | int = (0, 0), center_crop: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A rectangle of images (n, c, h, w): of the size h_w, or of that of the second input; from offset on, or the middle. Takes every dtype; MXNet takes float32. (`crop` is another operator: slice.)
+
+    num_args: int ≥ 1 ≤ 2, required. number of inputs: 1, or 2 with an array of the size to crop to.
+
+    offset: tuple of int ≥ 0, optional, default=(0, 0). first row and column that stay.
+
+    h_w: tuple of int ≥ 0, optional, default=(0, 0). height and width that stay, for one input.
+
+    center_crop: boolean, optional, default=False. take the middle, whatever offset says."""
 def _plus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data + scalar.
 
@@ -1906,6 +2041,14 @@ def SoftmaxActivation(data: Symbol, mode: Literal['channel', 'instance'] = 'inst
     """(deprecated; use softmax) Softmax over channels or over the last axis.
 
     mode: one of 'channel', 'instance', optional, default='instance'. channel: over axis 1; instance: over the last axis."""
+def IdentityAttachKLSparseReg(data: Symbol, moving_avg: Symbol | None = None, sparseness_target: float = 0.100000001, penalty: float = 0.00100000005, momentum: float = 0.899999976, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The identity, whose gradient adds a penalty that draws the mean of each unit's activations, between 0 and 1, to a target (sparse autoencoders). The moving average follows when the forward part runs in training; in MXNet when the backward part does. Takes data (n, c, …) of every rank from 2; MXNet trains on matrices.
+
+    sparseness_target: float ≥ 0 ≤ 1, optional, default=0.100000001. the mean activation aimed at, ρ.
+
+    penalty: float, optional, default=0.00100000005. factor of the penalty's gradient.
+
+    momentum: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average."""
 def _contrib_fft(data: Symbol, compute_size: int = 128, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The discrete Fourier transform along the last axis: real data (…, d) → (…, 2 d), real and imaginary parts alternating. MXNet has it on GPUs only, of two or four axes.
 
@@ -1932,6 +2075,42 @@ def _contrib_gradientmultiplier(data: Symbol, scalar: float = 1.0, is_int: bool 
     scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
 
     is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def UpSampling(*data: Symbol, scale: int, num_filter: int = 0, sample_type: Literal['bilinear', 'nearest'], multi_input_mode: Literal['concat', 'sum'] = 'concat', num_args: int | None = None, workspace: int = 512, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Images (n, c, h, w), `scale` times as high and wide. nearest: every element repeated; of several inputs each comes to the size of the first, and they are joined or added. bilinear: each channel filtered with its own learned weight (c, 1, k, k), k = 2 scale - scale mod 2.
+
+    scale: int ≥ 1, required. factor of height and width.
+
+    num_filter: int ≥ 0, optional, default=0. bilinear: the number of channels; 0: theirs.
+
+    sample_type: one of 'bilinear', 'nearest', required. nearest: repeat; bilinear: filter with `weight`.
+
+    multi_input_mode: one of 'concat', 'sum', optional, default='concat'. nearest: what is made of several inputs; concat joins their channels.
+
+    num_args: int ≥ 1, required. nearest: number of inputs, each magnified to the size of the first.
+
+    workspace: int ≥ 0, optional, default=512. memory limit of cuDNN in MB; accepted and without effect."""
+def L2Normalization(data: Symbol, eps: float = 1.00000001e-10, mode: Literal['channel', 'instance', 'spatial'] = 'instance', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Data divided by Euclidean norms, √(sum of squares + eps).
+
+    eps: float, optional, default=1.00000001e-10. added to the sum of squares.
+
+    mode: one of 'channel', 'instance', 'spatial', optional, default='instance'. what one norm is of. instance: each sample; channel: the channels, axis 1, at each place; spatial: each channel of each sample."""
+def LRN(data: Symbol, alpha: float = 9.99999975e-05, beta: float = 0.75, knorm: float = 2.0, *, nsize: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Data over (knorm + alpha · mean square of nsize neighbouring channels)^beta, where channels past the ends are 0 (Krizhevsky et al., 2012). Takes data (n, c, …) of every rank and floating-point dtype; MXNet takes float32 images.
+
+    alpha: float, optional, default=9.99999975e-05. factor of the mean square.
+
+    beta: float, optional, default=0.75. exponent.
+
+    knorm: float, optional, default=2.0. summand.
+
+    nsize: int ≥ 1, required. number of neighbouring channels, itself included, in each sum; odd."""
+def moments(data: Symbol, axes: Sequence[int] | int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Mean and biased variance over axes; of integers both are truncated towards 0.
+
+    axes: tuple of int or None, optional, default=None. axes to reduce over; must be given.
+
+    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
 def pow(left: Symbol | float, right: Symbol | float, name: str | None = None) -> Any: ...
 def power(left: Symbol | float, right: Symbol | float, name: str | None = None) -> Any: ...
 def maximum(left: Symbol | float, right: Symbol | float, name: str | None = None) -> Any: ...
@@ -1940,12 +2119,16 @@ def hypot(left: Symbol | float, right: Symbol | float, name: str | None = None) 
 
 class contrib:
     index_copy = _contrib_index_copy
+    SyncBatchNorm = _contrib_SyncBatchNorm
+    BatchNormWithReLU = _contrib_BatchNormWithReLU
     boolean_mask = _contrib_boolean_mask
     quadratic = _contrib_quadratic
     div_sqrt_dim = _contrib_div_sqrt_dim
     allclose = _contrib_allclose
     arange_like = _contrib_arange_like
     index_array = _contrib_index_array
+    BilinearResize2D = _contrib_BilinearResize2D
+    AdaptiveAvgPooling2D = _contrib_AdaptiveAvgPooling2D
     fft = _contrib_fft
     ifft = _contrib_ifft
     count_sketch = _contrib_count_sketch

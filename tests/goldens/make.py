@@ -29,6 +29,9 @@ from tests.cases import Case, families
 
 HERE = Path(__file__).parent
 
+STATES = {"BatchNorm_v1": ("moving_mean", "moving_var"), "IdentityAttachKLSparseReg": ("moving_avg",)}
+"""Auxiliary states, the last inputs, that MXNet's functions take by keyword alone."""
+
 
 MODULES = (
     (mx.sym, ""),
@@ -52,8 +55,9 @@ def compose(case: Case, inputs: list[mx.sym.Symbol]) -> mx.sym.Symbol:
     """The case's operator named `op`, on the inputs."""
     if case.graph is not None:
         return case.graph(mx.sym, *inputs)
+    states = dict(zip(reversed(STATES.get(case.op, ())), reversed(inputs), strict=False))
     try:
-        return operator_function(case.op)(*inputs, name="op", **case.params)
+        return operator_function(case.op)(*inputs[: len(inputs) - len(states)], name="op", **states, **case.params)
     except mx.MXNetError as error:
         if "Not enough argument to call operator" not in str(error):
             raise

@@ -1,0 +1,308 @@
+"""Other sizes for images (n, c, h, w): bilinear resizing, adaptive average pooling, cropping; each linear in the data,
+so that each has its transpose for a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import ShapeRule, Shapes, Types, first_type, float_type, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+Dim = int | None
+Sizes = tuple[Dim, Dim]
+
+
+def _image(shape: Shape | None, what: str) -> Shape:
+    """The shape of an image batch, with unknown dimensions if need be."""
+    if shape is None:
+        return (None,) * 4
+    if len(shape) != 4:
+        problem = "Input data should be 4D in (batch, channel, y, x)"
+        raise InferenceError(explain(problem, input=what, expected="4 axes", got=format_shape(shape)))
+    return shape
+
+
+def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Sizes]) -> tuple[Shape, Shape]:
+    """data (n, c, h, w), output (n, c, h', w'), with the height and width that the output has for such data."""
+    data, out = _image(ins[0], "data"), _image(outs[0], "output")
+    n, c = known(data[0], out[0]), known(data[1], out[1])
+    h, w = sizes(data)
+    return (n, c, *data[2:]), (n, c, known(h, out[2]), known(w, out[3]))
+
+
+def _backward_shapes(forward: ShapeRule) -> ShapeRule:
+    """ograd (n, c, h', w'), data (n, c, h, w) → gradient of data's shape."""
+
+    def rule(p: Any, ins: Shapes, outs: Shapes):
+        ograd, data = ins
+        (data, *_), (ograd,) = forward(p, [outs[0] if data is None else data], [ograd])
+        return [ograd, data], [data]
+
+    return rule
+
+
+# -- bilinear resizing -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilinearResizeParams:
+    height: int = param(1, ge=1, doc="size: the output's height")
+    width: int = param(1, ge=1, doc="size: the output's width")
+    scale_height: float | None = param(None, doc="size and odd_scale: factor of the height; in size it replaces height")
+    scale_width: float | None = param(None, doc="size and odd_scale: factor of the width; in size it replaces width")
+    mode: Literal["like", "odd_scale", "size", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"] = param(
+        "size",
+        doc="size: to (height, width), or by the scales; like: to the size of the second input; odd_scale: by the "
+        "scales, odd sizes to odd ones; to_even_down, …: to the next even or odd size",
+    )
+    align_corners: bool = param(
+        True, doc="whether the corner elements of both grids coincide, or the corners of their outlines"
+    )
+
+    def check(self) -> str | None:
+        scales = {"scale_height": self.scale_height, "scale_width": self.scale_width}
+        needed = self.mode == "odd_scale" or (self.mode == "size" and any(s is not None for s in scales.values()))
+        for name, scale in scales.items():
+            if needed and scale is None:
+                return f"Parameter {name} is missing: mode={self.mode!r} takes both scales, or in size none"
+            if scale is not None and scale <= 0:
+                return f"Parameter {name}={scale}: expected a factor > 0"
+        return None
+
+
+def _scaled(size: int, scale: float | None) -> int:
+    """The size times a factor, in single precision as in MXNet, without its fraction."""
+    return int(np.float32(size) * np.float32(scale))
+
+
+def _bilinear_size(p: BilinearResizeParams, size: Dim, given: int, scale: float | None) -> Dim:
+    """The output's size for one of the data's."""
+    if p.mode == "size" and scale is None:
+        return given
+    if size is None or p.mode == "like":
+        return None
+    odd = size % 2
+    match p.mode:
+        case "size":
+            new = _scaled(size, scale)
+        case "odd_scale":
+            new = _scaled(size - odd, scale) + odd
+        case "to_even_down":
+            new = size - odd
+        case "to_even_up":
+            new = size + odd
+        case "to_odd_down":
+            new = size - (1 - odd)
+        case "to_odd_up":
+            new = size + (1 - odd)
+    if new < 1:
+        problem = f"Nothing would be left of {size} elements"
+        raise InferenceError(explain(problem, param="mode", expected="an output of at least 1 element", got=p.mode))
+    return new
+
+
+def bilinear_sizes(p: BilinearResizeParams, data: Shape, like: Shape | None) -> Sizes:
+    """The output's height and width."""
+    if like is not None:
+        return like[2], like[3]
+    return (
+        _bilinear_size(p, data[2], p.height, p.scale_height),
+        _bilinear_size(p, data[3], p.width, p.scale_width),
+    )
+
+
+def _bilinear_shapes(p: BilinearResizeParams, ins: Shapes, outs: Shapes):
+    """data (n, c, h, w), like (…, …, h', w') → (n, c, h', w')."""
+    like = _image(ins[1], "like") if len(ins) > 1 else None
+    data, out = _resized(ins, outs, lambda data: bilinear_sizes(p, data, like))
+    return [data, *((None, None, *out[2:]) for _ in ins[1:])], [out]
+
+
+def _bilinear_types(p: BilinearResizeParams, ins: Types, outs: Types):
+    """data and output of one floating-point dtype; like of any."""
+    inputs, outputs = float_type(p, ins[:1], outs)
+    return [*inputs, *ins[1:]], outputs
+
+
+def _bilinear_gradient(node: Node, ograds: Entries):
+    """dX = Aᵀ dY B for Y = A X Bᵀ, of each channel."""
+    grad = apply("_backward_contrib_BilinearResize2D", ograds[0], node.inputs[0], **vars(node.attrs.parsed))
+    return [grad, *[None] * (len(node.inputs) - 1)]
+
+
+def _bilinear_gradient_gradient(node: Node, ograds: Entries):
+    """The gradient of dY is G, resized to the size of dY."""
+    settings = {**vars(node.attrs.parsed), "mode": "like"}
+    return [apply("_contrib_BilinearResize2D", ograds[0], node.inputs[0], **settings), None]
+
+
+register_op(
+    "_contrib_BilinearResize2D",
+    params=BilinearResizeParams,
+    inputs=("data", "like"),
+    inputs_used=lambda p: ("data", "like") if p.mode == "like" else ("data",),
+    infer_shape=_bilinear_shapes,
+    infer_type=_bilinear_types,
+    gradient=_bilinear_gradient,
+    doc="Images (n, c, h, w) in another size: each element is interpolated between the four around its place.",
+)
+register_op(
+    "_backward_contrib_BilinearResize2D",
+    params=BilinearResizeParams,
+    inputs=("ograd", "data"),
+    infer_shape=_backward_shapes(_bilinear_shapes),
+    infer_type=float_type,
+    gradient=_bilinear_gradient_gradient,
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="The gradient of BilinearResize2D: its transpose, to the size of data.",
+)
+
+# -- adaptive average pooling ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveAvgPoolingParams:
+    output_size: Tuple = param((), ge=1, doc="the output's height and width; one number for both; (): 1")
+
+    def check(self) -> str | None:
+        if len(self.output_size) > 2:
+            return f"Parameter output_size={self.output_size}: expected at most 2 numbers"
+        return None
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """(height, width) of the output."""
+        sizes = self.output_size or (1,)
+        return sizes[0], sizes[-1]
+
+
+def _adaptive_shapes(p: AdaptiveAvgPoolingParams, ins: Shapes, outs: Shapes):
+    """data (n, c, h, w) → (n, c, h', w')."""
+    data, out = _resized(ins, outs, lambda data: p.sizes)
+    return [data], [out]
+
+
+register_op(
+    "_contrib_AdaptiveAvgPooling2D",
+    params=AdaptiveAvgPoolingParams,
+    infer_shape=_adaptive_shapes,
+    infer_type=float_type,
+    gradient=lambda node, ograds: [
+        apply("_backward_contrib_AdaptiveAvgPooling2D", ograds[0], node.inputs[0], **vars(node.attrs.parsed))
+    ],
+    doc="The means of h' × w' windows that cover images (n, c, h, w) evenly: number i of h' reaches from ⌊i h / h'⌋ to "
+    "⌈(i + 1) h / h'⌉. More than two output sizes are an error; MXNet ignores them all.",
+)
+register_op(
+    "_backward_contrib_AdaptiveAvgPooling2D",
+    params=AdaptiveAvgPoolingParams,
+    inputs=("ograd", "data"),
+    infer_shape=_backward_shapes(_adaptive_shapes),
+    infer_type=float_type,
+    gradient=lambda node, ograds: [
+        apply("_contrib_AdaptiveAvgPooling2D", ograds[0], **vars(node.attrs.parsed)),
+        None,
+    ],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="The gradient of AdaptiveAvgPooling2D: every element receives its share of the means it is in.",
+)
+
+# -- Crop ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CropParams:
+    num_args: int = param(ge=1, le=2, doc="number of inputs: 1, or 2 with an array of the size to crop to")
+    offset: Tuple = param((0, 0), ge=0, doc="first row and column that stay")
+    h_w: Tuple = param((0, 0), ge=0, doc="height and width that stay, for one input")
+    center_crop: bool = param(False, doc="take the middle, whatever offset says")
+
+    def check(self) -> str | None:
+        for name in ("offset", "h_w"):
+            if len(value := getattr(self, name)) != 2:
+                return f"Parameter {name}={value}: expected 2 numbers, for rows and columns"
+        if self.num_args == 1 and 0 in self.h_w:
+            return f"Parameter h_w={self.h_w}: expected a height and a width ≥ 1 for one input"
+        return None
+
+
+def crop_begin(p: CropParams, whole: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
+    """The first row and column that stay."""
+    if p.center_crop:
+        return (whole[0] - part[0]) // 2, (whole[1] - part[1]) // 2
+    return p.offset[0], p.offset[1]
+
+
+def _check_room(p: CropParams, whole: Sizes, part: Sizes) -> None:
+    for i, (name, size, kept) in enumerate(zip(("height", "width"), whole, part, strict=True)):
+        if size is None or kept is None:
+            continue
+        room = size - kept
+        if room < 0:
+            problem = f"The crop {name} should be less than the input data's {name}"
+            given = "h_w" if p.num_args == 1 else None
+            raise InferenceError(explain(problem, param=given, expected=f"at most {size}", got=kept))
+        if not p.center_crop and p.offset[i] > room:
+            problem = f"offset[{i}] should be less than the residual space of {name}"
+            raise InferenceError(explain(problem, param="offset", expected=f"at most {room}", got=p.offset[i]))
+
+
+def _crop_shapes(p: CropParams, ins: Shapes, outs: Shapes):
+    """data (n, c, h, w), like (…, …, h', w') → (n, c, h', w')."""
+    like = (None, None, *p.h_w) if p.num_args == 1 else _image(ins[1], "arg1")
+    data, out = _resized(ins, outs, lambda data: (like[2], like[3]))
+    _check_room(p, (data[2], data[3]), (out[2], out[3]))
+    return [data, *((None, None, *out[2:]) for _ in ins[1:])], [out]
+
+
+def _backward_crop_shapes(p: CropParams, ins: Shapes, outs: Shapes):
+    """ograd (n, c, h', w'), data (n, c, h, w) → gradient of data's shape."""
+    ograd, data = ins
+    data, ograd = _resized([outs[0] if data is None else data], [ograd], lambda sizes: (None, None))
+    return [ograd, data], [data]
+
+
+def _place(p: CropParams) -> dict[str, Any]:
+    return {"offset": p.offset, "center_crop": p.center_crop, "num_args": 2}
+
+
+def _crop_gradient(node: Node, ograds: Entries):
+    """dY in its place among zeros."""
+    p: CropParams = node.attrs.parsed
+    return [apply("_backward_Crop", ograds[0], node.inputs[0], **_place(p)), *[None] * (p.num_args - 1)]
+
+
+def _backward_crop_gradient(node: Node, ograds: Entries):
+    """The transpose: G, cropped to the size of dY."""
+    return [apply("Crop", ograds[0], node.inputs[0], **_place(node.attrs.parsed)), None]
+
+
+register_op(
+    "Crop",
+    params=CropParams,
+    variadic="num_args",
+    infer_shape=_crop_shapes,
+    infer_type=first_type,
+    gradient=_crop_gradient,
+    doc="A rectangle of images (n, c, h, w): of the size h_w, or of that of the second input; from offset on, or the "
+    "middle. Takes every dtype; MXNet takes float32. (`crop` is another operator: slice.)",
+)
+register_op(
+    "_backward_Crop",
+    params=CropParams,
+    inputs=("ograd", "data"),
+    infer_shape=_backward_crop_shapes,
+    infer_type=first_type,
+    gradient=_backward_crop_gradient,
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="The gradient of Crop: ograd in its place, and zeros around it.",
+)

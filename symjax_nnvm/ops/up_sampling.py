@@ -1,0 +1,258 @@
+"""UpSampling: images magnified by a whole factor, by repetition or by a learned bilinear filter, and its gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+Dim = int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpSamplingParams:
+    scale: int = param(ge=1, doc="factor of height and width")
+    num_filter: int = param(0, ge=0, doc="bilinear: the number of channels; 0: theirs")
+    sample_type: Literal["bilinear", "nearest"] = param(doc="nearest: repeat; bilinear: filter with `weight`")
+    multi_input_mode: Literal["concat", "sum"] = param(
+        "concat", doc="nearest: what is made of several inputs; concat joins their channels"
+    )
+    num_args: int = param(ge=1, doc="nearest: number of inputs, each magnified to the size of the first")
+    workspace: int = param(512, ge=0, doc="memory limit of cuDNN in MB; accepted and without effect")
+
+    def check(self) -> str | None:
+        if self.sample_type == "bilinear" and self.num_args > 2:
+            return f"Parameter num_args={self.num_args}: bilinear takes data and weight, expected 1 or 2"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardNearestParams:
+    multi_input_mode: Literal["concat", "sum"] = param("concat", doc="what was made of the inputs")
+    scale: int = param(ge=1, doc="factor of the first input")
+    num_args: int = param(ge=2, doc="number of inputs: the head gradient, and the inputs of UpSampling")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterParams:
+    scale: int = param(ge=1, doc="factor of height and width")
+
+    @property
+    def kernel(self) -> int:
+        """The filter's height and width: it reaches from one element to the next on either side."""
+        return 2 * self.scale - self.scale % 2
+
+    @property
+    def pad(self) -> int:
+        """What the filter reaches past the edge, and is cut off there."""
+        return self.scale // 2
+
+
+def filter_of(p: UpSamplingParams) -> FilterParams:
+    """The geometry of the bilinear filter."""
+    return FilterParams(scale=p.scale)
+
+
+# -- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def _image(shape: Shape | None, what: str) -> Shape:
+    if shape is None:
+        return (None,) * 4
+    if len(shape) != 4:
+        problem = "Input data should be 4D in (batch, channel, y, x)"
+        raise InferenceError(explain(problem, input=what, expected="4 axes", got=format_shape(shape)))
+    return shape
+
+
+def _magnified(size: Dim, scale: int) -> Dim:
+    return None if size is None else size * scale
+
+
+def _reduced(size: Dim, scale: int) -> Dim:
+    """The size that gives another one, when there is such a size."""
+    return None if size is None or size % scale else size // scale
+
+
+def _nearest_shapes(p: UpSamplingParams | BackwardNearestParams, ins: Shapes, outs: Shapes):
+    """data (n, c, h, w), more (n, c', h', w') with h' | s h → (n, Σ c, s h, s w), or (n, c, s h, s w) of sums."""
+    data, out = [_image(shape, f"arg{i}") for i, shape in enumerate(ins)], _image(outs[0], "output")
+    n = known(*(shape[0] for shape in (*data, out)))
+    sizes = [known(_magnified(data[0][i], p.scale), out[i]) for i in (2, 3)]
+    _check_factors(data, sizes)
+    channels: list[Dim] = [shape[1] for shape in data]
+    if p.multi_input_mode == "sum" or len(data) == 1:
+        total = known(*channels, out[1])
+        channels = [total] * len(data)
+    else:
+        total = None if None in channels else sum(c for c in channels if c is not None)
+    first = [known(data[0][i + 2], _reduced(size, p.scale)) for i, size in enumerate(sizes)]
+    found = [(n, channels[0], *first), *((n, c, *shape[2:]) for c, shape in zip(channels[1:], data[1:], strict=True))]
+    return found, [(n, known(total, out[1]), *sizes)]
+
+
+def _check_factors(data: list[Shape], sizes: list[Dim]) -> None:
+    """Every input must fit into the output a whole number of times, in height as in width."""
+    for i, shape in enumerate(data):
+        factors: list[int] = []
+        for what, size, whole in zip(("height", "width"), shape[2:], sizes, strict=True):
+            if size is None or whole is None:
+                continue
+            if whole % size:
+                problem = f"input {what} of {size} does not divide output {what} of {whole}"
+                raise InferenceError(explain(problem, input=f"arg{i}", expected=f"a divisor of {whole}", got=size))
+            factors.append(whole // size)
+        if len(set(factors)) > 1:
+            problem = "Height and width would be magnified differently"
+            raise InferenceError(explain(problem, input=f"arg{i}", expected="one factor", got=factors))
+
+
+def _bilinear_shapes(p: FilterParams, ins: Shapes, outs: Shapes):
+    """data (n, c, h, w), weight (c, 1, k, k) → (n, c, s h, s w)."""
+    data, weight, out = _image(ins[0], "data"), _image(ins[1], "weight"), _image(outs[0], "output")
+    n, c = known(data[0], out[0]), known(data[1], out[1], weight[0])
+    sizes = [known(_magnified(data[i], p.scale), out[i]) for i in (2, 3)]
+    first = [known(data[i + 2], _reduced(size, p.scale)) for i, size in enumerate(sizes)]
+    return [(n, c, *first), (c, 1, p.kernel, p.kernel)], [(n, c, *sizes)]
+
+
+def _up_sampling_shapes(p: UpSamplingParams, ins: Shapes, outs: Shapes):
+    if p.sample_type == "nearest":
+        return _nearest_shapes(p, ins, outs)
+    inputs, outputs = _bilinear_shapes(filter_of(p), ins, outs)
+    channels = inputs[0][1]
+    if channels is not None and p.num_filter not in (0, channels):
+        problem = "Bilinear filters each channel by itself"
+        wanted = f"{channels}, the number of channels, or 0"
+        raise InferenceError(explain(problem, param="num_filter", expected=wanted, got=p.num_filter))
+    return inputs, outputs
+
+
+def _backward_nearest_shapes(p: BackwardNearestParams, ins: Shapes, outs: Shapes):
+    """ograd and the inputs → gradients of the inputs' shapes."""
+    data = [out if shape is None else shape for shape, out in zip(ins[1:], outs, strict=True)]
+    data, (ograd,) = _nearest_shapes(p, data, [ins[0]])
+    return [ograd, *data], data
+
+
+def _filter_data_shapes(p: FilterParams, ins: Shapes, outs: Shapes):
+    """ograd (n, c, s h, s w), weight (c, 1, k, k) → gradient of data (n, c, h, w)."""
+    (data, weight), (ograd,) = _bilinear_shapes(p, [outs[0], ins[1]], [ins[0]])
+    return [ograd, weight], [data]
+
+
+def _filter_weight_shapes(p: FilterParams, ins: Shapes, outs: Shapes):
+    """ograd (n, c, s h, s w), data (n, c, h, w) → gradient of the weight (c, 1, k, k)."""
+    (data, weight), (ograd,) = _bilinear_shapes(p, [ins[1], outs[0]], [ins[0]])
+    return [ograd, data], [weight]
+
+
+# -- gradients -------------------------------------------------------------------------------------------------------
+
+
+def _filter(data: NodeEntry, weight: NodeEntry, scale: int) -> NodeEntry:
+    return apply("UpSampling", data, weight, scale=scale, sample_type="bilinear", num_args=2)
+
+
+def _of_data(dy: NodeEntry, weight: NodeEntry, scale: int) -> NodeEntry:
+    return apply("_backward_UpSampling_data", dy, weight, scale=scale)
+
+
+def _of_weight(dy: NodeEntry, data: NodeEntry, scale: int) -> NodeEntry:
+    return apply("_backward_UpSampling_weight", dy, data, scale=scale)
+
+
+def _up_sampling_gradient(node: Node, ograds: Entries):
+    """nearest: the sums of dY over what each element was repeated to. bilinear: Y is linear in X and in W."""
+    p: UpSamplingParams = node.attrs.parsed
+    (dy,) = ograds
+    if p.sample_type == "bilinear":
+        data, weight = node.inputs
+        return [_of_data(dy, weight, p.scale), _of_weight(dy, data, p.scale)]
+    settings = {"scale": p.scale, "multi_input_mode": p.multi_input_mode}
+    grad = apply("_backward_UpSampling_nearest", dy, *node.inputs, num_args=p.num_args + 1, **settings)
+    return [grad._replace(index=i) for i in range(p.num_args)]
+
+
+def _backward_nearest_gradient(node: Node, ograds: Entries):
+    """The transpose of sums is repetition."""
+    p: BackwardNearestParams = node.attrs.parsed
+    settings = {"scale": p.scale, "multi_input_mode": p.multi_input_mode}
+    repeated = apply("UpSampling", *ograds, num_args=len(ograds), sample_type="nearest", **settings)
+    return [repeated, *[None] * len(ograds)]
+
+
+def _filter_data_gradient(node: Node, ograds: Entries):
+    """<G, dX> = <dY, G filtered with W>."""
+    (g,), (dy, weight), scale = ograds, node.inputs, node.attrs.parsed.scale
+    return [_filter(g, weight, scale), _of_weight(dy, g, scale)]
+
+
+def _filter_weight_gradient(node: Node, ograds: Entries):
+    """<G, dW> = <dY, X filtered with G>."""
+    (g,), (dy, data), scale = ograds, node.inputs, node.attrs.parsed.scale
+    return [_filter(data, g, scale), _of_data(dy, g, scale)]
+
+
+# -- operators -------------------------------------------------------------------------------------------------------
+
+
+def _input_names(attrs: NodeAttrs) -> list[str]:
+    p: UpSamplingParams = attrs.parsed
+    return ["data", "weight"] if p.sample_type == "bilinear" else [f"arg{i}" for i in range(p.num_args)]
+
+
+def _initial_weight(attrs: NodeAttrs, variable: Node, i: int) -> None:
+    """A filter that says nothing else starts as the one that interpolates."""
+    if i == 1 and attrs.parsed.sample_type == "bilinear":
+        variable.attrs.dict.setdefault("__init__", '["bilinear", {}]')
+
+
+register_op(
+    "UpSampling",
+    params=UpSamplingParams,
+    variadic="num_args",
+    infer_shape=_up_sampling_shapes,
+    infer_type=float_type,
+    gradient=_up_sampling_gradient,
+    FSetInputVarAttrOnCompose=_initial_weight,
+    doc="Images (n, c, h, w), `scale` times as high and wide. nearest: every element repeated; of several inputs each "
+    "comes to the size of the first, and they are joined or added. bilinear: each channel filtered with its own "
+    "learned weight (c, 1, k, k), k = 2 scale - scale mod 2.",
+).set_num_inputs(lambda attrs: len(_input_names(attrs))).set_attr("FListInputNames", _input_names, plevel=11)
+register_op(
+    "_backward_UpSampling_nearest",
+    params=BackwardNearestParams,
+    variadic="num_args",
+    num_outputs=lambda p: p.num_args - 1,
+    infer_shape=_backward_nearest_shapes,
+    infer_type=float_type,
+    gradient=_backward_nearest_gradient,
+    FIgnoreInputs=lambda attrs: tuple(range(1, attrs.parsed.num_args)),
+    doc="The gradients of UpSampling by repetition: sums of the first input, of the shapes of the others.",
+)
+register_op(
+    "_backward_UpSampling_data",
+    params=FilterParams,
+    inputs=("ograd", "weight"),
+    infer_shape=_filter_data_shapes,
+    infer_type=float_type,
+    gradient=_filter_data_gradient,
+    doc="The gradient of the data of bilinear UpSampling.",
+)
+register_op(
+    "_backward_UpSampling_weight",
+    params=FilterParams,
+    inputs=("ograd", "data"),
+    infer_shape=_filter_weight_shapes,
+    infer_type=float_type,
+    gradient=_filter_weight_gradient,
+    doc="The gradient of the weight of bilinear UpSampling.",
+)
