@@ -8,6 +8,7 @@ from symjax_nnvm.ops import dense as dense
 from symjax_nnvm.ops import dropout as dropout
 from symjax_nnvm.ops import elemwise_binary as elemwise_binary
 from symjax_nnvm.ops import elemwise_unary as elemwise_unary
+from symjax_nnvm.ops import im2col as im2col
 from symjax_nnvm.ops import indexing as indexing
 from symjax_nnvm.ops import init as init
 from symjax_nnvm.ops import joining as joining
