@@ -16,6 +16,7 @@ import sys
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,11 +29,18 @@ from tests.cases import Case, families
 HERE = Path(__file__).parent
 
 
+def _function(op: str) -> Any:
+    """MXNet's function of an operator: operators named `_contrib_…` live in a module of their own."""
+    if op.startswith("_contrib_"):
+        return getattr(mx.sym.contrib, op.removeprefix("_contrib_"))
+    return getattr(mx.sym, op, None) or getattr(mx.sym._internal, op)
+
+
 def run(case: Case) -> dict[str, np.ndarray]:
     """The case in MXNet: arrays by name. Raises mx.MXNetError when MXNet cannot run it."""
     values = case.values()
     names = [f"in{i}" for i in range(len(values))]
-    function = getattr(mx.sym, case.op, None) or getattr(mx.sym._internal, case.op)
+    function = _function(case.op)
     symbol = function(*[mx.sym.Variable(name) for name in names], name="op", **case.params)
     aux_names = set(symbol.list_auxiliary_states())
     arrays = {name: mx.nd.array(value, dtype=value.dtype) for name, value in zip(names, values, strict=True)}
