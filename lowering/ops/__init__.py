@@ -4,6 +4,7 @@ from lowering.ops import activation as activation
 from lowering.ops import broadcast as broadcast
 from lowering.ops import convolution as convolution
 from lowering.ops import deconvolution as deconvolution
+from lowering.ops import deformable_convolution as deformable_convolution
 from lowering.ops import dense as dense
 from lowering.ops import dropout as dropout
 from lowering.ops import elemwise_binary as elemwise_binary

@@ -4,6 +4,7 @@ from symjax_nnvm.ops import activation as activation
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import convolution as convolution
 from symjax_nnvm.ops import deconvolution as deconvolution
+from symjax_nnvm.ops import deformable_convolution as deformable_convolution
 from symjax_nnvm.ops import dense as dense
 from symjax_nnvm.ops import dropout as dropout
 from symjax_nnvm.ops import elemwise_binary as elemwise_binary

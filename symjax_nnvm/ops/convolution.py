@@ -170,7 +170,7 @@ def weight_channels(p: ConvolutionGeometry, channels: Dim) -> Dim:
     return None if channels is None else channels // p.num_group
 
 
-def _convolution_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
+def convolution_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
     """data (n, c, …d), weight (f, c / groups, …k), bias (f,) → (n, f, …), arranged as the layout says."""
     data, out = ranked(ins[0], p, "data"), ranked(outs[0], p, "output")
     weight = ranked(ins[1], p, "weight")
@@ -190,13 +190,13 @@ def _convolution_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
 def _data_gradient_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
     """ograd (n, f, …), weight (f, c / groups, …k), data (n, c, …d) → gradient of data, of its shape."""
     ograd, weight, data = ins
-    (data, weight), (ograd,) = _convolution_shapes(p, [outs[0] if data is None else data, weight], [ograd])
+    (data, weight), (ograd,) = convolution_shapes(p, [outs[0] if data is None else data, weight], [ograd])
     return [ograd, weight, data], [data]
 
 
 def _weight_gradient_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
     """ograd (n, f, …), data (n, c, …d) → gradient of the weight (f, c / groups, …k)."""
-    (data, weight), (ograd,) = _convolution_shapes(p, [ins[1], outs[0]], [ins[0]])
+    (data, weight), (ograd,) = convolution_shapes(p, [ins[1], outs[0]], [ins[0]])
     return [ograd, data], [weight]
 
 
@@ -247,7 +247,7 @@ register_op(
     params=ConvolutionParams,
     inputs=("data", "weight", "bias"),
     inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),
-    infer_shape=_convolution_shapes,
+    infer_shape=convolution_shapes,
     infer_type=float_type,
     gradient=_convolution_gradient,
     doc="Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight "
