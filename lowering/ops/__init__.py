@@ -3,8 +3,10 @@
 from lowering.ops import activation as activation
 from lowering.ops import broadcast as broadcast
 from lowering.ops import convolution as convolution
+from lowering.ops import correlation as correlation
 from lowering.ops import deconvolution as deconvolution
 from lowering.ops import deformable_convolution as deformable_convolution
+from lowering.ops import deformable_roi_pooling as deformable_roi_pooling
 from lowering.ops import dense as dense
 from lowering.ops import dropout as dropout
 from lowering.ops import elemwise_binary as elemwise_binary
@@ -20,6 +22,8 @@ from lowering.ops import pooling as pooling
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
 from lowering.ops import reshape as reshape
+from lowering.ops import roi_align as roi_align
+from lowering.ops import roi_pooling as roi_pooling
 from lowering.ops import scalar as scalar
 from lowering.ops import slicing as slicing
 from lowering.ops import softmax as softmax

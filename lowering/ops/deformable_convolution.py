@@ -56,7 +56,8 @@ def _data_gradient(p: ops.ColumnsParams, columns: Array, offset: Array, data: Ar
     n, c, h, w = data.shape
     groups = p.num_deformable_group
     read = columns.reshape(n, groups, c // groups, p.window_size, *offset.shape[2:]).transpose(0, 1, 3, 4, 5, 2)
-    maps = spread(read, (n * groups, h, w, c // groups), *_places(p, offset, data.shape))
+    zeros = jnp.zeros((n * groups, h, w, c // groups), wide(columns).dtype)
+    maps = spread(read, zeros, *_places(p, offset, data.shape))
     return maps.transpose(0, 3, 1, 2).reshape(data.shape).astype(data.dtype)
 
 

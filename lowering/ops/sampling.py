@@ -92,14 +92,13 @@ def sample(maps: Array, batch: Array, y: Taps, x: Taps) -> Array:
     return total
 
 
-def spread(values: Array, shape: tuple[int, ...], batch: Array, y: Taps, x: Taps) -> Array:
-    """The transpose of `sample` by the maps: values (…, c) added up at their taps in zeros of a shape (b, h, w, c)."""
-    dtype = y.weights[0].dtype
-    rows = jnp.zeros((shape[0] * shape[1] * shape[2], shape[3]), dtype)
-    for row, weight in _corners(shape, batch, y, x):
-        part = values.astype(dtype) * lax.expand_dims(weight, (weight.ndim,))
+def spread(values: Array, into: Array, batch: Array, y: Taps, x: Taps) -> Array:
+    """The transpose of `sample` by the maps: maps (b, h, w, c) with values (…, c) added at their taps."""
+    rows = into.reshape(-1, into.shape[-1])
+    for row, weight in _corners(into.shape, batch, y, x):
+        part = values.astype(rows.dtype) * lax.expand_dims(weight, (weight.ndim,))
         rows = rows.at[row].add(part, mode="promise_in_bounds", wrap_negative_indices=False)
-    return rows.reshape(shape)
+    return rows.reshape(into.shape)
 
 
 def wide(x: Array) -> Array:

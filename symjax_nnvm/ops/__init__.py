@@ -3,8 +3,10 @@
 from symjax_nnvm.ops import activation as activation
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import convolution as convolution
+from symjax_nnvm.ops import correlation as correlation
 from symjax_nnvm.ops import deconvolution as deconvolution
 from symjax_nnvm.ops import deformable_convolution as deformable_convolution
+from symjax_nnvm.ops import deformable_roi_pooling as deformable_roi_pooling
 from symjax_nnvm.ops import dense as dense
 from symjax_nnvm.ops import dropout as dropout
 from symjax_nnvm.ops import elemwise_binary as elemwise_binary
@@ -20,6 +22,8 @@ from symjax_nnvm.ops import pooling as pooling
 from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
 from symjax_nnvm.ops import reshape as reshape
+from symjax_nnvm.ops import roi_align as roi_align
+from symjax_nnvm.ops import roi_pooling as roi_pooling
 from symjax_nnvm.ops import scalar as scalar
 from symjax_nnvm.ops import slicing as slicing
 from symjax_nnvm.ops import softmax as softmax
