@@ -91,8 +91,8 @@ register_op(
     infer_type=_pooling_types,
     gradient=_pooling_gradient,
     doc="The greatest element in each bin of regions. rois (r, 5): number of the image, x and y of the first and of "
-    "the last element, which are scaled and rounded. An empty bin gives 0. The gradient is the derivative for malformed "
-    "regions too, for which MXNet has zeros.",
+    "the last element, which are scaled and rounded. An empty bin gives 0. The gradient is the derivative for "
+    "malformed regions too, for which MXNet has zeros.",
 )
 register_op(
     "_backward_ROIPooling",
