@@ -9,12 +9,17 @@ from lowering.ops import conditional as conditional
 from lowering.ops import contrib_math as contrib_math
 from lowering.ops import convolution as convolution
 from lowering.ops import convolution_v1 as convolution_v1
+from lowering.ops import correlation as correlation
 from lowering.ops import counting as counting
+from lowering.ops import deconvolution as deconvolution
+from lowering.ops import deformable_convolution as deformable_convolution
+from lowering.ops import deformable_roi_pooling as deformable_roi_pooling
 from lowering.ops import dense as dense
 from lowering.ops import diagonal as diagonal
 from lowering.ops import dropout as dropout
 from lowering.ops import elemwise_binary as elemwise_binary
 from lowering.ops import elemwise_unary as elemwise_unary
+from lowering.ops import im2col as im2col
 from lowering.ops import indexing as indexing
 from lowering.ops import init as init
 from lowering.ops import joining as joining
@@ -38,6 +43,8 @@ from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
 from lowering.ops import reshape as reshape
 from lowering.ops import resizing as resizing
+from lowering.ops import roi_align as roi_align
+from lowering.ops import roi_pooling as roi_pooling
 from lowering.ops import scalar as scalar
 from lowering.ops import slicing as slicing
 from lowering.ops import softmax as softmax

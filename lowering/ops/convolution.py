@@ -7,6 +7,8 @@ its elements s apart, over the data in steps of d.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 from jax import lax
 
@@ -40,10 +42,20 @@ def _spread(size: int, stride: int) -> int:
     return (size - 1) * stride + 1
 
 
+def with_bias(p: ops.ConvolutionGeometry, out: Array, bias: Array | None) -> Array:
+    """An output with the bias of its channels, if there is one."""
+    return out if bias is None else out + lax.broadcast_in_dim(bias, out.shape, (p.channel_axis,))
+
+
 @lowers("Convolution")
 def _convolution(p: ops.ConvolutionParams, data: Array, weight: Array, bias: Array | None = None) -> Array:
+    return with_bias(p, convolve(p, data, weight), bias)
+
+
+def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array) -> Array:
+    """The convolution without bias."""
     spec = _specs(p)
-    out = lax.conv_general_dilated(
+    return lax.conv_general_dilated(
         data,
         weight,
         window_strides=_strides(p),
@@ -52,16 +64,20 @@ def _convolution(p: ops.ConvolutionParams, data: Array, weight: Array, bias: Arr
         dimension_numbers=lax.ConvDimensionNumbers(spec, spec, spec),
         feature_group_count=p.num_group,
     )
-    return out if bias is None else out + lax.broadcast_in_dim(bias, out.shape, (p.channel_axis,))
 
 
 @lowers("_backward_Convolution_data")
 def _data_gradient(p: ops.ConvolutionGeometry, ograd: Array, weight: Array, data: Array) -> Array:
+    return data_gradient(p, ograd, weight, data.shape)
+
+
+def data_gradient(p: ops.ConvolutionGeometry, ograd: Array, weight: Array, shape: Sequence[int]) -> Array:
+    """The gradient of data of a shape, whose convolution has the head gradient ograd."""
     spec = _specs(p)
     padding: Pairs = []
     for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):
         before = kernel - 1 - pad
-        padding.append((before, data.shape[axis] + pad - _spread(ograd.shape[axis], stride)))
+        padding.append((before, shape[axis] + pad - _spread(ograd.shape[axis], stride)))
     return lax.conv_general_dilated(
         ograd,
         _filters_to_channels(lax.rev(weight, p.spatial_axes), p),
@@ -88,7 +104,8 @@ def _filters_to_channels(weight: Array, p: ops.ConvolutionGeometry) -> Array:
 
 
 @lowers("_backward_Convolution_weight")
-def _weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array) -> Array:
+def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array) -> Array:
+    """The gradient of the weight with which the convolution of data has the head gradient ograd."""
     spec = _swapped(_specs(p))
     padding: Pairs = []
     for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):

@@ -224,8 +224,8 @@ class ParamField:
 class ParamSchema:
     """The parameters of one operator: fields in declaration order, and a cache of parsed values.
 
-    A class may define `check(self) -> str | None`, which says what is wrong with a combination of values, and `order`,
-    the names as callers pass them by position, when it inherits some of them.
+    A class may define `check(self) -> str | None`, which says what is wrong with a combination of values. When it
+    inherits some fields, `positional` may list all names in the order in which callers pass them by position.
     """
 
     def __init__(self, cls: type):
@@ -233,7 +233,7 @@ class ParamSchema:
         self.cls = cls
         self.fields: dict[str, ParamField] = {}
         declared = {field.name: field for field in dataclasses.fields(cls)}
-        for field in (declared[name] for name in getattr(cls, "order", declared)):
+        for field in (declared[name] for name in getattr(cls, "positional", declared)):
             parser, description = _type_parser(hints[field.name])
             self.fields[field.name] = ParamField(
                 name=field.name,

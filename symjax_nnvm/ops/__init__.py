@@ -9,13 +9,18 @@ from symjax_nnvm.ops import conditional as conditional
 from symjax_nnvm.ops import contrib_math as contrib_math
 from symjax_nnvm.ops import convolution as convolution
 from symjax_nnvm.ops import convolution_v1 as convolution_v1
+from symjax_nnvm.ops import correlation as correlation
 from symjax_nnvm.ops import counting as counting
 from symjax_nnvm.ops import custom as custom
+from symjax_nnvm.ops import deconvolution as deconvolution
+from symjax_nnvm.ops import deformable_convolution as deformable_convolution
+from symjax_nnvm.ops import deformable_roi_pooling as deformable_roi_pooling
 from symjax_nnvm.ops import dense as dense
 from symjax_nnvm.ops import diagonal as diagonal
 from symjax_nnvm.ops import dropout as dropout
 from symjax_nnvm.ops import elemwise_binary as elemwise_binary
 from symjax_nnvm.ops import elemwise_unary as elemwise_unary
+from symjax_nnvm.ops import im2col as im2col
 from symjax_nnvm.ops import indexing as indexing
 from symjax_nnvm.ops import init as init
 from symjax_nnvm.ops import joining as joining
@@ -40,6 +45,8 @@ from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
 from symjax_nnvm.ops import reshape as reshape
 from symjax_nnvm.ops import resizing as resizing
+from symjax_nnvm.ops import roi_align as roi_align
+from symjax_nnvm.ops import roi_pooling as roi_pooling
 from symjax_nnvm.ops import scalar as scalar
 from symjax_nnvm.ops import slicing as slicing
 from symjax_nnvm.ops import softmax as softmax

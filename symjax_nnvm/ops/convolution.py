@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
@@ -18,7 +18,49 @@ Dim = int | None
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
 Tuning = Literal["fastest", "limited_workspace", "off"]
 
+Step = tuple[int, int, int, int]
+"""A window's way along one axis: (dilated kernel size, stride, dilation, padding)."""
+
 DEFAULT_LAYOUTS = ("NCW", "NCHW", "NCDHW")
+
+
+class Window(Protocol):
+    """Parameters that say where a window goes; what is () in stride, dilate or pad is 1, 1 or 0 everywhere."""
+
+    @property
+    def kernel(self) -> Tuple: ...
+    @property
+    def stride(self) -> Tuple: ...
+    @property
+    def dilate(self) -> Tuple: ...
+    @property
+    def pad(self) -> Tuple: ...
+
+
+def window_problem(p: Window) -> str | None:
+    """What is wrong with a window: too few or too many axes, or parameters that have not one number for each."""
+    rank = len(p.kernel)
+    if not 1 <= rank <= 3:
+        return f"Parameter kernel={p.kernel}: {rank}D convolution not supported, expected 1, 2 or 3 sizes"
+    for name in ("stride", "dilate", "pad"):
+        value = getattr(p, name)
+        if value and len(value) != rank:
+            return unequal_ranks(name, value, p.kernel)
+    return None
+
+
+def unequal_ranks(name: str, value: Tuple, kernel: Tuple) -> str:
+    return (
+        f"Parameter {name}={value}: {name} must have the same number of dimensions with kernel_size, "
+        f"but kernel_size is set to {kernel}"
+    )
+
+
+def window_steps(p: Window) -> tuple[Step, ...]:
+    """The window's way along each spatial axis."""
+    ones, zeros = (1,) * len(p.kernel), (0,) * len(p.kernel)
+    parts = zip(p.kernel, p.stride or ones, p.dilate or ones, p.pad or zeros, strict=True)
+    return tuple(((k - 1) * d + 1, s, d, pad) for k, s, d, pad in parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +74,10 @@ class ConvolutionGeometry:
     layout: Layout | None = param(None, doc="order of the axes of data; None: channels first")
 
     def check(self) -> str | None:
+        problem = window_problem(self)
+        if problem:
+            return problem
         rank = len(self.kernel)
-        if not 1 <= rank <= 3:
-            return f"Parameter kernel={self.kernel}: {rank}D convolution not supported, expected 1, 2 or 3 sizes"
-        for name in ("stride", "dilate", "pad"):
-            value = getattr(self, name)
-            if value and len(value) != rank:
-                return (
-                    f"Parameter {name}={value}: {name} must have the same number of dimensions with kernel_size, "
-                    f"but kernel_size is set to {self.kernel}"
-                )
         if self.layout is not None and len(self.layout) != rank + 2:
             return f"Parameter layout={self.layout!r}: expected {rank} spatial axes, as kernel={self.kernel} has"
         if self.num_filter % self.num_group:
@@ -64,16 +100,14 @@ class ConvolutionGeometry:
         return tuple(i for i, letter in enumerate(self.axes) if letter not in "NC")
 
     @property
-    def steps(self) -> tuple[tuple[int, int, int, int], ...]:
-        """(dilated kernel size, stride, dilation, padding) of each spatial axis."""
-        ones, zeros = (1,) * len(self.kernel), (0,) * len(self.kernel)
-        dilates, strides, pads = self.dilate or ones, self.stride or ones, self.pad or zeros
-        return tuple(((k - 1) * d + 1, s, d, p) for k, s, d, p in zip(self.kernel, strides, dilates, pads, strict=True))
+    def steps(self) -> tuple[Step, ...]:
+        """The window's way along each spatial axis."""
+        return window_steps(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionParams(ConvolutionGeometry):
-    order: ClassVar = (
+    positional: ClassVar = (
         *("kernel", "stride", "dilate", "pad", "num_filter", "num_group"),
         *("workspace", "no_bias", "cudnn_tune", "cudnn_off", "layout"),
     )
@@ -83,7 +117,7 @@ class ConvolutionParams(ConvolutionGeometry):
     cudnn_off: bool = param(False, doc="accepted and without effect")
 
 
-def _output_size(size: Dim, step: tuple[int, int, int, int]) -> Dim:
+def output_size(size: Dim, step: Step) -> Dim:
     kernel, stride, _, pad = step
     if size is None:
         return None
@@ -99,13 +133,13 @@ def _output_size(size: Dim, step: tuple[int, int, int, int]) -> Dim:
     return (size + 2 * pad - kernel) // stride + 1
 
 
-def _input_size(size: Dim, step: tuple[int, int, int, int]) -> Dim:
+def input_size(size: Dim, step: Step) -> Dim:
     """The input size of an output size; with a stride several inputs have it."""
     kernel, stride, _, pad = step
     return None if size is None or stride != 1 else size + kernel - 1 - 2 * pad
 
 
-def _ranked(shape: Shape | None, p: ConvolutionGeometry, what: str) -> Shape:
+def ranked(shape: Shape | None, p: ConvolutionGeometry, what: str) -> Shape:
     ndim = len(p.axes)
     if shape is None:
         return (None,) * ndim
@@ -121,13 +155,13 @@ def _ranked(shape: Shape | None, p: ConvolutionGeometry, what: str) -> Shape:
     return shape
 
 
-def _arranged(p: ConvolutionGeometry, first: Dim, channels: Dim, sizes: Sequence[Dim]) -> Shape:
+def arranged(p: ConvolutionGeometry, first: Dim, channels: Dim, sizes: Sequence[Dim]) -> Shape:
     """A shape in the layout of data: batch or filters, channels, spatial sizes."""
     rest = iter(sizes)
     return tuple({"N": first, "C": channels}[letter] if letter in "NC" else next(rest) for letter in p.axes)
 
 
-def _weight_channels(p: ConvolutionGeometry, channels: Dim) -> Dim:
+def weight_channels(p: ConvolutionGeometry, channels: Dim) -> Dim:
     if channels is not None and channels % p.num_group:
         raise InferenceError(
             explain(
@@ -140,33 +174,33 @@ def _weight_channels(p: ConvolutionGeometry, channels: Dim) -> Dim:
     return None if channels is None else channels // p.num_group
 
 
-def _convolution_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
+def convolution_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
     """data (n, c, …d), weight (f, c / groups, …k), bias (f,) → (n, f, …), arranged as the layout says."""
-    data, out = _ranked(ins[0], p, "data"), _ranked(outs[0], p, "output")
-    weight = _ranked(ins[1], p, "weight")
+    data, out = ranked(ins[0], p, "data"), ranked(outs[0], p, "output")
+    weight = ranked(ins[1], p, "weight")
     axis, axes = p.channel_axis, p.spatial_axes
     share = weight[axis]
     channels = known(data[axis], None if share is None else share * p.num_group)
-    share = known(_weight_channels(p, channels), share)
+    share = known(weight_channels(p, channels), share)
     batch = known(data[0], out[0])
-    sizes = [known(data[i], _input_size(out[i], step)) for i, step in zip(axes, p.steps, strict=True)]
-    results = [known(_output_size(size, step), out[i]) for i, size, step in zip(axes, sizes, p.steps, strict=True)]
-    found = [_arranged(p, batch, channels, sizes), _arranged(p, p.num_filter, share, p.kernel)]
+    sizes = [known(data[i], input_size(out[i], step)) for i, step in zip(axes, p.steps, strict=True)]
+    results = [known(output_size(size, step), out[i]) for i, size, step in zip(axes, sizes, p.steps, strict=True)]
+    found = [arranged(p, batch, channels, sizes), arranged(p, p.num_filter, share, p.kernel)]
     if len(ins) > 2:
         found.append((p.num_filter,))
-    return found, [_arranged(p, batch, p.num_filter, results)]
+    return found, [arranged(p, batch, p.num_filter, results)]
 
 
 def _data_gradient_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
     """ograd (n, f, …), weight (f, c / groups, …k), data (n, c, …d) → gradient of data, of its shape."""
     ograd, weight, data = ins
-    (data, weight), (ograd,) = _convolution_shapes(p, [outs[0] if data is None else data, weight], [ograd])
+    (data, weight), (ograd,) = convolution_shapes(p, [outs[0] if data is None else data, weight], [ograd])
     return [ograd, weight, data], [data]
 
 
 def _weight_gradient_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
     """ograd (n, f, …), data (n, c, …d) → gradient of the weight (f, c / groups, …k)."""
-    (data, weight), (ograd,) = _convolution_shapes(p, [ins[1], outs[0]], [ins[0]])
+    (data, weight), (ograd,) = convolution_shapes(p, [ins[1], outs[0]], [ins[0]])
     return [ograd, data], [weight]
 
 
@@ -217,7 +251,7 @@ register_op(
     params=ConvolutionParams,
     inputs=("data", "weight", "bias"),
     inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),
-    infer_shape=_convolution_shapes,
+    infer_shape=convolution_shapes,
     infer_type=float_type,
     gradient=_convolution_gradient,
     doc="Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight "

@@ -92,7 +92,7 @@ class WindowParams:
 
 @dataclass(frozen=True, kw_only=True)
 class LRNParams(WindowParams):
-    order: ClassVar = ("alpha", "beta", "knorm", "nsize")
+    positional: ClassVar = ("alpha", "beta", "knorm", "nsize")
     alpha: float = param(9.99999975e-05, doc="factor of the mean square")
     beta: float = param(0.75, doc="exponent")
     knorm: float = param(2.0, doc="summand")

@@ -607,6 +607,20 @@ def Convolution_v1(data: Symbol, weight: Symbol | None = None, bias: Symbol | No
     cudnn_off: boolean, optional, default=False. accepted and without effect.
 
     layout: one of 'NCDHW', 'NCHW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
+def Correlation(data1: Symbol, data2: Symbol | None = None, kernel_size: int = 1, max_displacement: int = 1, stride1: int = 1, stride2: int = 1, pad_size: int = 0, is_multiply: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """How alike patches of two maps (n, c, h, w) are, for every displacement of the second: the mean product, or the mean absolute difference, over patch and channels. Channel i of the result belongs to the displacement (i // w - r, i % w - r) · stride2, with r = max_displacement // stride2 and w = 2 r + 1. Maps of two shapes are an error, where MXNet reads beyond the smaller.
+
+    kernel_size: int ≥ 1, optional, default=1. side of the square patches that are compared; odd.
+
+    max_displacement: int ≥ 0, optional, default=1. the farthest displacement of the second map in each direction.
+
+    stride1: int ≥ 1, optional, default=1. step between the places of the first map.
+
+    stride2: int ≥ 1, optional, default=1. step between displacements.
+
+    pad_size: int ≥ 0, optional, default=0. zeros around both maps.
+
+    is_multiply: boolean, optional, default=True. compare by products; else by absolute differences."""
 def _histogram(data: Symbol, bins: Symbol | None = None, bin_cnt: int | None = None, range: Sequence[float] | float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Number of elements in each bin, and the bins' edges. A bin has its lower edge, the last one both; elements outside are not counted. Given edges must ascend. The gradient of data is zero, where MXNet has an error.
 
@@ -638,6 +652,136 @@ def Custom(*data: Symbol, name: str | None = None, attr: _Attr = None, **attribu
 
     op_type: string, required. The type it was registered under."""
 _npi_Custom = Custom
+def Deconvolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), adj: Sequence[int] | int = (), target_shape: Sequence[int] | int = (), num_filter: int, num_group: int = 1, workspace: int = 512, no_bias: bool = True, cudnn_tune: Literal['fastest', 'limited_workspace', 'off'] | None = None, cudnn_off: bool = False, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Transposed convolution: the data gradient of the Convolution with this window, as an operator. An axis of d elements gets stride · (d - 1) + kernel - 2 · pad + adj, or what target_shape says. Works over one, two and three axes, dilated or not, in every layout; the weight has that of data with its channels for the batch: (c, f / groups, h, w), or (c, h, w, f / groups) for NHWC.
+
+    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+
+    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+
+    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+
+    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+
+    adj: tuple of int ≥ 0, optional, default=(). elements added at the end of each spatial axis, fewer than its stride; (): none.
+
+    target_shape: tuple of int ≥ 0, optional, default=(). spatial sizes of the output; pad and adj then follow from it.
+
+    num_filter: int ≥ 1, required. number of output channels.
+
+    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+
+    workspace: int ≥ 0 ≤ 8192, optional, default=512. memory limit of cuDNN in MB; accepted and without effect.
+
+    no_bias: boolean, optional, default=True. leave the bias out; unlike Convolution's it is left out unless asked for.
+
+    cudnn_tune: one of 'fastest', 'limited_workspace', 'off' or None, optional, default=None. cuDNN's choice of algorithm; accepted and without effect.
+
+    cudnn_off: boolean, optional, default=False. accepted and without effect.
+
+    layout: one of 'NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC' or None, optional, default=None. order of the axes of data; None: channels first."""
+_npx_deconvolution = Deconvolution
+def _contrib_DeformableConvolution(data: Symbol, offset: Symbol | None = None, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, num_deformable_group: int = 1, workspace: int = 1024, no_bias: bool = False, layout: Literal['NCDHW', 'NCHW', 'NCW'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Convolution whose windows read each element at its place plus an offset (y, x) from the input `offset` (Dai et al. 2017). Beyond the last element of data comes the last element, before the first and a step beyond the last come zeros.
+
+    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+
+    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+
+    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+
+    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+
+    num_filter: int ≥ 1, required. number of output channels.
+
+    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+
+    num_deformable_group: int ≥ 1, optional, default=1. number of groups of channels with offsets of their own.
+
+    workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit in MB; accepted and without effect.
+
+    no_bias: boolean, optional, default=False. leave the bias out.
+
+    layout: one of 'NCDHW', 'NCHW', 'NCW' or None, optional, default=None. order of the axes of data; None: channels first."""
+def _contrib_ModulatedDeformableConvolution(data: Symbol, offset: Symbol | None = None, mask: Symbol | None = None, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, num_deformable_group: int = 1, workspace: int = 1024, no_bias: bool = False, im2col_step: int = 64, layout: Literal['NCDHW', 'NCHW', 'NCW'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Deformable convolution whose windows also weigh each element they read with the input `mask` (Zhu et al. 2019). Around data there are zeros. Works everywhere, where MXNet needs a GPU, and for batches that im2col_step does not divide.
+
+    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+
+    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+
+    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+
+    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+
+    num_filter: int ≥ 1, required. number of output channels.
+
+    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+
+    num_deformable_group: int ≥ 1, optional, default=1. number of groups of channels with offsets and masks of their own.
+
+    workspace: int ≥ 0 ≤ 8192, optional, default=1024. memory limit in MB; accepted and without effect.
+
+    no_bias: boolean, optional, default=False. leave the bias out.
+
+    im2col_step: int ≥ 1, optional, default=64. number of images at a time; accepted and without effect.
+
+    layout: one of 'NCDHW', 'NCHW', 'NCW' or None, optional, default=None. order of the axes of data; None: channels first."""
+def _contrib_ROIAlign(data: Symbol, rois: Symbol | None = None, *, pooled_size: Sequence[int] | int, spatial_scale: float, sample_ratio: int = -1, position_sensitive: bool = False, aligned: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Means of bilinear samples in the bins of regions. rois (r, 5): number of the image, x and y of the first and of the last corner. A region of an image that does not exist gives zeros. Nothing flows to the regions.
+
+    pooled_size: tuple of int ≥ 1, required. number of bins (h, w).
+
+    spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
+
+    sample_ratio: int, optional, default=-1. samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up.
+
+    position_sensitive: boolean, optional, default=False. take each bin from channels of its own.
+
+    aligned: boolean, optional, default=False. elements lie at their middle, half an element further."""
+def _contrib_RROIAlign(data: Symbol, rois: Symbol | None = None, *, pooled_size: Sequence[int] | int, spatial_scale: float, sampling_ratio: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Means of bilinear samples in the bins of rotated regions. rois (r, 6): number of the image, x and y of the centre, width, height, angle in degrees. Unlike MXNet's it has a gradient.
+
+    pooled_size: tuple of int ≥ 1, required. number of bins (h, w).
+
+    spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
+
+    sampling_ratio: int, optional, default=-1. samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up."""
+def ROIPooling(data: Symbol, rois: Symbol | None = None, *, pooled_size: Sequence[int] | int, spatial_scale: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The greatest element in each bin of regions. rois (r, 5): number of the image, x and y of the first and of the last element, which are scaled and rounded. An empty bin gives 0. The gradient is the derivative for malformed regions too, for which MXNet has zeros.
+
+    pooled_size: tuple of int ≥ 1, required. number of bins (h, w).
+
+    spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in."""
+_npx_roi_pooling = ROIPooling
+def _contrib_PSROIPooling(data: Symbol, rois: Symbol | None = None, *, spatial_scale: float, output_dim: int, pooled_size: int, group_size: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The mean of the elements in each bin of regions, from channels of the bin's own group. rois (r, 5): number of the image, x and y of the first and of the last corner, which are rounded and scaled. An empty bin gives 0. Data with too few channels are an error, where MXNet reads beyond them.
+
+    spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
+
+    output_dim: int ≥ 1, required. number of channels of the result.
+
+    pooled_size: int ≥ 1, required. number of bins in each axis.
+
+    group_size: int ≥ 0, optional, default=0. number of groups of channels in each axis of bins; 0: pooled_size."""
+def _contrib_DeformablePSROIPooling(data: Symbol, rois: Symbol | None = None, trans: Symbol | None = None, *, spatial_scale: float, output_dim: int, group_size: int, pooled_size: int, part_size: int = 0, sample_per_part: int = 1, trans_std: float = 0.0, no_trans: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The mean of bilinear samples in each bin of regions, from channels of the bin's own group, where offsets move the bins. rois (r, 5): number of the image, x and y of the first and of the last corner, which are rounded and scaled. trans (r, 2 · classes, parts, parts): offsets in x and in y. Samples outside the map do not count.
+
+    spatial_scale: float ≥ 0 ≤ 1, required. size of data relative to the image that regions are given in.
+
+    output_dim: int ≥ 1, required. number of channels of the result.
+
+    group_size: int ≥ 1, required. number of groups of channels in each axis of bins.
+
+    pooled_size: int ≥ 1, required. number of bins in each axis.
+
+    part_size: int ≥ 0, optional, default=0. number of offsets in each axis of bins; 0: pooled_size.
+
+    sample_per_part: int ≥ 1, optional, default=1. number of samples in each axis of a bin.
+
+    trans_std: float ≥ 0 ≤ 1, optional, default=0.0. factor of offsets, which are relative to the region's size.
+
+    no_trans: boolean, optional, default=False. leave the offsets out."""
 def FullyConnected(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, num_hidden: int, no_bias: bool = False, flatten: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Y = X Wᵀ + b: a dense layer.
 
@@ -700,6 +844,28 @@ def Dropout(data: Symbol, p: float = 0.5, mode: Literal['always', 'training'] = 
 
     cudnn_off: boolean or None, optional, default=False. accepted and without effect."""
 _npx_dropout = Dropout
+def im2col(data: Symbol, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The windows of data as columns, their elements in the order of data: what a convolution multiplies with its weight. Over one and three axes too, where MXNet fails.
+
+    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+
+    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+
+    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+
+    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
+def col2im(data: Symbol, output_size: Sequence[int] | int, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Columns added up where their windows overlap, in an array of spatial sizes output_size: the transpose of im2col, not its inverse. Over one and three axes too, where MXNet fails.
+
+    output_size: tuple of int ≥ 1, required. spatial sizes of the result.
+
+    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+
+    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+
+    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+
+    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
 def _zeros(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str = '', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Zeros.
 
@@ -2125,6 +2291,12 @@ class contrib:
     quadratic = _contrib_quadratic
     div_sqrt_dim = _contrib_div_sqrt_dim
     allclose = _contrib_allclose
+    DeformableConvolution = _contrib_DeformableConvolution
+    ModulatedDeformableConvolution = _contrib_ModulatedDeformableConvolution
+    ROIAlign = _contrib_ROIAlign
+    RROIAlign = _contrib_RROIAlign
+    PSROIPooling = _contrib_PSROIPooling
+    DeformablePSROIPooling = _contrib_DeformablePSROIPooling
     arange_like = _contrib_arange_like
     index_array = _contrib_index_array
     BilinearResize2D = _contrib_BilinearResize2D

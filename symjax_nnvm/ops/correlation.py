@@ -1,0 +1,152 @@
+"""Correlation of two maps over a neighbourhood of displacements (FlowNet, Dosovitskiy et al. 2015)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+Dim = int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelationParams:
+    kernel_size: int = param(1, ge=1, doc="side of the square patches that are compared; odd")
+    max_displacement: int = param(1, ge=0, doc="the farthest displacement of the second map in each direction")
+    stride1: int = param(1, ge=1, doc="step between the places of the first map")
+    stride2: int = param(1, ge=1, doc="step between displacements")
+    pad_size: int = param(0, ge=0, doc="zeros around both maps")
+    is_multiply: bool = param(True, doc="compare by products; else by absolute differences")
+
+    def check(self) -> str | None:
+        if self.kernel_size % 2 == 0:
+            return f"Parameter kernel_size={self.kernel_size}: kernel size should be odd number"
+        return None
+
+    @property
+    def radius(self) -> int:
+        """The number of displacements in each direction."""
+        return self.max_displacement // self.stride2
+
+    @property
+    def width(self) -> int:
+        """The number of displacements in each axis."""
+        return 2 * self.radius + 1
+
+    @property
+    def border(self) -> int:
+        """How far from the edge of a padded map the centres of patches stay."""
+        return self.max_displacement + self.kernel_size // 2
+
+
+def _count(p: CorrelationParams, size: Dim) -> Dim:
+    """The number of patches along an axis of a size."""
+    if size is None:
+        return None
+    free = size + 2 * p.pad_size - 2 * p.border
+    if free < 1:
+        raise InferenceError(
+            explain(
+                "Neighborhood and kernel don't fit in blob",
+                param="max_displacement",
+                expected=f"a map of at least {2 * (p.border - p.pad_size) + 1} rows and columns",
+                got=size,
+            )
+        )
+    return -(-free // p.stride1)
+
+
+def _four(shape: Shape | None) -> Shape:
+    if shape is None:
+        return (None,) * 4
+    if len(shape) != 4:
+        raise InferenceError(explain("data should be a 4D tensor", expected="4 axes", got=format_shape(shape)))
+    return shape
+
+
+def _correlation_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
+    """data1, data2 (n, c, h, w) → (n, displacements, h', w'), and both maps padded (n, h + 2 · pad, w + 2 · pad, c)."""
+    (data, _), _ = same_shape(p, ins, ())
+    n, c, *sizes = _four(data)
+    n = known(n, *(out[0] for out in outs if out is not None))
+    data = (n, c, *sizes)
+    counts = [_count(p, size) for size in sizes]
+    padded = (n, *[None if size is None else size + 2 * p.pad_size for size in sizes], c)
+    return [data] * 2, [(n, p.width**2, *counts), padded, padded][: len(outs)]
+
+
+def _backward_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
+    """ograd (n, displacements, h', w'), data1, data2 (n, c, h, w) → the shape of the data."""
+    data, (ograd,) = _correlation_shapes(p, [ins[1] if ins[1] is not None else outs[0], ins[2]], [ins[0]])
+    return [ograd, *data], data[:1]
+
+
+def _along_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
+    """tangent1, tangent2, data1, data2 (n, c, h, w) → (n, displacements, h', w')."""
+    (data, *_), _ = same_shape(p, ins, ())
+    inputs, outputs = _correlation_shapes(p, [data, None], outs)
+    return inputs * 2, outputs
+
+
+def _of_data(node: Node, ograd: NodeEntry, data1: NodeEntry, data2: NodeEntry) -> Entries:
+    params = vars(node.attrs.parsed)
+    return [apply(f"_backward_Correlation_data{i}", ograd, data1, data2, **params) for i in (1, 2)]
+
+
+def _of_first(node: Node, ograds: Entries):
+    """d1 = Σ dY · X2, taken at the displacements, or Σ dY · sign(X1 - X2), which is constant."""
+    g, (ograd, data1, data2) = ograds[0], node.inputs
+    p: CorrelationParams = node.attrs.parsed
+    if p.is_multiply:
+        return [apply("Correlation", g, data2, **vars(p)), None, _of_data(node, ograd, g, data2)[1]]
+    return [apply("_backward_Correlation_along", g, apply("zeros_like", data2), data1, data2, **vars(p)), None, None]
+
+
+def _of_second(node: Node, ograds: Entries):
+    """d2 = Σ dY · X1, taken back from the displacements, or -Σ dY · sign(X1 - X2), which is constant."""
+    g, (ograd, data1, data2) = ograds[0], node.inputs
+    p: CorrelationParams = node.attrs.parsed
+    if p.is_multiply:
+        return [apply("Correlation", data1, g, **vars(p)), _of_data(node, ograd, data1, g)[0], None]
+    return [apply("_backward_Correlation_along", apply("zeros_like", data1), g, data1, data2, **vars(p)), None, None]
+
+
+register_op(
+    "Correlation",
+    params=CorrelationParams,
+    inputs=("data1", "data2"),
+    outputs=("output", "tmp1", "tmp2"),
+    visible_outputs=1,
+    infer_shape=_correlation_shapes,
+    infer_type=float_type,
+    gradient=lambda node, ograds: _of_data(node, ograds[0], *node.inputs),
+    doc="How alike patches of two maps (n, c, h, w) are, for every displacement of the second: the mean product, or "
+    "the mean absolute difference, over patch and channels. Channel i of the result belongs to the displacement "
+    "(i // w - r, i % w - r) · stride2, with r = max_displacement // stride2 and w = 2 r + 1. Maps of two shapes are "
+    "an error, where MXNet reads beyond the smaller.",
+)
+for _i, _gradient in ((1, _of_first), (2, _of_second)):
+    register_op(
+        f"_backward_Correlation_data{_i}",
+        params=CorrelationParams,
+        inputs=("ograd", "data1", "data2"),
+        infer_shape=_backward_shapes,
+        infer_type=float_type,
+        gradient=_gradient,
+        doc=f"Gradient of data{_i} of Correlation.",
+    )
+register_op(
+    "_backward_Correlation_along",
+    params=CorrelationParams,
+    inputs=("tangent1", "tangent2", "data1", "data2"),
+    infer_shape=_along_shapes,
+    infer_type=float_type,
+    gradient=lambda node, ograds: [*_of_data(node, ograds[0], *node.inputs[2:]), None, None],
+    doc="The derivative of Correlation by absolute differences, along a change of both maps.",
+)

@@ -1,0 +1,154 @@
+"""ROIAlign (He et al. 2017), upright and rotated (Ma et al. 2018): means of bilinear samples in the bins of regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import ShapeRule, Shapes, backward_shapes, float_type, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+
+
+def with_rank(shape: Shape | None, ndim: int, name: str, form: str) -> Shape:
+    """A shape, or as many unknown dimensions. Raises InferenceError when it has another number of axes."""
+    if shape is None:
+        return (None,) * ndim
+    if len(shape) != ndim:
+        raise InferenceError(
+            explain(f"{name} should be a {ndim}D tensor {form}", expected=f"{ndim} axes", got=format_shape(shape))
+        )
+    return shape
+
+
+def region_shapes(
+    pooled: Callable[[Any], tuple[int, ...]], channels: Callable[[Any], int | None], columns: int
+) -> ShapeRule:
+    """The rule of data (n, c, h, w), rois (r, columns) → (r, c', p, q), whose bins and channels the parameters say.
+
+    channels: how many channels of data make one of the result; None: it is not known.
+    """
+
+    def rule(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
+        data = with_rank(ins[0], 4, "data", "(images, channels, h, w)")
+        rois = with_rank(ins[1], 2, "rois", f"(regions, {columns})")
+        out = with_rank(outs[0], 4, "output", "(regions, channels, bins, bins)")
+        factor, given = channels(p), data[1]
+        found = out[1]
+        if factor is not None and given is not None:
+            if given % factor:
+                raise InferenceError(
+                    explain(
+                        "Input channels should be divisible by pooled_size[0]*pooled_size[1]",
+                        param="pooled_size",
+                        expected=f"a multiple of {factor} channels",
+                        got=given,
+                    )
+                )
+            found = given // factor
+        elif factor is not None and found is not None:
+            given = found * factor
+        regions = known(rois[0], out[0])
+        return [(data[0], given, *data[2:]), (regions, columns)], [(regions, found, *pooled(p))]
+
+    return rule
+
+
+def pooled_problem(pooled_size: Tuple) -> str | None:
+    """What is wrong with the parameter pooled_size, if anything."""
+    if len(pooled_size) != 2:
+        return f"Parameter pooled_size={pooled_size} has wrong dimensions, expected dimension=2"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ROIAlignParams:
+    pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
+    spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
+    sample_ratio: int = param(-1, doc="samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up")
+    position_sensitive: bool = param(False, doc="take each bin from channels of its own")
+    aligned: bool = param(False, doc="elements lie at their middle, half an element further")
+
+    def check(self) -> str | None:
+        return pooled_problem(self.pooled_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RROIAlignParams:
+    pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
+    spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
+    sampling_ratio: int = param(-1, doc="samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up")
+
+    def check(self) -> str | None:
+        return pooled_problem(self.pooled_size)
+
+
+def _channels_per_result(p: ROIAlignParams) -> int:
+    return p.pooled_size[0] * p.pooled_size[1] if p.position_sensitive else 1
+
+
+def _gradient(backward: str) -> Callable[[Node, Entries], list[NodeEntry | None]]:
+    """Linear in the data; nothing flows to the regions."""
+
+    def rule(node: Node, ograds: Entries) -> list[NodeEntry | None]:
+        data, rois = node.inputs
+        return [apply(backward, ograds[0], data, rois, **vars(node.attrs.parsed)), None]
+
+    return rule
+
+
+def _transposed_gradient(forward: str) -> Callable[[Node, Entries], list[NodeEntry | None]]:
+    def rule(node: Node, ograds: Entries) -> list[NodeEntry | None]:
+        return [apply(forward, ograds[0], node.inputs[2], **vars(node.attrs.parsed)), None, None]
+
+    return rule
+
+
+def register_linear_pooling(
+    forward: str, params: type, infer_shape: ShapeRule, doc: str, backward: str, aliases: tuple[str, ...] = ()
+) -> None:
+    """Register an operator of data and rois that is linear in the data, and its transpose."""
+    register_op(
+        forward,
+        aliases=aliases,
+        params=params,
+        inputs=("data", "rois"),
+        infer_shape=infer_shape,
+        infer_type=float_type,
+        gradient=_gradient(backward),
+        doc=doc,
+    )
+    register_op(
+        backward,
+        params=params,
+        inputs=("ograd", "data", "rois"),
+        infer_shape=backward_shapes(infer_shape),
+        infer_type=float_type,
+        gradient=_transposed_gradient(forward),
+        FIgnoreInputs=lambda attrs: (1,),
+        doc=f"Gradient of the data of {forward.removeprefix('_contrib_')}, its transpose.",
+    )
+
+
+register_linear_pooling(
+    "_contrib_ROIAlign",
+    ROIAlignParams,
+    region_shapes(lambda p: p.pooled_size, _channels_per_result, 5),
+    "Means of bilinear samples in the bins of regions. rois (r, 5): number of the image, x and y of the first and of "
+    "the last corner. A region of an image that does not exist gives zeros. Nothing flows to the regions.",
+    "_backward_ROIAlign",
+)
+register_linear_pooling(
+    "_contrib_RROIAlign",
+    RROIAlignParams,
+    region_shapes(lambda p: p.pooled_size, lambda p: 1, 6),
+    "Means of bilinear samples in the bins of rotated regions. rois (r, 6): number of the image, x and y of the "
+    "centre, width, height, angle in degrees. Unlike MXNet's it has a gradient.",
+    "_backward_RROIAlign",
+)

@@ -1,0 +1,71 @@
+"""im2col and col2im: inference backwards, refusals, and the law that makes them useful."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import lowering
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import InferenceError, ParamError
+from tests.comparison import assert_close
+
+DATA = sym.Variable("data")
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"kernel": ()}, ("kernel", "0D convolution not supported")),
+        ({"kernel": (2, 2), "pad": (1,)}, ("pad", "same number of dimensions", "(2, 2)")),
+        ({"kernel": (2, 0)}, ("kernel", "≥ 1", "(2, 0)")),
+    ],
+)
+def test_impossible_windows_are_named(params: dict[str, Any], words: tuple[str, ...]):
+    for op, more in (("im2col", {}), ("col2im", {"output_size": (4,) * len(params["kernel"])})):
+        with pytest.raises(ParamError) as error:
+            getattr(sym, op)(DATA, **params, **more)
+        for word in (op, *words):
+            assert word in str(error.value)
+
+
+def test_an_output_size_of_another_rank_is_refused():
+    with pytest.raises(ParamError, match="output_size=.*same number of dimensions"):
+        sym.col2im(DATA, kernel=(2, 2), output_size=(4,))
+
+
+@pytest.mark.parametrize(
+    ("net", "shape", "words"),
+    [
+        (sym.im2col(DATA, kernel=(5, 1)), (1, 2, 4, 4), ("kernel", "at most 4", "got 5")),
+        (sym.im2col(DATA, kernel=(2, 2)), (1, 2, 4), ("4 axes", "(1, 2, 4)")),
+        (sym.col2im(DATA, kernel=(2, 2), output_size=(3, 3)), (1, 6, 4), ("multiple of 4", "got 6")),
+        (sym.col2im(DATA, kernel=(2, 2), output_size=(3, 4)), (1, 8, 4), ("(1, 8, 6)", "(1, 8, 4)")),
+    ],
+)
+def test_impossible_shapes_are_named(net: sym.Symbol, shape: tuple[int, ...], words: tuple[str, ...]):
+    with pytest.raises(InferenceError) as error:
+        net.infer_shape(data=shape)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_batch_and_channels_are_learnt_from_the_columns():
+    net = sym.im2col(DATA, kernel=(2, 3)) + sym.Variable("like", shape=(5, 12, 8))
+    found = dict(zip(net.list_arguments(), net.infer_shape_partial()[0], strict=True))
+    assert found["data"] == (5, 2, 0, 0)
+
+
+def test_columns_times_the_weight_are_the_convolution():
+    window = {"kernel": (3, 2), "stride": (2, 1), "dilate": (1, 2), "pad": (1, 2)}
+    rng = np.random.RandomState(0)
+    data, weight = rng.randn(2, 3, 5, 6), rng.randn(4, 3, 3, 2)
+    convolution = sym.Convolution(DATA, sym.Variable("w"), num_filter=4, no_bias=True, **window)
+    with jax.enable_x64(True):
+        (columns,), _ = lowering.to_jax(sym.im2col(DATA, **window))({"data": data})
+        (expected,), _ = lowering.to_jax(convolution)({"data": data, "w": weight})
+    ours = np.einsum("fr,nrp->nfp", weight.reshape(4, -1), columns).reshape(expected.shape)
+    assert_close(ours, expected, 1e-12, "convolution")
