@@ -1,4 +1,4 @@
-"""JAX rules of convolution and of its two gradients: one XLA convolution each.
+"""JAX rules of convolution and of its two gradients: one XLA convolution each, but for depth-wise ones on a CPU.
 
 The three differ in what plays the window. With the output's step s, dilation d and padding p of an axis: the data
 gradient moves the turned weight over the head gradient spread s apart; the weight gradient moves the head gradient,
@@ -8,10 +8,13 @@ its elements s apart, over the data in steps of d.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import jax
+import numpy as np
 from jax import lax
 
+from lowering.depthwise import MAX_WINDOW, Shifts
 from lowering.registry import lowers
 from symjax_nnvm.ops import convolution as ops
 
@@ -47,13 +50,31 @@ def with_bias(p: ops.ConvolutionGeometry, out: Array, bias: Array | None) -> Arr
     return out if bias is None else out + lax.broadcast_in_dim(bias, out.shape, (p.channel_axis,))
 
 
-@lowers("Convolution")
-def _convolution(p: ops.ConvolutionParams, data: Array, weight: Array, bias: Array | None = None) -> Array:
-    return with_bias(p, convolve(p, data, weight), bias)
+def _shifts(p: ops.ConvolutionGeometry, channels: int, platform: str) -> Shifts | None:
+    """The convolution as shifted products, where that is how it is to be computed: depth-wise, on a CPU."""
+    if platform != "cpu" or not 1 < channels == p.num_group == p.num_filter or prod(p.kernel) > MAX_WINDOW:
+        return None
+    pads = tuple(pad for *_, pad in p.steps)
+    strides, dilations = tuple(_strides(p)), tuple(_dilations(p))
+    return Shifts(p.channel_axis, p.spatial_axes, p.kernel, strides, dilations, before=pads, after=pads)
 
 
-def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array) -> Array:
+@lowers("Convolution", needs=("platform",))
+def _convolution(
+    p: ops.ConvolutionParams, data: Array, weight: Array, bias: Array | None = None, *, platform: str
+) -> Array:
+    return with_bias(p, convolve(p, data, weight, platform), bias)
+
+
+def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array, platform: str) -> Array:
     """The convolution without bias."""
+    shifts = _shifts(p, data.shape[p.channel_axis], platform)
+    if shifts is not None:
+        sizes = [
+            (data.shape[axis] + 2 * pad - kernel) // stride + 1
+            for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True)
+        ]
+        return shifts.convolve(data, weight, sizes)
     spec = _specs(p)
     return lax.conv_general_dilated(
         data,
@@ -66,18 +87,28 @@ def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array) -> Array:
     )
 
 
-@lowers("_backward_Convolution_data")
-def _data_gradient(p: ops.ConvolutionGeometry, ograd: Array, weight: Array, data: Array) -> Array:
-    return data_gradient(p, ograd, weight, data.shape)
+@lowers("_backward_Convolution_data", needs=("platform",))
+def _data_gradient(p: ops.ConvolutionGeometry, ograd: Array, weight: Array, data: Array, *, platform: str) -> Array:
+    return data_gradient(p, ograd, weight, data.shape, platform)
 
 
-def data_gradient(p: ops.ConvolutionGeometry, ograd: Array, weight: Array, shape: Sequence[int]) -> Array:
+def data_gradient(
+    p: ops.ConvolutionGeometry, ograd: Array, weight: Array, shape: Sequence[int], platform: str
+) -> Array:
     """The gradient of data of a shape, whose convolution has the head gradient ograd."""
     spec = _specs(p)
     padding: Pairs = []
     for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):
         before = kernel - 1 - pad
         padding.append((before, shape[axis] + pad - _spread(ograd.shape[axis], stride)))
+    shifts = _shifts(p, shape[p.channel_axis], platform)
+    if shifts is not None:
+        config = [(0, 0, 0)] * ograd.ndim
+        for axis, (low, high), stride in zip(p.spatial_axes, padding, _strides(p), strict=True):
+            config[axis] = (low, high, stride - 1)
+        spread = lax.pad(ograd, np.zeros((), ograd.dtype), config)
+        sizes = [shape[axis] for axis in p.spatial_axes]
+        return shifts.over_padded().convolve(spread, lax.rev(weight, p.spatial_axes), sizes)
     return lax.conv_general_dilated(
         ograd,
         _filters_to_channels(lax.rev(weight, p.spatial_axes), p),
@@ -103,9 +134,16 @@ def _filters_to_channels(weight: Array, p: ops.ConvolutionGeometry) -> Array:
     return split.transpose(order).reshape(merged)
 
 
-@lowers("_backward_Convolution_weight")
-def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array) -> Array:
+@lowers("_backward_Convolution_weight", needs=("platform",))
+def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, platform: str) -> Array:
     """The gradient of the weight with which the convolution of data has the head gradient ograd."""
+    shifts = _shifts(p, data.shape[p.channel_axis], platform)
+    if shifts is not None:
+        shape = [1] * data.ndim
+        shape[0] = p.num_filter
+        for axis, kernel in zip(p.spatial_axes, p.kernel, strict=True):
+            shape[axis] = kernel
+        return shifts.weight_gradient(data, ograd, tuple(shape))
     spec = _swapped(_specs(p))
     padding: Pairs = []
     for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):

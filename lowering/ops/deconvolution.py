@@ -11,19 +11,21 @@ from symjax_nnvm.ops import deconvolution as ops
 Array = jax.Array
 
 
-@lowers("Deconvolution")
-def _deconvolution(p: ops.DeconvolutionParams, data: Array, weight: Array, bias: Array | None = None) -> Array:
+@lowers("Deconvolution", needs=("platform",))
+def _deconvolution(
+    p: ops.DeconvolutionParams, data: Array, weight: Array, bias: Array | None = None, *, platform: str
+) -> Array:
     geometry, shape = ops.transposed(p, data.shape)
-    return with_bias(p, data_gradient(geometry, data, weight, shape), bias)
+    return with_bias(p, data_gradient(geometry, data, weight, shape, platform), bias)
 
 
-@lowers("_backward_Deconvolution_data")
-def _data_gradient(p: ops.DeconvolutionParams, ograd: Array, weight: Array, data: Array) -> Array:
+@lowers("_backward_Deconvolution_data", needs=("platform",))
+def _data_gradient(p: ops.DeconvolutionParams, ograd: Array, weight: Array, data: Array, *, platform: str) -> Array:
     geometry, _ = ops.transposed(p, data.shape)
-    return convolve(geometry, ograd, weight)
+    return convolve(geometry, ograd, weight, platform)
 
 
-@lowers("_backward_Deconvolution_weight")
-def _weight_gradient(p: ops.DeconvolutionParams, ograd: Array, data: Array) -> Array:
+@lowers("_backward_Deconvolution_weight", needs=("platform",))
+def _weight_gradient(p: ops.DeconvolutionParams, ograd: Array, data: Array, *, platform: str) -> Array:
     geometry, _ = ops.transposed(p, data.shape)
-    return weight_gradient(geometry, data, ograd)
+    return weight_gradient(geometry, data, ograd, platform=platform)

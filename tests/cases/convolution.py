@@ -56,6 +56,9 @@ CASES = [
     _conv((2, 4, 5, 6), (3, 2), 4, num_group=4),
     _conv((1, 3, 6, 6), (3, 3), 6, num_group=3, stride=(2, 2), pad=(1, 1), bias=False),
     _conv((1, 4, 7, 7), (2, 3), 4, num_group=2, dilate=(2, 2), stride=(2, 1)),
+    # depth-wise, which a CPU runs as shifted products
+    _conv((2, 3, 7, 6), (3, 2), 3, num_group=3, stride=(2, 1), dilate=(1, 2), pad=(1, 2)),
+    _conv((1, 6, 7, 3), (2, 3), 3, last=True, num_group=3, stride=(1, 2), pad=(1, 0)),
     # three axes
     _conv((1, 2, 4, 4, 3), (2, 2, 2), 3),
     _conv((1, 2, 4, 5, 4), (2, 3, 2), 2, stride=(2, 1, 2), pad=(1, 1, 0), layout="NCDHW"),

@@ -187,3 +187,25 @@ def test_a_network_compiles_to_what_jax_makes_of_the_same_network_by_hand():
         lambda args: (by_hand(args), jax.grad(lambda args: jnp.sum(by_hand(args) * head))(args)), args
     )
     assert ours <= theirs
+
+
+def test_depth_wise_convolution_is_one_rule_with_two_forms():
+    """Shifted products on a CPU, XLA's grouped convolution elsewhere: equal numbers, gradients included."""
+    net = sym.Convolution(
+        sym.Variable("x"), kernel=(3, 3), num_filter=4, num_group=4, stride=(2, 2), pad=(1, 1), name="c"
+    )
+    rng = np.random.default_rng(0)
+    args = {
+        "x": rng.normal(size=(2, 4, 7, 8)).astype("float32"),
+        "c_weight": rng.normal(size=(4, 1, 3, 3)).astype("float32"),
+        "c_bias": rng.normal(size=4).astype("float32"),
+    }
+    head = [rng.normal(size=(2, 4, 4, 4)).astype("float32")]
+    forms = {platform: lowering.grad_fn(net, platform=platform) for platform in ("cpu", "gpu")}
+    traced = {platform: str(jax.make_jaxpr(form)(args, {}, None, head)) for platform, form in forms.items()}
+    assert "conv_general_dilated" not in traced["cpu"]
+    assert traced["gpu"].count("conv_general_dilated") == 3
+    (out, grads, _), (other, other_grads, _) = (form(args, {}, None, head) for form in forms.values())
+    assert_close(out[0], other[0], 1e-6, "output")
+    for name, grad in grads.items():
+        assert_close(grad, other_grads[name], 1e-6, f"gradient of {name}")
