@@ -1,6 +1,7 @@
 """The JAX rule of every operator, one family per file; importing the package registers them."""
 
 from lowering.ops import activation as activation
+from lowering.ops import attention as attention
 from lowering.ops import broadcast as broadcast
 from lowering.ops import convolution as convolution
 from lowering.ops import dense as dense
@@ -18,6 +19,7 @@ from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
 from lowering.ops import reshape as reshape
 from lowering.ops import scalar as scalar
+from lowering.ops import sequence as sequence
 from lowering.ops import slicing as slicing
 from lowering.ops import softmax as softmax
 from lowering.ops import softmax_output as softmax_output

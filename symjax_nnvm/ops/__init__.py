@@ -1,6 +1,7 @@
 """What the operators mean, one family per file; importing the package registers them."""
 
 from symjax_nnvm.ops import activation as activation
+from symjax_nnvm.ops import attention as attention
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import convolution as convolution
 from symjax_nnvm.ops import dense as dense
@@ -18,6 +19,7 @@ from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
 from symjax_nnvm.ops import reshape as reshape
 from symjax_nnvm.ops import scalar as scalar
+from symjax_nnvm.ops import sequence as sequence
 from symjax_nnvm.ops import slicing as slicing
 from symjax_nnvm.ops import softmax as softmax
 from symjax_nnvm.ops import softmax_output as softmax_output
