@@ -18,6 +18,7 @@ from lowering.ops import pooling as pooling
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
 from lowering.ops import reshape as reshape
+from lowering.ops import rnn as rnn
 from lowering.ops import scalar as scalar
 from lowering.ops import sequence as sequence
 from lowering.ops import slicing as slicing

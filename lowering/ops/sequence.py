@@ -58,9 +58,7 @@ def _sequence_last(p: ops.SequenceParams, data: Array, lengths: Array | None = N
 
 
 @lowers("_backward_SequenceLast")
-def _backward_sequence_last(
-    p: ops.SequenceParams, ograd: Array, data: Array, lengths: Array | None = None
-) -> Array:
+def _backward_sequence_last(p: ops.SequenceParams, ograd: Array, data: Array, lengths: Array | None = None) -> Array:
     # A comparison with the steps' numbers fuses with its users; a scatter would not.
     last = data.shape[p.axis] - 1 if lengths is None else _last_step(p, data, lengths)
     hit = _steps(data, p.axis) == last

@@ -18,6 +18,7 @@ from symjax_nnvm.ops import pooling as pooling
 from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
 from symjax_nnvm.ops import reshape as reshape
+from symjax_nnvm.ops import rnn as rnn
 from symjax_nnvm.ops import scalar as scalar
 from symjax_nnvm.ops import sequence as sequence
 from symjax_nnvm.ops import slicing as slicing

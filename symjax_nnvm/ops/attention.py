@@ -97,9 +97,7 @@ def _three_axes(shape: Shape | None, name: str, meaning: str) -> tuple[Dim, Dim,
 def _batch_of(rows: Dim, heads: int, name: str) -> Dim:
     if rows is not None and rows % heads:
         raise InferenceError(
-            explain(
-                "The first axis is batch · heads", input=name, expected=f"a multiple of {heads} heads", got=rows
-            )
+            explain("The first axis is batch · heads", input=name, expected=f"a multiple of {heads} heads", got=rows)
         )
     return None if rows is None else rows // heads
 

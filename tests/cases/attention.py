@@ -12,7 +12,9 @@ _INPUTS = {
 }
 
 CASES = [
-    Case(f"_contrib_interleaved_matmul_{name}", tuple(T(*shape, dtype=dtype) for shape in shapes), {"heads": 2}, **fields)
+    Case(
+        f"_contrib_interleaved_matmul_{name}", tuple(T(*shape, dtype=dtype) for shape in shapes), {"heads": 2}, **fields
+    )
     for name, shapes in _INPUTS.items()
     for dtype, fields in (
         ("float32", {}),

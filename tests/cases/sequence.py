@@ -33,7 +33,9 @@ CASES = [
     Case("SequenceLast", (T(5, 4, dtype="float64"), _lengths(4, 5)), {"use_sequence_length": True}, wrt=(0,)),
     Case("SequenceReverse", (T(4, 3, 2),)),
     Case("SequenceReverse", (T(4, 3, 2), _lengths(3, 4)), {"use_sequence_length": True}, wrt=(0,)),
-    Case("SequenceReverse", (T(5, 4, dtype="float16"), _lengths(4, 5, "int32")), {"use_sequence_length": True}, wrt=(0,)),
+    Case(
+        "SequenceReverse", (T(5, 4, dtype="float16"), _lengths(4, 5, "int32")), {"use_sequence_length": True}, wrt=(0,)
+    ),
     Case(
         "SequenceReverse",
         (T(3, 5, 2), _lengths(3, 5)),
