@@ -1,8 +1,9 @@
 """Numbers with nilpotent parts: how rules of recurrences run along directions (`symjax_nnvm/ir/derivatives.py`).
 
-A `Dual` is value + ε slope with ε² = 0; its two parts are arrays, or Duals of a further direction. A computation written
-with the operations below, run on x + ε v, yields its result and its directional derivative along v; run on plain arrays
-it is plain JAX. Nesting n deep gives the mixed n-th derivative along n directions. (Clifford's dual numbers.)
+A `Dual` is value + ε slope with ε² = 0; its two parts are arrays, or Duals of a further direction. A computation
+written with the operations below, run on x + ε v, yields its result and its directional derivative along v; run on
+plain arrays it is plain JAX. Nesting n deep gives the mixed n-th derivative along n directions. (Clifford's dual
+numbers.)
 
 Numbers that meet are equally deep, or plain arrays, which are constants.
 """
@@ -109,7 +110,7 @@ def plain(x: Number) -> Array:
     return x
 
 
-def lift(x: Number, like: Number) -> Number:
+def lift(x: Number, like: Number) -> Any:
     """A number as deep as another; a constant gets slopes of zero."""
     return _nested(x, _depth(like)) if isinstance(like, Dual) and not isinstance(x, Dual) else x
 
@@ -118,12 +119,12 @@ def _depth(x: Number) -> int:
     return 1 + _depth(x.value) if isinstance(x, Dual) else 0
 
 
-def linear(f: Callable[..., Any], *xs: Number) -> Any:
+def linear(f: Callable[..., Any], *xs: Any) -> Any:
     """A linear function of equally deep numbers together: of a list of pieces, for one."""
     if any(isinstance(x, Dual) for x in xs):
         deep = next(x for x in xs if isinstance(x, Dual))
         lifted = [lift(x, deep) for x in xs]
-        return Dual(linear(f, *(x.value for x in lifted)), linear(f, *(x.slope for x in lifted)))  # type: ignore[union-attr]
+        return Dual(linear(f, *(x.value for x in lifted)), linear(f, *(x.slope for x in lifted)))
     return f(*xs)
 
 
@@ -149,6 +150,7 @@ def select(condition: Array, a: Number, b: Number | float) -> Any:
 
 
 def tanh(x: Number) -> Any:
+    """The hyperbolic tangent."""
     if isinstance(x, Dual):
         y = tanh(x.value)
         return Dual(y, (1 - y * y) * x.slope)
@@ -156,6 +158,7 @@ def tanh(x: Number) -> Any:
 
 
 def sigmoid(x: Number) -> Any:
+    """1 / (1 + exp(-x))."""
     if isinstance(x, Dual):
         y = sigmoid(x.value)
         return Dual(y, y * (1 - y) * x.slope)
@@ -163,10 +166,12 @@ def sigmoid(x: Number) -> Any:
 
 
 def relu(x: Number) -> Any:
+    """max(x, 0), with slope 0 at 0."""
     return select(plain(x) > 0, x, 0.0) if isinstance(x, Dual) else lax.max(x, jnp.zeros((), x.dtype))
 
 
 def exp(x: Number) -> Any:
+    """The exponential."""
     if isinstance(x, Dual):
         y = exp(x.value)
         return Dual(y, y * x.slope)
@@ -174,24 +179,26 @@ def exp(x: Number) -> Any:
 
 
 def log(x: Number) -> Any:
+    """The natural logarithm."""
     if isinstance(x, Dual):
         return Dual(log(x.value), reciprocal(x.value) * x.slope)
     return jnp.log(x)
 
 
 def reciprocal(x: Number) -> Any:
+    """1 / x."""
     if isinstance(x, Dual):
         y = reciprocal(x.value)
         return Dual(y, -(y * y * x.slope))
     return 1 / x
 
 
-def logsumexp(*xs: Number) -> Any:
+def logsumexp(*xs: Any) -> Any:
     """log Σ exp(x) of equally deep numbers, element by element."""
     if any(isinstance(x, Dual) for x in xs):
         deep = next(x for x in xs if isinstance(x, Dual))
         lifted = [lift(x, deep) for x in xs]
-        values, slopes = [x.value for x in lifted], [x.slope for x in lifted]  # type: ignore[union-attr]
+        values, slopes = [x.value for x in lifted], [x.slope for x in lifted]
         total = logsumexp(*values)
         weighted = [exp(value - total) * slope for value, slope in zip(values, slopes, strict=True)]
         return Dual(total, sum(weighted[1:], weighted[0]))

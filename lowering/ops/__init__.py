@@ -4,10 +4,12 @@ from lowering.ops import activation as activation
 from lowering.ops import attention as attention
 from lowering.ops import broadcast as broadcast
 from lowering.ops import convolution as convolution
+from lowering.ops import ctc_loss as ctc_loss
 from lowering.ops import dense as dense
 from lowering.ops import dropout as dropout
 from lowering.ops import elemwise_binary as elemwise_binary
 from lowering.ops import elemwise_unary as elemwise_unary
+from lowering.ops import hawkes as hawkes
 from lowering.ops import indexing as indexing
 from lowering.ops import init as init
 from lowering.ops import joining as joining

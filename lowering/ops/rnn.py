@@ -28,7 +28,7 @@ Numbers = tuple[Any, ...]
 
 
 def _product(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> Callable[[Any, Any], Any]:
-    """A product over axes of both operands, counted from the end: half precision in, float32 out, as tensor cores do."""
+    """A product over axes of both operands, counted from the end; of half-precision operands it is float32."""
 
     def multiply(a: Array, b: Array) -> Array:
         dims = (tuple(i % a.ndim for i in lhs), tuple(i % b.ndim for i in rhs))
@@ -144,8 +144,9 @@ def _lstm_back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Numbe
     raw = f * c + i * g
     y = tanh(_clipped(p, raw))
     dnew = dnew + dout * o * (1 - y * y)
-    if p.lstm_state_clip_min is not None:
-        dnew = select(_is_inside(p, raw), dnew, 0.0)
+    bounds = _bounds(p)
+    if bounds is not None:
+        dnew = select(_is_inside(p, bounds, raw), dnew, 0.0)
     dgates = _joined(
         dnew * g * i * (1 - i),
         dnew * c * f * (1 - f),
@@ -155,19 +156,27 @@ def _lstm_back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Numbe
     return dgates, (_project_back(dgates, w.h2h), dnew * f)
 
 
-def _is_inside(p: ops.RNNParams, c: Any) -> Array:
+def _bounds(p: ops.RNNParams) -> tuple[float, float] | None:
+    """The range that the cell state is clipped to."""
+    low, high = p.lstm_state_clip_min, p.lstm_state_clip_max
+    return None if low is None or high is None else (low, high)
+
+
+def _is_inside(p: ops.RNNParams, bounds: tuple[float, float], c: Any) -> Array:
     """Where a cell state is not clipped; NaN passes unless lstm_state_clip_nan."""
     value = dual.plain(c)
     if p.lstm_state_clip_nan:
-        return (value >= p.lstm_state_clip_min) & (value <= p.lstm_state_clip_max)
-    return ~((value < p.lstm_state_clip_min) | (value > p.lstm_state_clip_max))
+        return (value >= bounds[0]) & (value <= bounds[1])
+    return ~((value < bounds[0]) | (value > bounds[1]))
 
 
 def _clipped(p: ops.RNNParams, c: Any) -> Any:
-    if p.lstm_state_clip_min is None or p.lstm_state_clip_max is None:
+    bounds = _bounds(p)
+    if bounds is None:
         return c
-    bound = jnp.where(dual.plain(c) > p.lstm_state_clip_max, p.lstm_state_clip_max, p.lstm_state_clip_min)
-    return select(_is_inside(p, c), c, bound.astype(dual.plain(c).dtype))
+    value = dual.plain(c)
+    bound = jnp.where(value > bounds[1], bounds[1], bounds[0]).astype(value.dtype)
+    return select(_is_inside(p, bounds, c), c, bound)
 
 
 def _gru_step(p: ops.RNNParams, w: Weights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
@@ -389,10 +398,9 @@ def _backward(
         for d in range(p.num_directions):
             k = layer * p.num_directions + d
             kept = done.kept[k] or (outs[d],)
-            states = [head[k].astype(wide) for head in heads[1:]] or [
-                jnp.zeros(dual.plain(c).shape, wide) for c in first[k]
-            ]
-            dlast = tuple(dual.lift(state, data) for state in states)
+            shown = [head[k].astype(wide) for head in heads[1:]]
+            dlast = shown or [jnp.zeros(dual.plain(state).shape, wide) for state in first[k]]
+            dlast = tuple(dual.lift(state, data) for state in dlast)
             dinput, dw[k], dfirst[k] = _run_back(
                 p, weights[k], x, outs[d], kept, first[k], valid, d == 1, douts[d], dlast
             )

@@ -1,15 +1,15 @@
-"""Derivatives, to any order, of an operator that is too large to be composed of others: a recurrence, a dynamic program.
+"""Derivatives, to any order, of an operator too large to be composed of others: a recurrence, a dynamic program.
 
 Let F be such an operator, z its differentiable inputs, y its head gradients and v1 … vn directions in the space of z.
 Two families of operators are closed under differentiation:
 
-    _backward_F_tangent(z; v1 … vn) = DⁿF(z)[v1 … vn]                  directional derivatives of the outputs
-    _backward_F(y; z; v1 … vn) = ∂/∂z <y, DⁿF(z)[v1 … vn]>              of the gradient; n = 0 is the gradient itself
+    T(z; v1 … vn) = DⁿF(z)[v1 … vn]              `_backward_F_tangent`: outputs, differentiated along directions
+    B(y; z; v1 … vn) = ∂/∂z <y, T(z; v1 … vn)>    `_backward_F`: the gradient (n = 0), differentiated likewise
 
 for, with u the head gradients of either and v\\i all directions but the i-th,
 
-    of the tangent:  ∂z = _backward_F(u; z; v),     ∂vi = _backward_F(u; z; v\\i)
-    of the backward: ∂z = _backward_F(y; z; v, u),  ∂vi = _backward_F(y; z; v\\i, u),  ∂y = _backward_F_tangent(z; v, u).
+    of T: ∂z = B(u; z; v),     ∂vi = B(u; z; v\\i)
+    of B: ∂z = B(y; z; v, u),  ∂vi = B(y; z; v\\i, u),  ∂y = T(z; v, u).
 
 So an operator needs one forward and one backward computation that run on numbers with nilpotent parts as well as on
 plain ones (`lowering/dual.py`); `register_derivatives` makes the rest.
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.op import FListInputNames, Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import merge_dtypes, merge_shapes
@@ -34,6 +34,8 @@ Names = Callable[[Any], Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class DirectionParams:
+    """What derivative operators have besides the operator's own parameters."""
+
     order: int = param(0, ge=0, doc="number of directions")
 
 
@@ -41,8 +43,8 @@ class DirectionParams:
 class Operands:
     """The operands of a derivative operator by role: names, entries, shapes, dtypes or arrays.
 
-    heads: head gradients. smooth: differentiable inputs. fixed: what else the outputs depend on (lengths, labels, masks),
-    and what the forward operator kept for its gradient. directions: lists like `smooth`.
+    heads: head gradients. smooth: differentiable inputs. fixed: what else the outputs depend on (lengths, labels,
+    masks), and what the forward operator kept for its gradient. directions: lists like `smooth`.
     """
 
     heads: list[Any]
@@ -90,12 +92,13 @@ class Derivatives:
         return Operands(groups[0], groups[1], groups[2], groups[3:])
 
     def gradient(self, node: Node, ograds: Sequence[NodeEntry], fixed: Sequence[NodeEntry]) -> list[NodeEntry | None]:
-        """FGradient of the operator itself, whose differentiable inputs are its first ones."""
+        """FGradient of the operator itself, given all head gradients and the entries that the names `fixed` mean."""
         p = node.attrs.parsed
-        smooth = node.inputs[: len(self.smooth(p))]
-        heads = list(ograds[: len(self.heads(p))])
-        grads = self._apply(self.backward, node, Operands(heads, smooth, list(fixed), []))
-        return [*grads, *[None] * (len(node.inputs) - len(grads))]
+        inputs = dict(zip(FListInputNames[node.op](node.attrs), node.inputs, strict=True))
+        smooth = list(self.smooth(p))
+        at = Operands(list(ograds[: len(self.heads(p))]), [inputs[name] for name in smooth], list(fixed), [])
+        grads = dict(zip(smooth, self._apply(self.backward, node, at), strict=True))
+        return [grads.get(name) for name in inputs]
 
     def _apply(self, op: str, node: Node, operands: Operands) -> list[NodeEntry]:
         """The outputs of a derivative operator, with the parameters of a node of the family."""
@@ -147,8 +150,8 @@ def register_derivatives(
     """Register `_backward_{name}` and `_backward_{name}_tangent`; see this module's first lines.
 
     params: the operator's parameters with those of `DirectionParams`. heads, smooth, fixed: parameters → names of the
-    outputs that have head gradients; of the differentiable inputs, which are the operator's first ones; of what else
-    the derivatives depend on. infer_shape, infer_type: the operator's own rules, in terms of `Operands`.
+    outputs that have head gradients, which are the first ones; of the differentiable inputs; of what else the
+    derivatives depend on. infer_shape, infer_type: the operator's own rules, in terms of `Operands`.
     """
     family = Derivatives(f"_backward_{name}", f"_backward_{name}_tangent", heads, smooth, fixed)
 
@@ -170,9 +173,9 @@ def register_derivatives(
             family.backward,
             True,
             family._of_backward,
-            f"The gradient of {name}, differentiated along `order` directions.",
+            f"The gradient of {name}, along `order` directions.",
         ),
-        (family.tangent, False, family._of_tangent, f"The outputs of {name}, differentiated along `order` directions."),
+        (family.tangent, False, family._of_tangent, f"The outputs of {name}, along `order` directions."),
     ):
 
         def names(p: Any, has_heads: bool = has_heads) -> list[str]:

@@ -4,10 +4,12 @@ from symjax_nnvm.ops import activation as activation
 from symjax_nnvm.ops import attention as attention
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import convolution as convolution
+from symjax_nnvm.ops import ctc_loss as ctc_loss
 from symjax_nnvm.ops import dense as dense
 from symjax_nnvm.ops import dropout as dropout
 from symjax_nnvm.ops import elemwise_binary as elemwise_binary
 from symjax_nnvm.ops import elemwise_unary as elemwise_unary
+from symjax_nnvm.ops import hawkes as hawkes
 from symjax_nnvm.ops import indexing as indexing
 from symjax_nnvm.ops import init as init
 from symjax_nnvm.ops import joining as joining

@@ -197,18 +197,18 @@ register_op(
     "_backward_attention_mixture_weights",
     params=ScoresParams,
     inputs=("a", "b"),
-    infer_shape=lambda p, ins, outs: _split(_score_shapes(p, ("a", "b", "output"), *ins, *outs)),
+    infer_shape=lambda p, ins, outs: _split(_score_shapes(p, ("a", "b", "output"), ins[0], ins[1], outs[0])),
     infer_type=float_type,
-    gradient=lambda node, ograds: _scores_gradient(node.attrs.parsed, *node.inputs, ograds[0]),
+    gradient=lambda node, ograds: _scores_gradient(node.attrs.parsed, node.inputs[0], node.inputs[1], ograds[0]),
     doc="c Σ_d a b: the scores of attention, and the gradient of the weights of a mixture.",
 )
 register_op(
     "_backward_attention_scores",
     params=MixtureParams,
     inputs=("weights", "b"),
-    infer_shape=lambda p, ins, outs: _split(_mixture_shapes(p, ("weights", "b", "output"), *ins, *outs)),
+    infer_shape=lambda p, ins, outs: _split(_mixture_shapes(p, ("weights", "b", "output"), ins[0], ins[1], outs[0])),
     infer_type=float_type,
-    gradient=lambda node, ograds: _mixture_gradient(node.attrs.parsed, *node.inputs, ograds[0]),
+    gradient=lambda node, ograds: _mixture_gradient(node.attrs.parsed, node.inputs[0], node.inputs[1], ograds[0]),
     doc="c Σ_j weights b: the mixture of attention, and the gradient of the operands of scores.",
 )
 
@@ -251,7 +251,7 @@ def _self_score_shapes(p: HeadsParams, ins: Shapes, outs: Shapes):
 
 def _encoder_score_shapes(p: HeadsParams, ins: Shapes, outs: Shapes):
     """queries (i, n, h·d), keys_values (j, n, h·2·d) → (n·h, i, j)."""
-    return _split(_score_shapes(encoder_scores(p), ("queries", "keys_values", "output"), *ins, *outs))
+    return _split(_score_shapes(encoder_scores(p), ("queries", "keys_values", "output"), ins[0], ins[1], outs[0]))
 
 
 def _mixing_shapes(parameters: Callable[[Any], MixtureParams], name: str):
@@ -278,7 +278,7 @@ def _self_score_gradient(node: Node, ograds: Entries):
 
 
 def _encoder_score_gradient(node: Node, ograds: Entries):
-    return _scores_gradient(encoder_scores(node.attrs.parsed), *node.inputs, ograds[0])
+    return _scores_gradient(encoder_scores(node.attrs.parsed), node.inputs[0], node.inputs[1], ograds[0])
 
 
 def _mixing_gradient(parameters: Callable[[Any], MixtureParams]):
@@ -295,28 +295,28 @@ for _name, _input_names, _shapes, _gradient, _doc in (
         ("queries_keys_values",),
         _self_score_shapes,
         _self_score_gradient,
-        "Scaled scores of self-attention: queries_keys_values (t, n, h·3·d) → (n·h, t, t), queries · keys / √d.",
+        "Scaled scores: queries_keys_values (t, n, h·3·d) → (n·h, t, t), queries · keys / √d.",
     ),
     (
         "selfatt_valatt",
         ("queries_keys_values", "attention"),
         _self_mixing_shapes,
         _mixing_gradient(self_mixture),
-        "Values of self-attention: queries_keys_values (t, n, h·3·d), attention (n·h, t, t) → (t, n, h·d).",
+        "Mixed values: queries_keys_values (t, n, h·3·d), attention (n·h, t, t) → (t, n, h·d).",
     ),
     (
         "encdec_qk",
         ("queries", "keys_values"),
         _encoder_score_shapes,
         _encoder_score_gradient,
-        "Scaled scores of attention: queries (i, n, h·d), keys_values (j, n, h·2·d) → (n·h, i, j), queries · keys / √d.",
+        "Scaled scores: queries (i, n, h·d), keys_values (j, n, h·2·d) → (n·h, i, j), queries · keys / √d.",
     ),
     (
         "encdec_valatt",
         ("keys_values", "attention"),
         _mixing_shapes(encoder_mixture, "keys_values"),
         _mixing_gradient(encoder_mixture),
-        "Values of attention: keys_values (j, n, h·2·d), attention (n·h, i, j) → (i, n, h·d).",
+        "Mixed values: keys_values (j, n, h·2·d), attention (n·h, i, j) → (i, n, h·d).",
     ),
 ):
     register_op(

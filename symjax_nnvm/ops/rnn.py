@@ -260,10 +260,10 @@ register_op(
     infer_type=_types,
     gradient=_gradient,
     FListOutputNames=lambda attrs: [*heads(attrs.parsed), *hidden(attrs.parsed)],
-    doc="Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, gates "
-    "i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, where r "
-    "multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and h2r) of "
-    "every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an explicit "
-    "key. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: outputs "
-    "past a sequence's end are 0, the states are those after its last step, and backward cells start there.",
+    doc="Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, "
+    "gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, "
+    "where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and "
+    "h2r) of every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an "
+    "explicit key. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: "
+    "outputs past a sequence's end are 0, the states are those after its last step, and backward cells start there.",
 )

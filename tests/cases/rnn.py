@@ -16,7 +16,7 @@ _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "gru": 3, "lstm": 4}
 
 def _rnn(mode: str, *, t: int = 3, n: int = 2, d: int = 3, dtype: str = "float32", **given: Any) -> Case:
     """A case with states of size 2 and parameters in [-1, 1)."""
-    fields = {name: given.pop(name) for name in ("is_train", "no_mxnet", "tag", "smooth") if name in given}
+    fields = {name: given.pop(name) for name in ("is_train", "no_mxnet", "wrt") if name in given}
     params = {"mode": mode, "state_size": 2, "num_layers": 1} | given
     h, layers, k = params["state_size"], params["num_layers"], 2 if params.get("bidirectional") else 1
     s = params.get("projection_size", h)
@@ -27,29 +27,27 @@ def _rnn(mode: str, *, t: int = 3, n: int = 2, d: int = 3, dtype: str = "float32
     if mode == "lstm":
         inputs.append(T(layers * k, n, h, dtype=dtype))
     if params.get("use_sequence_length"):
-        fields["wrt"] = tuple(range(len(inputs)))
         fields.setdefault("no_mxnet", _LENGTHS)
         inputs.append(T(n, low=1, high=t + 1, kind="integers", dtype="int32"))
     return Case("RNN", tuple(inputs), params, **fields)
 
 
+_STACKED = {"num_layers": 2, "bidirectional": True, "state_outputs": True}
+
 CASES = [
     *[_rnn(mode) for mode in _GATES],
-    *[_rnn(mode, num_layers=2, bidirectional=True, state_outputs=True) for mode in _GATES],
-    _rnn("lstm", num_layers=3, state_outputs=True, is_train=False),
-    *[
-        _rnn("lstm", projection_size=2, state_size=3, num_layers=2, bidirectional=True, state_outputs=True, **mode)
-        for mode in ({"is_train": False}, {"no_mxnet": _PROJECTION})
-    ],
-    *[
-        _rnn(mode, t=4, n=3, num_layers=2, bidirectional=True, state_outputs=True, use_sequence_length=True)
-        for mode in ("rnn_tanh", "gru", "lstm")
-    ],
-    _rnn("lstm", t=4, n=3, projection_size=1, use_sequence_length=True),
+    _rnn("lstm", **_STACKED),
+    _rnn("gru", **_STACKED),
+    _rnn("rnn_tanh", bidirectional=True, state_outputs=True),
+    _rnn("rnn_relu", num_layers=2, p=0.4, is_train=False, wrt=()),
+    _rnn("lstm", projection_size=1, state_size=3, **_STACKED, is_train=False, wrt=()),
+    _rnn("lstm", projection_size=1, bidirectional=True, state_outputs=True, no_mxnet=_PROJECTION),
+    _rnn("lstm", n=3, bidirectional=True, state_outputs=True, use_sequence_length=True),
+    _rnn("gru", n=3, num_layers=2, use_sequence_length=True),
+    _rnn("rnn_tanh", n=3, bidirectional=True, use_sequence_length=True),
     _rnn("lstm", state_outputs=True, lstm_state_clip_min=-0.2, lstm_state_clip_max=0.3, no_mxnet=_CLIPPING),
-    _rnn("lstm", num_layers=2, bidirectional=True, p=0.4, no_mxnet=_RANDOM),
-    _rnn("gru", num_layers=3, p=0.4, no_mxnet=_RANDOM),
-    _rnn("gru", num_layers=2, p=0.4, is_train=False),
-    *[_rnn(mode, dtype="float64", num_layers=2, state_outputs=True) for mode in ("rnn_relu", "gru", "lstm")],
-    *[_rnn(mode, dtype="float16", num_layers=2, no_mxnet=_HALF) for mode in ("gru", "lstm")],
+    _rnn("lstm", num_layers=2, p=0.4, no_mxnet=_RANDOM),
+    _rnn("gru", num_layers=2, bidirectional=True, p=0.4, no_mxnet=_RANDOM),
+    *[_rnn(mode, dtype="float64", state_outputs=True) for mode in ("gru", "lstm")],
+    *[_rnn(mode, dtype="float16", no_mxnet=_HALF) for mode in ("gru", "lstm")],
 ]
