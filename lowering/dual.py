@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 import jax
@@ -198,9 +199,8 @@ def logsumexp(*xs: Any) -> Any:
     if any(isinstance(x, Dual) for x in xs):
         deep = next(x for x in xs if isinstance(x, Dual))
         lifted = [lift(x, deep) for x in xs]
-        values, slopes = [x.value for x in lifted], [x.slope for x in lifted]
-        total = logsumexp(*values)
-        weighted = [exp(value - total) * slope for value, slope in zip(values, slopes, strict=True)]
-        return Dual(total, sum(weighted[1:], weighted[0]))
-    largest = lax.stop_gradient(jnp.max(jnp.stack(jnp.broadcast_arrays(*xs)), 0))
-    return largest + jnp.log(sum((jnp.exp(x - largest) for x in xs[1:]), jnp.exp(xs[0] - largest)))
+        total = logsumexp(*(x.value for x in lifted))
+        weighted = [exp(x.value - total) * x.slope for x in lifted]
+        return Dual(total, reduce(add, weighted))
+    largest = lax.stop_gradient(reduce(jnp.maximum, xs))
+    return largest + jnp.log(reduce(add, (jnp.exp(x - largest) for x in xs)))

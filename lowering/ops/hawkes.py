@@ -90,15 +90,14 @@ def _outputs(inputs: Sequence[Number], marks: Array, valid_length: Array) -> lis
 
 
 def _gradients(
-    heads: Sequence[Array], inputs: Sequence[Number], marks: Array, valid_length: Array, memory: Number | None
+    heads: Sequence[Array], inputs: Sequence[Number], marks: Array, valid_length: Array, kept: Number | None
 ) -> list[Any]:
-    """Gradients of the differentiable inputs; memory: that of a forward pass, if there was one."""
+    """Gradients of the differentiable inputs; kept: the memory of a forward pass, if there was one."""
     lda, alpha, beta, state, lags, max_time = _wide(inputs)
     dlikelihood, dfinal = (head.astype(dual.plain(lda).dtype) for head in heads)
     dlikelihood = dlikelihood[:, None]
     events = _events(beta, lags, max_time, marks, valid_length)
-    if memory is None:
-        memory = _memory(events, state)
+    memory = _memory(events, state) if kept is None else kept
     after = memory + events.hits
     before = linear(lambda a, b: jnp.concatenate([a[None], b[:-1]]), state, after)
     final = linear(lambda a: a[-1], after) * events.last

@@ -1,6 +1,6 @@
-"""Cases of hawkesll. MXNet has no gradient of state, lags and max_time, and ignores the second output's head gradient."""
+"""Cases of hawkesll, whose gradient in MXNet knows neither state, lags and max_time nor the second output."""
 
-from tests.cases import Case, Tensor, T
+from tests.cases import Case, T, Tensor
 
 _GRADIENT = "MXNet's gradient leaves state out and ignores the second output"
 _HALF = "float16 keeps 11 bits; MXNet also adds up in float16"
