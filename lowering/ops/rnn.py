@@ -1,13 +1,13 @@
 """JAX rules of RNN and of its derivatives.
 
 Each set of cells (layer, direction) is one `lax.scan`. What does not depend on the state stands outside of it as one
-large product: the inputs' share of the gates, and in the gradient that of the inputs and of all weights. Everything is
-written for numbers that may have nilpotent parts (`lowering.dual`); on plain arrays it is plain JAX.
+large product: the inputs' share of the gates, and in the gradient that of the inputs and of all weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,54 +16,25 @@ import jax.numpy as jnp
 from jax import lax
 
 from lowering import dual
-from lowering.dual import Number, bilinear, linear, select, sigmoid, tanh
+from lowering.dual import Number, linear, select, tanh
+from lowering.ops.rnn_cells import (
+    CELLS,
+    Numbers,
+    Weights,
+    cast,
+    clipped,
+    joined,
+    outer,
+    parts,
+    project,
+    project_back,
+    wide_dtype,
+)
 from lowering.ops.sequence import whole_lengths
 from lowering.registry import lowers
 from symjax_nnvm.ops import rnn as ops
 
 Array = jax.Array
-Numbers = tuple[Any, ...]
-
-# -- products --------------------------------------------------------------------------------------------------------
-
-
-def _product(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> Callable[[Any, Any], Any]:
-    """A product over axes of both operands, counted from the end; of half-precision operands it is float32."""
-
-    def multiply(a: Array, b: Array) -> Array:
-        dims = (tuple(i % a.ndim for i in lhs), tuple(i % b.ndim for i in rhs))
-        return lax.dot_general(a.astype(b.dtype), b, (dims, ((), ())), preferred_element_type=_wide(b.dtype))
-
-    return lambda a, b: bilinear(multiply, a, b)
-
-
-def _wide(dtype: Any) -> Any:
-    return jnp.promote_types(dtype, jnp.float32)
-
-
-_project = _product((-1,), (1,))  # (…, k), (m, k) → (…, m)
-_project_back = _product((-1,), (0,))  # (…, m), (m, k) → (…, k)
-_outer = _product((0, 1), (0, 1))  # (t, n, m), (t, n, k) → (m, k)
-
-
-def _narrowed_outer(a: Number, like: Number, b: Number) -> Any:
-    """The outer product in the dtype of `like`: both operands were made from values of that dtype."""
-    dtype = dual.plain(like).dtype
-    return _outer(_cast(a, dtype), _cast(b, dtype))
-
-
-def _cast(x: Number, dtype: Any) -> Any:
-    return linear(lambda a: a.astype(dtype), x)
-
-
-def _gates(x: Number, count: int) -> list[Any]:
-    """The equal parts of the last axis."""
-    size = dual.plain(x).shape[-1] // count
-    return [linear(lambda a, k=k: lax.slice_in_dim(a, k * size, (k + 1) * size, axis=-1), x) for k in range(count)]
-
-
-def _joined(*parts: Number) -> Any:
-    return linear(lambda *arrays: jnp.concatenate(arrays, -1), *parts)
 
 
 def _stacked(parts: Sequence[Number]) -> Any:
@@ -78,147 +49,6 @@ def _total(x: Number) -> Any:
     return linear(lambda a: jnp.sum(a, (0, 1)), x)
 
 
-# -- cells -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The parameters of one set of cells; h2r is None without projection."""
-
-    i2h: Any
-    h2h: Any
-    h2r: Any
-    i2h_bias: Any
-    h2h_bias: Any
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A kind of cell. A carry is (h,), or (h, c).
-
-    bias: weights → what is added to the inputs' share of the gates. step: (p, weights, that share, carry) → new carry,
-    kept. back: (p, weights, kept, h, head gradients of the new carry) → (gradient of the share, of the carry but for
-    its way through h2h). recurrent: (gradient of the share, kept) → gradient of the product with h2h.
-    """
-
-    bias: Callable[[Weights], Any]
-    step: Callable[[ops.RNNParams, Weights, Any, Numbers], tuple[Numbers, Numbers]]
-    back: Callable[[ops.RNNParams, Weights, Numbers, Any, Numbers], tuple[Any, Numbers]]
-    recurrent: Callable[[Any, Numbers], Any]
-
-
-def _plain_cell(activation: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Cell:
-    """h' = activation(W x + R h + b). Its output is all it keeps."""
-
-    def step(p: ops.RNNParams, w: Weights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
-        h = activation(share + _project(carry[0], w.h2h))
-        return (h,), (h,)
-
-    def back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
-        dgates = grads[0] * slope(kept[0])
-        return dgates, (_project_back(dgates, w.h2h),)
-
-    return Cell(_both_biases, step, back, lambda dgates, kept: dgates)
-
-
-def _both_biases(w: Weights) -> Any:
-    return w.i2h_bias + w.h2h_bias
-
-
-def _lstm_step(p: ops.RNNParams, w: Weights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
-    h, c = carry
-    i, f, g, o = _gates(share + _project(h, w.h2h), 4)
-    i, f, g, o = sigmoid(i), sigmoid(f), tanh(g), sigmoid(o)
-    new = _clipped(p, f * c + i * g)
-    out = o * tanh(new)
-    if w.h2r is not None:
-        out = _project(out, w.h2r)
-    return (out, new), (i, f, g, o, c)
-
-
-def _lstm_back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
-    i, f, g, o, c = kept
-    dout, dnew = grads
-    if w.h2r is not None:
-        dout = _project_back(dout, w.h2r)
-    raw = f * c + i * g
-    y = tanh(_clipped(p, raw))
-    dnew = dnew + dout * o * (1 - y * y)
-    bounds = _bounds(p)
-    if bounds is not None:
-        dnew = select(_is_inside(p, bounds, raw), dnew, 0.0)
-    dgates = _joined(
-        dnew * g * i * (1 - i),
-        dnew * c * f * (1 - f),
-        dnew * i * (1 - g * g),
-        dout * y * o * (1 - o),
-    )
-    return dgates, (_project_back(dgates, w.h2h), dnew * f)
-
-
-def _bounds(p: ops.RNNParams) -> tuple[float, float] | None:
-    """The range that the cell state is clipped to."""
-    low, high = p.lstm_state_clip_min, p.lstm_state_clip_max
-    return None if low is None or high is None else (low, high)
-
-
-def _is_inside(p: ops.RNNParams, bounds: tuple[float, float], c: Any) -> Array:
-    """Where a cell state is not clipped; NaN passes unless lstm_state_clip_nan."""
-    value = dual.plain(c)
-    if p.lstm_state_clip_nan:
-        return (value >= bounds[0]) & (value <= bounds[1])
-    return ~((value < bounds[0]) | (value > bounds[1]))
-
-
-def _clipped(p: ops.RNNParams, c: Any) -> Any:
-    bounds = _bounds(p)
-    if bounds is None:
-        return c
-    value = dual.plain(c)
-    bound = jnp.where(value > bounds[1], bounds[1], bounds[0]).astype(value.dtype)
-    return select(_is_inside(p, bounds, c), c, bound)
-
-
-def _gru_step(p: ops.RNNParams, w: Weights, share: Any, carry: Numbers) -> tuple[Numbers, Numbers]:
-    (h,) = carry
-    recurrent = _project(h, w.h2h)
-    (share_r, share_z, share_n), (r, z, m) = _gates(share, 3), _gates(recurrent, 3)
-    r, z, m = sigmoid(share_r + r), sigmoid(share_z + z), m + _gates(w.h2h_bias, 3)[2]
-    n = tanh(share_n + r * m)
-    return (n + z * (h - n),), (r, z, n, m)
-
-
-def _gru_back(p: ops.RNNParams, w: Weights, kept: Numbers, h: Any, grads: Numbers) -> tuple[Any, Numbers]:
-    r, z, n, m = kept
-    (dh,) = grads
-    dn = dh * (1 - z) * (1 - n * n)
-    dr = dn * m * r * (1 - r)
-    dz = dh * (h - n) * z * (1 - z)
-    return _joined(dr, dz, dn), (dh * z + _project_back(_joined(dr, dz, dn * r), w.h2h),)
-
-
-def _gru_bias(w: Weights) -> Any:
-    """The reset gate multiplies the recurrent bias of n, so that one is added in the step."""
-    r, z, n = _gates(w.h2h_bias, 3)
-    return w.i2h_bias + _joined(r, z, linear(jnp.zeros_like, n))
-
-
-def _gru_recurrent(dgates: Any, kept: Numbers) -> Any:
-    dr, dz, dn = _gates(dgates, 3)
-    return _joined(dr, dz, dn * kept[0])
-
-
-def _relu_slope(y: Any) -> Array:
-    return (dual.plain(y) > 0).astype(dual.plain(y).dtype)
-
-
-CELLS = {
-    "rnn_relu": _plain_cell(dual.relu, _relu_slope),
-    "rnn_tanh": _plain_cell(tanh, lambda y: 1 - y * y),
-    "lstm": Cell(_both_biases, _lstm_step, _lstm_back, lambda dgates, kept: dgates),
-    "gru": Cell(_gru_bias, _gru_step, _gru_back, _gru_recurrent),
-}
-
 # -- one set of cells over time --------------------------------------------------------------------------------------
 
 
@@ -227,7 +57,7 @@ def _run(
 ) -> tuple[Any, Numbers, Numbers]:
     """(outputs (t, n, s), carry after the last step, kept)."""
     cell = CELLS[p.mode]
-    shares = _project(x, w.i2h) + cell.bias(w)
+    shares = project(x, w.i2h) + cell.bias(w)
 
     def step(carry: Numbers, at: tuple[Any, Array | None]) -> tuple[Numbers, tuple[Any, Numbers]]:
         share, inside = at
@@ -274,15 +104,15 @@ def _run_back(
     dprojection = None
     if w.h2r is not None:
         i, f, g, o, c = kept
-        dprojection = _narrowed_outer(dprojected, w.h2r, o * tanh(_clipped(p, f * c + i * g)))
+        dprojection = outer(dprojected, w.h2r, o * tanh(clipped(p, f * c + i * g)))
     dw = Weights(
-        _narrowed_outer(dgates, w.i2h, x),
-        _narrowed_outer(drecurrent, w.h2h, states),
+        outer(dgates, w.i2h, x),
+        outer(drecurrent, w.h2h, states),
         dprojection,
         _total(dgates),
         _total(drecurrent),
     )
-    return _project_back(dgates, w.i2h), dw, dfirst
+    return project_back(dgates, w.i2h), dw, dfirst
 
 
 def _states_before(out: Number, first: Number, valid: Array | None, reverse: bool) -> Any:
@@ -308,9 +138,7 @@ def _unpacked(p: ops.RNNParams, parameters: Number, input_size: int) -> list[Wei
     pieces: list[Any] = []
     at = 0
     for shape in ops.parameter_shapes(p, input_size):
-        size = 1
-        for dim in shape:
-            size *= dim
+        size = math.prod(shape)
         pieces.append(linear(lambda a, at=at, end=at + size, shape=shape: a[at:end].reshape(shape), parameters))
         at += size
     per_cell = 2 if p.projection_size is None else 3
@@ -331,8 +159,8 @@ def _packed(weights: Sequence[Weights]) -> Any:
 
 def _first_carries(inputs: Sequence[Number], count: int) -> list[Numbers]:
     """The carry that every set of cells starts from."""
-    wide = _wide(dual.plain(inputs[0]).dtype)
-    return [tuple(_cast(_row(state, k), wide) for state in inputs[2:]) for k in range(count)]
+    wide = wide_dtype(dual.plain(inputs[0]).dtype)
+    return [tuple(cast(_row(state, k), wide) for state in inputs[2:]) for k in range(count)]
 
 
 def _valid(p: ops.RNNParams, data: Number, lengths: Array | None) -> Array | None:
@@ -366,7 +194,7 @@ def _forward(p: ops.RNNParams, inputs: Sequence[Number], valid: Array | None, ma
             outs.append(out)
             found.last.append(last)
             found.kept.append(kept)
-        x = _joined(*outs) if len(outs) > 1 else outs[0]
+        x = joined(*outs) if len(outs) > 1 else outs[0]
         found.outputs.append(x)
         if mask is not None and layer < p.num_layers - 1:
             x = x * mask[layer]
@@ -385,7 +213,7 @@ def _backward(
     data = inputs[0]
     weights = _unpacked(p, inputs[1], dual.plain(data).shape[-1])
     first = _first_carries(inputs, len(weights))
-    wide = _wide(dual.plain(data).dtype)
+    wide = wide_dtype(dual.plain(data).dtype)
     dw: list[Any] = [None] * len(weights)
     dfirst: list[Numbers] = [()] * len(weights)
     dx: Any = heads[0]
@@ -393,7 +221,7 @@ def _backward(
         x = data
         if layer > 0:
             x = done.outputs[layer - 1] if mask is None else done.outputs[layer - 1] * mask[layer - 1]
-        outs, douts = _gates(done.outputs[layer], p.num_directions), _gates(dx, p.num_directions)
+        outs, douts = parts(done.outputs[layer], p.num_directions), parts(dx, p.num_directions)
         dx = None
         for d in range(p.num_directions):
             k = layer * p.num_directions + d

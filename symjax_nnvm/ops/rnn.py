@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -107,13 +108,7 @@ def parameter_shapes(p: RNNParams, input_size: int) -> list[tuple[int, ...]]:
 
 
 def _parameter_size(p: RNNParams, input_size: int) -> int:
-    sizes = 0
-    for shape in parameter_shapes(p, input_size):
-        size = 1
-        for dim in shape:
-            size *= dim
-        sizes += size
-    return sizes
+    return sum(math.prod(shape) for shape in parameter_shapes(p, input_size))
 
 
 def _input_size(p: RNNParams, parameters: int) -> int:
