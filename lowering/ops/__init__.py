@@ -2,6 +2,7 @@
 
 from lowering.ops import activation as activation
 from lowering.ops import assignment as assignment
+from lowering.ops import attention as attention
 from lowering.ops import batch_norm_variants as batch_norm_variants
 from lowering.ops import boolean_mask as boolean_mask
 from lowering.ops import broadcast as broadcast
@@ -11,6 +12,7 @@ from lowering.ops import convolution as convolution
 from lowering.ops import convolution_v1 as convolution_v1
 from lowering.ops import correlation as correlation
 from lowering.ops import counting as counting
+from lowering.ops import ctc_loss as ctc_loss
 from lowering.ops import deconvolution as deconvolution
 from lowering.ops import deformable_convolution as deformable_convolution
 from lowering.ops import deformable_roi_pooling as deformable_roi_pooling
@@ -19,6 +21,7 @@ from lowering.ops import diagonal as diagonal
 from lowering.ops import dropout as dropout
 from lowering.ops import elemwise_binary as elemwise_binary
 from lowering.ops import elemwise_unary as elemwise_unary
+from lowering.ops import hawkes as hawkes
 from lowering.ops import im2col as im2col
 from lowering.ops import indexing as indexing
 from lowering.ops import init as init
@@ -43,9 +46,11 @@ from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
 from lowering.ops import reshape as reshape
 from lowering.ops import resizing as resizing
+from lowering.ops import rnn as rnn
 from lowering.ops import roi_align as roi_align
 from lowering.ops import roi_pooling as roi_pooling
 from lowering.ops import scalar as scalar
+from lowering.ops import sequence as sequence
 from lowering.ops import slicing as slicing
 from lowering.ops import softmax as softmax
 from lowering.ops import softmax_output as softmax_output

@@ -2,6 +2,7 @@
 
 from symjax_nnvm.ops import activation as activation
 from symjax_nnvm.ops import assignment as assignment
+from symjax_nnvm.ops import attention as attention
 from symjax_nnvm.ops import batch_norm_variants as batch_norm_variants
 from symjax_nnvm.ops import boolean_mask as boolean_mask
 from symjax_nnvm.ops import broadcast as broadcast
@@ -11,6 +12,7 @@ from symjax_nnvm.ops import convolution as convolution
 from symjax_nnvm.ops import convolution_v1 as convolution_v1
 from symjax_nnvm.ops import correlation as correlation
 from symjax_nnvm.ops import counting as counting
+from symjax_nnvm.ops import ctc_loss as ctc_loss
 from symjax_nnvm.ops import custom as custom
 from symjax_nnvm.ops import deconvolution as deconvolution
 from symjax_nnvm.ops import deformable_convolution as deformable_convolution
@@ -20,6 +22,7 @@ from symjax_nnvm.ops import diagonal as diagonal
 from symjax_nnvm.ops import dropout as dropout
 from symjax_nnvm.ops import elemwise_binary as elemwise_binary
 from symjax_nnvm.ops import elemwise_unary as elemwise_unary
+from symjax_nnvm.ops import hawkes as hawkes
 from symjax_nnvm.ops import im2col as im2col
 from symjax_nnvm.ops import indexing as indexing
 from symjax_nnvm.ops import init as init
@@ -45,9 +48,11 @@ from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
 from symjax_nnvm.ops import reshape as reshape
 from symjax_nnvm.ops import resizing as resizing
+from symjax_nnvm.ops import rnn as rnn
 from symjax_nnvm.ops import roi_align as roi_align
 from symjax_nnvm.ops import roi_pooling as roi_pooling
 from symjax_nnvm.ops import scalar as scalar
+from symjax_nnvm.ops import sequence as sequence
 from symjax_nnvm.ops import slicing as slicing
 from symjax_nnvm.ops import softmax as softmax
 from symjax_nnvm.ops import softmax_output as softmax_output

@@ -326,6 +326,22 @@ _crop_assign_scalar = _slice_assign_scalar
 _npi_slice_assign_scalar = _slice_assign_scalar
 def fill_element_0index(lhs: Symbol, mhs: Symbol | None = None, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs with mhs[i] in the place rhs[i] of every row i; an index outside leaves its row alone. MXNet has it as an imperative function only, and without a gradient."""
+def _contrib_interleaved_matmul_selfatt_qk(queries_keys_values: Symbol, heads: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Scaled scores: queries_keys_values (t, n, h·3·d) → (n·h, t, t), queries · keys / √d. The parts of each head are interleaved. Works in every floating-point dtype.
+
+    heads: int ≥ 1, required. number of attention heads."""
+def _contrib_interleaved_matmul_selfatt_valatt(queries_keys_values: Symbol, attention: Symbol | None = None, *, heads: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Mixed values: queries_keys_values (t, n, h·3·d), attention (n·h, t, t) → (t, n, h·d). The parts of each head are interleaved. Works in every floating-point dtype.
+
+    heads: int ≥ 1, required. number of attention heads."""
+def _contrib_interleaved_matmul_encdec_qk(queries: Symbol, keys_values: Symbol | None = None, *, heads: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Scaled scores: queries (i, n, h·d), keys_values (j, n, h·2·d) → (n·h, i, j), queries · keys / √d. The parts of each head are interleaved. Works in every floating-point dtype.
+
+    heads: int ≥ 1, required. number of attention heads."""
+def _contrib_interleaved_matmul_encdec_valatt(keys_values: Symbol, attention: Symbol | None = None, *, heads: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Mixed values: keys_values (j, n, h·2·d), attention (n·h, i, j) → (i, n, h·d). The parts of each head are interleaved. Works in every floating-point dtype.
+
+    heads: int ≥ 1, required. number of attention heads."""
 def _channels_like(data: Symbol, like: Symbol | None = None, axis: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A vector, shaped to be broadcast along one axis of `like`: (c,) → (1, c, 1, 1).
 
@@ -645,6 +661,17 @@ def _unravel_index(data: Symbol, shape: Sequence[int] | int | None = None, name:
 
     shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
 unravel_index = _unravel_index
+def CTCLoss(data: Symbol, label: Symbol | None = None, data_lengths: Symbol | None = None, label_lengths: Symbol | None = None, use_data_lengths: bool = False, use_label_lengths: bool = False, blank_label: Literal['first', 'last'] = 'first', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """-log of the probability of each sequence's labels under connectionist temporal classification (Graves et al. 2006): summed over all alignments with the steps, blanks between them. data (t, n, c) are activations, of which a softmax is taken; label (n, l); the loss is (n,). As in MXNet a sequence that no alignment fits has loss 0; it has gradient 0, too, where MXNet leaves the gradient's memory as it was. Works in every floating-point dtype. The hidden output is the gradient of data.
+
+    use_data_lengths: boolean, optional, default=False. take the number of steps of each sequence.
+
+    use_label_lengths: boolean, optional, default=False. take the number of labels of each sequence; else they end at padding.
+
+    blank_label: one of 'first', 'last', optional, default='first'. the blank's class: 0, and labels are padded with 0; or the last, and they are padded with -1."""
+_contrib_CTCLoss = CTCLoss
+_contrib_ctc_loss = CTCLoss
+ctc_loss = CTCLoss
 def Custom(*data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: Any) -> Symbol:
     """An operator of the user's own: op_type names it, further keywords are its parameters. See `register_custom`.
 
@@ -844,6 +871,8 @@ def Dropout(data: Symbol, p: float = 0.5, mode: Literal['always', 'training'] = 
 
     cudnn_off: boolean or None, optional, default=False. accepted and without effect."""
 _npx_dropout = Dropout
+def _contrib_hawkesll(lda: Symbol, alpha: Symbol | None = None, beta: Symbol | None = None, state: Symbol | None = None, lags: Symbol | None = None, marks: Symbol | None = None, valid_length: Symbol | None = None, max_time: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Log-likelihood (n,) of k univariate Hawkes processes with exponential decay (Bacry et al. 2015), observed together until max_time (n,): λₖ(t) = ldaₖ + αₖ βₖ sₖ(t), with sₖ(t) = Σ exp(-βₖ (t - tᵢ)) over the events i of process k before t. state (n, k) is s at time 0, the second output s at max_time. lags (n, t) are the times between events, marks (n, t) their processes; the first valid_length (n,) of them count. Unlike MXNet's, the gradient reaches state, lags and max_time, and follows the second output, too."""
 def im2col(data: Symbol, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The windows of data as columns, their elements in the order of data: what a convolution multiplies with its weight. Over one and three axes too, where MXNet fails.
 
@@ -2014,6 +2043,31 @@ def Crop(*data: Symbol, num_args: int | None = None, offset: Sequence[int] | int
     h_w: tuple of int ≥ 0, optional, default=(0, 0). height and width that stay, for one input.
 
     center_crop: boolean, optional, default=False. take the middle, whatever offset says."""
+def RNN(data: Symbol, parameters: Symbol | None = None, state: Symbol | None = None, state_cell: Symbol | None = None, sequence_length: Symbol | None = None, *, state_size: int, num_layers: int, bidirectional: bool = False, mode: Literal['gru', 'lstm', 'rnn_relu', 'rnn_tanh'], p: float = 0.0, state_outputs: bool = False, projection_size: int | None = None, lstm_state_clip_min: float | None = None, lstm_state_clip_max: float | None = None, lstm_state_clip_nan: bool = False, use_sequence_length: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and h2r) of every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an explicit key. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: outputs past a sequence's end are 0, the states are those after its last step, and backward cells start there.
+
+    state_size: int ≥ 1, required. length of a cell's state.
+
+    num_layers: int ≥ 1, required. number of layers, each fed with the output of the one below.
+
+    bidirectional: boolean, optional, default=False. let a second set of cells read every sequence backwards.
+
+    mode: one of 'gru', 'lstm', 'rnn_relu', 'rnn_tanh', required. the cell.
+
+    p: float ≥ 0 ≤ 1, optional, default=0.0. in training: share of the elements dropped between two layers.
+
+    state_outputs: boolean, optional, default=False. show the states after the last step.
+
+    projection_size: int or None ≥ 1, optional, default=None. lstm only: project the output of each cell to this length.
+
+    lstm_state_clip_min: float or None, optional, default=None. lstm only: least value of the cell state, with _max.
+
+    lstm_state_clip_max: float or None, optional, default=None. lstm only: greatest value of the cell state, with _min.
+
+    lstm_state_clip_nan: boolean, optional, default=False. where the cell state is clipped: make NaN its least value.
+
+    use_sequence_length: boolean, optional, default=False. take the length of each sequence."""
+_npx_rnn = RNN
 def _plus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """data + scalar.
 
@@ -2171,6 +2225,27 @@ def _logical_xor_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, 
 
     is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _LogicalXorScalar = _logical_xor_scalar
+def SequenceMask(data: Symbol, sequence_length: Symbol | None = None, use_sequence_length: bool = False, axis: int = 0, value: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The data, with `value` past the end of each sequence. The identity without use_sequence_length.
+
+    use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
+
+    axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch.
+
+    value: float, optional, default=0.0. what stands past the end of a sequence."""
+_npx_sequence_mask = SequenceMask
+def SequenceReverse(data: Symbol, sequence_length: Symbol | None = None, use_sequence_length: bool = False, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Each sequence in reverse order; what stands past its end stays. Lengths past the axis count as its length, where MXNet reads outside the array, and axis may be 1, too.
+
+    use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
+
+    axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
+def SequenceLast(data: Symbol, sequence_length: Symbol | None = None, use_sequence_length: bool = False, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The last step of each sequence. A length outside 1 … t counts as the nearest one inside, where MXNet reads outside the array.
+
+    use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
+
+    axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
 def softmax(data: Symbol, length: Symbol | None = None, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """exp(x / temperature) normalised over an axis. A row of length 0 is zeros.
 
@@ -2285,6 +2360,10 @@ def hypot(left: Symbol | float, right: Symbol | float, name: str | None = None) 
 
 class contrib:
     index_copy = _contrib_index_copy
+    interleaved_matmul_selfatt_qk = _contrib_interleaved_matmul_selfatt_qk
+    interleaved_matmul_selfatt_valatt = _contrib_interleaved_matmul_selfatt_valatt
+    interleaved_matmul_encdec_qk = _contrib_interleaved_matmul_encdec_qk
+    interleaved_matmul_encdec_valatt = _contrib_interleaved_matmul_encdec_valatt
     SyncBatchNorm = _contrib_SyncBatchNorm
     BatchNormWithReLU = _contrib_BatchNormWithReLU
     boolean_mask = _contrib_boolean_mask
@@ -2297,6 +2376,7 @@ class contrib:
     RROIAlign = _contrib_RROIAlign
     PSROIPooling = _contrib_PSROIPooling
     DeformablePSROIPooling = _contrib_DeformablePSROIPooling
+    hawkesll = _contrib_hawkesll
     arange_like = _contrib_arange_like
     index_array = _contrib_index_array
     BilinearResize2D = _contrib_BilinearResize2D

@@ -1,0 +1,330 @@
+"""Multi-head attention over interleaved projections: the four `_contrib_interleaved_matmul_*` operators.
+
+Projections are (steps, batch, heads · parts · d): the queries, keys and values of one head stand side by side, as in
+the fused kernels of Apex. Every product is one of two forms, each the other's gradient, which is how they close under
+differentiation to any order:
+
+    scores[n h, i, j] = c Σ_d a[i, n, h, d] b[j, n, h, d]
+    mixture[i, n, h, d] = c Σ_j weights[n h, i, j] b[j, n, h, d]
+
+with c = 1 / √d where the scores are scaled, else 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+Dim = int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadsParams:
+    heads: int = param(ge=1, doc="number of attention heads")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoresParams(HeadsParams):
+    a_parts: int = param(ge=1, doc="interleaved parts of the first operand")
+    a_part: int = param(ge=0, doc="the one that is used")
+    b_parts: int = param(ge=1, doc="interleaved parts of the second operand")
+    b_part: int = param(ge=0, doc="the one that is used")
+    scaled: bool = param(doc="divide by √d")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureParams(HeadsParams):
+    parts: int = param(ge=1, doc="interleaved parts of what is mixed")
+    part: int = param(ge=0, doc="the one that is used")
+    out_parts: int = param(ge=1, doc="interleaved parts of the result")
+    out_part: int = param(ge=0, doc="the one that is written; the others are 0")
+    transposed: bool = param(doc="exchange the weights' last two axes")
+    scaled: bool = param(doc="divide by √d")
+
+
+# -- shapes ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Projection:
+    """What is known of an array (steps, batch, heads · parts · d)."""
+
+    steps: Dim
+    batch: Dim
+    d: Dim
+
+    def shape(self, heads: int, parts: int) -> Shape:
+        return self.steps, self.batch, None if self.d is None else heads * parts * self.d
+
+
+def _projection(shape: Shape | None, heads: int, parts: int, name: str) -> _Projection:
+    """The sizes of a projection. Raises InferenceError for another rank or features that cannot be shared out."""
+    if shape is None:
+        return _Projection(None, None, None)
+    steps, batch, features = _three_axes(shape, name, "(steps, batch, features)")
+    if features is not None and features % (heads * parts):
+        raise InferenceError(
+            explain(
+                f"Input {name} cannot be shared out among {heads} heads",
+                input=name,
+                param="heads",
+                expected=f"features divisible by {heads * parts} = heads · {parts}",
+                got=format_shape(shape),
+            )
+        )
+    return _Projection(steps, batch, None if features is None else features // (heads * parts))
+
+
+def _three_axes(shape: Shape | None, name: str, meaning: str) -> tuple[Dim, Dim, Dim]:
+    if shape is None:
+        return None, None, None
+    if len(shape) != 3:
+        raise InferenceError(
+            explain(f"Input {name} should be 3D", input=name, expected=meaning, got=format_shape(shape))
+        )
+    return shape[0], shape[1], shape[2]
+
+
+def _batch_of(rows: Dim, heads: int, name: str) -> Dim:
+    if rows is not None and rows % heads:
+        raise InferenceError(
+            explain("The first axis is batch · heads", input=name, expected=f"a multiple of {heads} heads", got=rows)
+        )
+    return None if rows is None else rows // heads
+
+
+def _score_shapes(p: ScoresParams, names: tuple[str, str, str], a: Shape | None, b: Shape | None, out: Shape | None):
+    """a (i, n, h·parts·d), b (j, n, h·parts·d) ↔ (n·h, i, j)."""
+    first = _projection(a, p.heads, p.a_parts, names[0])
+    second = _projection(b, p.heads, p.b_parts, names[1])
+    rows, i, j = _three_axes(out, names[2], "(batch · heads, steps, steps)")
+    batch = known(first.batch, second.batch, _batch_of(rows, p.heads, names[2]))
+    d = known(first.d, second.d)
+    i, j = known(first.steps, i), known(second.steps, j)
+    rows = None if batch is None else batch * p.heads
+    return (
+        _Projection(i, batch, d).shape(p.heads, p.a_parts),
+        _Projection(j, batch, d).shape(p.heads, p.b_parts),
+        (rows, i, j),
+    )
+
+
+def _mixture_shapes(
+    p: MixtureParams, names: tuple[str, str, str], weights: Shape | None, b: Shape | None, out: Shape | None
+):
+    """weights (n·h, i, j), b (j, n, h·parts·d) ↔ (i, n, h·out_parts·d); the scores' relation, read the other way."""
+    scores = ScoresParams(
+        heads=p.heads, a_parts=p.out_parts, a_part=p.out_part, b_parts=p.parts, b_part=p.part, scaled=p.scaled
+    )
+    if p.transposed and weights is not None and len(weights) == 3:
+        weights = (weights[0], weights[2], weights[1])
+    out, b, weights = _score_shapes(scores, (names[2], names[1], names[0]), out, b, weights)
+    return (weights[0], weights[2], weights[1]) if p.transposed else weights, b, out
+
+
+# -- the two forms ---------------------------------------------------------------------------------------------------
+
+
+def _scores(heads: int, a: NodeEntry, a_at: tuple[int, int], b: NodeEntry, b_at: tuple[int, int], scaled: bool):
+    """Scores of one part of each operand; `at` is (parts, part)."""
+    return apply(
+        "_backward_attention_mixture_weights",
+        a,
+        b,
+        heads=heads,
+        a_parts=a_at[0],
+        a_part=a_at[1],
+        b_parts=b_at[0],
+        b_part=b_at[1],
+        scaled=scaled,
+    )
+
+
+def _mixture(
+    heads: int,
+    weights: NodeEntry,
+    b: NodeEntry,
+    at: tuple[int, int],
+    out_at: tuple[int, int],
+    *,
+    transposed: bool,
+    scaled: bool,
+):
+    """A mixture of one part, written into one part of the result."""
+    return apply(
+        "_backward_attention_scores",
+        weights,
+        b,
+        heads=heads,
+        parts=at[0],
+        part=at[1],
+        out_parts=out_at[0],
+        out_part=out_at[1],
+        transposed=transposed,
+        scaled=scaled,
+    )
+
+
+def _scores_gradient(p: ScoresParams, a: NodeEntry, b: NodeEntry, ds: NodeEntry) -> Entries:
+    """dA = c dS B, dB = c dSᵀ A, each in the place of its part."""
+    a_at, b_at = (p.a_parts, p.a_part), (p.b_parts, p.b_part)
+    return [
+        _mixture(p.heads, ds, b, b_at, a_at, transposed=False, scaled=p.scaled),
+        _mixture(p.heads, ds, a, a_at, b_at, transposed=True, scaled=p.scaled),
+    ]
+
+
+def _mixture_gradient(p: MixtureParams, weights: NodeEntry, b: NodeEntry, do: NodeEntry) -> Entries:
+    """dW = c dO Bᵀ, dB = c Wᵀ dO."""
+    at, out_at = (p.parts, p.part), (p.out_parts, p.out_part)
+    (first, first_at), (second, second_at) = ((b, at), (do, out_at)) if p.transposed else ((do, out_at), (b, at))
+    return [
+        _scores(p.heads, first, first_at, second, second_at, p.scaled),
+        _mixture(p.heads, weights, do, out_at, at, transposed=not p.transposed, scaled=p.scaled),
+    ]
+
+
+register_op(
+    "_backward_attention_mixture_weights",
+    params=ScoresParams,
+    inputs=("a", "b"),
+    infer_shape=lambda p, ins, outs: _split(_score_shapes(p, ("a", "b", "output"), ins[0], ins[1], outs[0])),
+    infer_type=float_type,
+    gradient=lambda node, ograds: _scores_gradient(node.attrs.parsed, node.inputs[0], node.inputs[1], ograds[0]),
+    doc="c Σ_d a b: the scores of attention, and the gradient of the weights of a mixture.",
+)
+register_op(
+    "_backward_attention_scores",
+    params=MixtureParams,
+    inputs=("weights", "b"),
+    infer_shape=lambda p, ins, outs: _split(_mixture_shapes(p, ("weights", "b", "output"), ins[0], ins[1], outs[0])),
+    infer_type=float_type,
+    gradient=lambda node, ograds: _mixture_gradient(node.attrs.parsed, node.inputs[0], node.inputs[1], ograds[0]),
+    doc="c Σ_j weights b: the mixture of attention, and the gradient of the operands of scores.",
+)
+
+
+def _split(shapes: tuple[Shape | None, Shape | None, Shape | None]):
+    return list(shapes[:2]), [shapes[2]]
+
+
+# -- MXNet's operators -----------------------------------------------------------------------------------------------
+
+
+def self_scores(p: HeadsParams) -> ScoresParams:
+    """Queries against keys of one array of three parts."""
+    return ScoresParams(heads=p.heads, a_parts=3, a_part=0, b_parts=3, b_part=1, scaled=True)
+
+
+def encoder_scores(p: HeadsParams) -> ScoresParams:
+    """Queries against the keys of an array of two parts."""
+    return ScoresParams(heads=p.heads, a_parts=1, a_part=0, b_parts=2, b_part=0, scaled=True)
+
+
+def self_mixture(p: HeadsParams) -> MixtureParams:
+    """The values of an array of three parts."""
+    return MixtureParams(heads=p.heads, parts=3, part=2, out_parts=1, out_part=0, transposed=False, scaled=False)
+
+
+def encoder_mixture(p: HeadsParams) -> MixtureParams:
+    """The values of an array of two parts."""
+    return MixtureParams(heads=p.heads, parts=2, part=1, out_parts=1, out_part=0, transposed=False, scaled=False)
+
+
+def _self_score_shapes(p: HeadsParams, ins: Shapes, outs: Shapes):
+    """queries_keys_values (t, n, h·3·d) → (n·h, t, t)."""
+    (data,), (out,) = ins, outs
+    name = "queries_keys_values"
+    first, second, out = _score_shapes(self_scores(p), (name, name, "output"), data, data, out)
+    steps = known(first[0], second[0])
+    return [(steps, *first[1:])], [(out[0], steps, steps)]
+
+
+def _encoder_score_shapes(p: HeadsParams, ins: Shapes, outs: Shapes):
+    """queries (i, n, h·d), keys_values (j, n, h·2·d) → (n·h, i, j)."""
+    return _split(_score_shapes(encoder_scores(p), ("queries", "keys_values", "output"), ins[0], ins[1], outs[0]))
+
+
+def _mixing_shapes(parameters: Callable[[Any], MixtureParams], name: str):
+    def rule(p: HeadsParams, ins: Shapes, outs: Shapes):
+        """projections (j, n, h·parts·d), attention (n·h, i, j) → (i, n, h·d)."""
+        names = ("attention", name, "output")
+        weights, b, out = _mixture_shapes(parameters(p), names, ins[1], ins[0], outs[0])
+        return [b, weights], [out]
+
+    return rule
+
+
+def _self_mixing_shapes(p: HeadsParams, ins: Shapes, outs: Shapes):
+    """queries_keys_values (t, n, h·3·d), attention (n·h, t, t) → (t, n, h·d)."""
+    (data, weights), (out,) = _mixing_shapes(self_mixture, "queries_keys_values")(p, ins, outs)
+    steps = known(data[0], weights[1])
+    return [(steps, *data[1:]), (weights[0], steps, steps)], [(steps, *out[1:])]
+
+
+def _self_score_gradient(node: Node, ograds: Entries):
+    """Queries and keys are parts of one array: their gradients add up."""
+    (data,) = node.inputs
+    return [apply("elemwise_add", *_scores_gradient(self_scores(node.attrs.parsed), data, data, ograds[0]))]
+
+
+def _encoder_score_gradient(node: Node, ograds: Entries):
+    return _scores_gradient(encoder_scores(node.attrs.parsed), node.inputs[0], node.inputs[1], ograds[0])
+
+
+def _mixing_gradient(parameters: Callable[[Any], MixtureParams]):
+    def rule(node: Node, ograds: Entries) -> Entries:
+        data, weights = node.inputs
+        return _mixture_gradient(parameters(node.attrs.parsed), weights, data, ograds[0])[::-1]
+
+    return rule
+
+
+for _name, _input_names, _shapes, _gradient, _doc in (
+    (
+        "selfatt_qk",
+        ("queries_keys_values",),
+        _self_score_shapes,
+        _self_score_gradient,
+        "Scaled scores: queries_keys_values (t, n, h·3·d) → (n·h, t, t), queries · keys / √d.",
+    ),
+    (
+        "selfatt_valatt",
+        ("queries_keys_values", "attention"),
+        _self_mixing_shapes,
+        _mixing_gradient(self_mixture),
+        "Mixed values: queries_keys_values (t, n, h·3·d), attention (n·h, t, t) → (t, n, h·d).",
+    ),
+    (
+        "encdec_qk",
+        ("queries", "keys_values"),
+        _encoder_score_shapes,
+        _encoder_score_gradient,
+        "Scaled scores: queries (i, n, h·d), keys_values (j, n, h·2·d) → (n·h, i, j), queries · keys / √d.",
+    ),
+    (
+        "encdec_valatt",
+        ("keys_values", "attention"),
+        _mixing_shapes(encoder_mixture, "keys_values"),
+        _mixing_gradient(encoder_mixture),
+        "Mixed values: keys_values (j, n, h·2·d), attention (n·h, i, j) → (i, n, h·d).",
+    ),
+):
+    register_op(
+        f"_contrib_interleaved_matmul_{_name}",
+        params=HeadsParams,
+        inputs=_input_names,
+        infer_shape=_shapes,
+        infer_type=float_type,
+        gradient=_gradient,
+        doc=f"{_doc} The parts of each head are interleaved. Works in every floating-point dtype.",
+    )

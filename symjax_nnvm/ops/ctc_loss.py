@@ -1,0 +1,121 @@
+"""CTCLoss: connectionist temporal classification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Shapes, Types, register_op
+from symjax_nnvm.ir.types import Shape, format_shape, is_float
+
+Entries = list[NodeEntry]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CTCLossParams:
+    use_data_lengths: bool = param(False, doc="take the number of steps of each sequence")
+    use_label_lengths: bool = param(False, doc="take the number of labels of each sequence; else they end at padding")
+    blank_label: Literal["first", "last"] = param(
+        "first", doc="the blank's class: 0, and labels are padded with 0; or the last, and they are padded with -1"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CTCLossGradientParams(CTCLossParams, DirectionParams):
+    """Those of CTCLoss, and the number of directions."""
+
+
+def _labelling(p: CTCLossParams) -> list[str]:
+    """The inputs besides data."""
+    return ["label", *["data_lengths"] * p.use_data_lengths, *["label_lengths"] * p.use_label_lengths]
+
+
+def _ranked(shape: Shape | None, rank: int, name: str, meaning: str) -> Shape:
+    if shape is None:
+        return (None,) * rank
+    if len(shape) != rank:
+        problem = f"The number of dimensions of {name} must be {rank}"
+        raise InferenceError(explain(problem, input=name, expected=meaning, got=format_shape(shape)))
+    return shape
+
+
+def _operand_shapes(p: CTCLossParams, at: Operands) -> Operands:
+    """data (t, n, c), label (n, l), data_lengths (n,), label_lengths (n,) → loss (n,), its gradient (t, n, c)."""
+    steps, batch, classes = _ranked(at.smooth[0], 3, "data", "(sequence length, batch size, classes)")
+    rows, count = _ranked(at.fixed[0], 2, "label", "(batch size, label length)")
+    names = _labelling(p)[1:]
+    lengths = [_ranked(shape, 1, name, "(batch size,)")[0] for name, shape in zip(names, at.fixed[1:-1], strict=True)]
+    batch = known(batch, rows, *lengths, at.heads[0][0] if at.heads[0] else None)
+    if steps is not None and count is not None and count > steps:
+        raise InferenceError(
+            explain(
+                "The max number of labels cannot exceed the maximum sequence length of the data",
+                input="label",
+                expected=f"at most {steps} labels",
+                got=count,
+            )
+        )
+    data = (steps, batch, classes)
+    return Operands([(batch,)], [data], [(batch, count), *[(batch,)] * len(lengths), data], [])
+
+
+def _operand_types(p: CTCLossParams, at: Operands) -> Operands:
+    """Data, loss and gradient of one floating-point dtype; labels and lengths of any."""
+    dtype = next((t for t in (*at.smooth, *at.heads, at.fixed[-1]) if t is not None), None)
+    if dtype is not None and not is_float(dtype):
+        problem = f"This operation only support floating point types, not {dtype}"
+        raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
+    return Operands([dtype], [dtype], [*(label or dtype for label in at.fixed[:-1]), dtype], [])
+
+
+def _inferred(rule: Any, p: CTCLossParams, ins: Any, outs: Any):
+    found = rule(p, Operands([outs[0]], [ins[0]], [*ins[1:], outs[1]], []))
+    return [*found.smooth, *found.fixed[:-1]], [*found.heads, found.fixed[-1]]
+
+
+def _shapes(p: CTCLossParams, ins: Shapes, outs: Shapes):
+    return _inferred(_operand_shapes, p, ins, outs)
+
+
+def _types(p: CTCLossParams, ins: Types, outs: Types):
+    return _inferred(_operand_types, p, ins, outs)
+
+
+DERIVATIVES = register_derivatives(
+    "CTCLoss",
+    params=CTCLossGradientParams,
+    heads=lambda p: ["loss"],
+    smooth=lambda p: ["data"],
+    fixed=lambda p: [*_labelling(p), "gradient"],
+    infer_shape=_operand_shapes,
+    infer_type=_operand_types,
+)
+
+
+def _gradient(node: Node, ograds: Entries):
+    """The head gradient of each sequence times its hidden gradient; nothing flows into labels and lengths."""
+    return DERIVATIVES.gradient(node, ograds, [*node.inputs[1:], NodeEntry(node, 1, 0)])
+
+
+register_op(
+    "CTCLoss",
+    aliases=("_contrib_CTCLoss", "_contrib_ctc_loss", "ctc_loss"),
+    params=CTCLossParams,
+    inputs=("data", "label", "data_lengths", "label_lengths"),
+    inputs_used=lambda p: ["data", *_labelling(p)],
+    num_outputs=2,
+    visible_outputs=1,
+    infer_shape=_shapes,
+    infer_type=_types,
+    gradient=_gradient,
+    doc="-log of the probability of each sequence's labels under connectionist temporal classification (Graves et al. "
+    "2006): summed over all alignments with the steps, blanks between them. data (t, n, c) are activations, of which "
+    "a softmax is taken; label (n, l); the loss is (n,). As in MXNet a sequence that no alignment fits has loss 0; it "
+    "has gradient 0, too, where MXNet leaves the gradient's memory as it was. Works in every floating-point dtype. The "
+    "hidden output is the gradient of data.",
+)

@@ -1,0 +1,264 @@
+"""RNN: layers of recurrent cells over time, in one operator, as cuDNN has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Shapes, Types, register_op
+from symjax_nnvm.ir.types import Shape, format_shape, is_float
+
+Entries = list[NodeEntry]
+Mode = Literal["gru", "lstm", "rnn_relu", "rnn_tanh"]
+Dim = int | None
+
+GATES: dict[str, int] = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
+"""Rows of a cell's weights in units of the state size. Their order: lstm i, f, g, o; gru r, z, n."""
+
+KEPT: dict[str, tuple[str, ...]] = {
+    "rnn_relu": (),
+    "rnn_tanh": (),
+    "lstm": ("i", "f", "g", "o", "c"),
+    "gru": ("r", "z", "n", "m"),
+}
+"""What a step keeps for the gradient, each (t, n, state_size): its gates; c, the cell state it started from; m, what
+the reset gate r multiplies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RNNParams:
+    state_size: int = param(ge=1, doc="length of a cell's state")
+    num_layers: int = param(ge=1, doc="number of layers, each fed with the output of the one below")
+    bidirectional: bool = param(False, doc="let a second set of cells read every sequence backwards")
+    mode: Mode = param(doc="the cell")
+    p: float = param(0.0, ge=0, le=1, doc="in training: share of the elements dropped between two layers")
+    state_outputs: bool = param(False, doc="show the states after the last step")
+    projection_size: int | None = param(None, ge=1, doc="lstm only: project the output of each cell to this length")
+    lstm_state_clip_min: float | None = param(None, doc="lstm only: least value of the cell state, with _max")
+    lstm_state_clip_max: float | None = param(None, doc="lstm only: greatest value of the cell state, with _min")
+    lstm_state_clip_nan: bool = param(False, doc="where the cell state is clipped: make NaN its least value")
+    use_sequence_length: bool = param(False, doc="take the length of each sequence")
+
+    def check(self) -> str | None:
+        low, high = self.lstm_state_clip_min, self.lstm_state_clip_max
+        if (low is None) != (high is None):
+            return "Parameters lstm_state_clip_min and lstm_state_clip_max are given together or not at all"
+        if low is not None and high is not None and low > high:
+            return f"Parameter lstm_state_clip_min={low} is greater than lstm_state_clip_max={high}"
+        if self.mode != "lstm":
+            if self.projection_size is not None:
+                return f"Parameter projection_size={self.projection_size}: only mode='lstm' projects its output"
+            if low is not None:
+                return f"Parameter lstm_state_clip_min={low}: only mode='lstm' has a cell state to clip"
+        return None
+
+    @property
+    def num_directions(self) -> int:
+        """1, or 2 when a second set of cells reads backwards."""
+        return 2 if self.bidirectional else 1
+
+    @property
+    def output_size(self) -> int:
+        """The length of a cell's output."""
+        return self.state_size if self.projection_size is None else self.projection_size
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether elements may be dropped."""
+        return self.p > 0 and self.num_layers > 1
+
+    @property
+    def cells(self) -> list[tuple[int, int]]:
+        """(layer, direction) of every set of cells, in the order of their states and parameters."""
+        return [(layer, d) for layer in range(self.num_layers) for d in range(self.num_directions)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RNNGradientParams(RNNParams, DirectionParams):
+    """Those of RNN, and the number of directions."""
+
+
+# -- the flat vector of parameters -----------------------------------------------------------------------------------
+
+
+def weight_shapes(p: RNNParams, layer: int, input_size: Dim) -> list[tuple[Dim, int]]:
+    """The matrices of one set of cells: i2h (g·h, d), h2h (g·h, s) and, with a projection, h2r (s, h)."""
+    rows = GATES[p.mode] * p.state_size
+    depth = input_size if layer == 0 else p.num_directions * p.output_size
+    matrices: list[Any] = [(rows, depth), (rows, p.output_size)]
+    return matrices if p.projection_size is None else [*matrices, (p.output_size, p.state_size)]
+
+
+def bias_shapes(p: RNNParams) -> list[tuple[int]]:
+    """The biases of one set of cells: i2h (g·h,) and h2h (g·h,)."""
+    return [(GATES[p.mode] * p.state_size,)] * 2
+
+
+def parameter_shapes(p: RNNParams, input_size: int) -> list[tuple[int, ...]]:
+    """The pieces of the flat vector, in order: all matrices, cell by cell, then all biases, cell by cell."""
+    matrices: list[Any] = [shape for layer, _ in p.cells for shape in weight_shapes(p, layer, input_size)]
+    return matrices + [shape for _ in p.cells for shape in bias_shapes(p)]
+
+
+def _parameter_size(p: RNNParams, input_size: int) -> int:
+    return sum(math.prod(shape) for shape in parameter_shapes(p, input_size))
+
+
+def _input_size(p: RNNParams, parameters: int) -> int:
+    """The input size of a number of parameters. Raises InferenceError when it is that of none."""
+    rest = _parameter_size(p, 0)
+    step = _parameter_size(p, 1) - rest
+    if parameters <= rest or (parameters - rest) % step:
+        raise InferenceError(
+            explain(
+                "No input size has this number of parameters",
+                input="parameters",
+                expected=f"{rest} + {step} · (input size) elements",
+                got=parameters,
+            )
+        )
+    return (parameters - rest) // step
+
+
+# -- inference -------------------------------------------------------------------------------------------------------
+
+
+def heads(p: RNNParams) -> tuple[str, ...]:
+    """The visible outputs."""
+    names = ("output", "state_output", "statecell_output")
+    return names[: (3 if p.mode == "lstm" else 2) if p.state_outputs else 1]
+
+
+def smooth(p: RNNParams) -> tuple[str, ...]:
+    """The differentiable inputs."""
+    return ("data", "parameters", "state", "state_cell")[: 4 if p.mode == "lstm" else 3]
+
+
+def _inputs(p: RNNParams) -> tuple[str, ...]:
+    return (*smooth(p), "sequence_length") if p.use_sequence_length else smooth(p)
+
+
+def hidden(p: RNNParams) -> list[str]:
+    """The outputs that nobody sees: the dropout mask, and what the gradient reads."""
+    layers = [f"layer{layer}_output" for layer in range(p.num_layers - 1)]
+    gates = [f"{'lr'[d]}{layer}_{gate}" for layer, d in p.cells for gate in KEPT[p.mode]]
+    return [*["mask"] * p.has_mask, *layers, *gates]
+
+
+def _fixed(p: RNNParams) -> list[str]:
+    return [*["sequence_length"] * p.use_sequence_length, "output", *hidden(p)]
+
+
+def _three(shape: Shape | None, name: str, meaning: str) -> tuple[Dim, Dim, Dim]:
+    if shape is None:
+        return None, None, None
+    if len(shape) != 3:
+        raise InferenceError(
+            explain(f"Input {name} should be a rank-3 tensor", input=name, expected=meaning, got=format_shape(shape))
+        )
+    return shape[0], shape[1], shape[2]
+
+
+def _operand_shapes(p: RNNParams, at: Operands) -> Operands:
+    """data (t, n, d), parameters (w,), state (l·k, n, s), state_cell (l·k, n, h), sequence_length (n,) → output (t, n,
+    k·s), and the states after the last step; l layers, k directions, s = projection_size or state_size."""
+    steps, batch, size = _three(at.smooth[0], "data", "(sequence length, batch size, input size)")
+    states = [_three(shape, "state", "(layers · directions, batch size, state size)") for shape in at.smooth[2:]]
+    output = at.heads[0] if at.heads[0] is not None and len(at.heads[0]) == 3 else (None, None, None)
+    lengths = at.fixed[0] if p.use_sequence_length else None
+    batch = known(batch, output[1], *(state[1] for state in states), lengths[0] if lengths else None)
+    steps = known(steps, output[0])
+    parameters = at.smooth[1][0] if at.smooth[1] else None
+    if size is None and parameters is not None:
+        size = _input_size(p, parameters)
+    if size is not None:
+        parameters = _parameter_size(p, size)
+    rows, width = len(p.cells), p.num_directions * p.output_size
+    after = [(rows, batch, p.output_size), (rows, batch, p.state_size)]
+    shapes: dict[str, Shape] = dict.fromkeys(hidden(p), (steps, batch, p.state_size))
+    shapes |= {f"layer{layer}_output": (steps, batch, width) for layer in range(p.num_layers - 1)}
+    shapes |= {"mask": (p.num_layers - 1, steps, batch, width), "output": (steps, batch, width)}
+    shapes |= {"sequence_length": (batch,)}
+    return Operands(
+        [shapes["output"], *after][: len(at.heads)],
+        [(steps, batch, size), (parameters,), *after][: len(at.smooth)],
+        [shapes[name] for name in _fixed(p)],
+        [],
+    )
+
+
+def _operand_types(p: RNNParams, at: Operands) -> Operands:
+    """One floating-point dtype for all but sequence_length, which is of any: that of data if nothing else says it."""
+    given = [*at.heads, *at.smooth, *at.fixed[p.use_sequence_length :]]
+    dtype = next((t for t in given if t is not None), None)
+    if dtype is not None and not is_float(dtype):
+        problem = f"This operation only support floating point types, not {dtype}"
+        raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
+    lengths = [length or dtype for length in at.fixed[: int(p.use_sequence_length)]]
+    kept = [dtype] * (len(at.fixed) - len(lengths))
+    return Operands([dtype] * len(at.heads), [dtype] * len(at.smooth), [*lengths, *kept], [])
+
+
+def _inferred(rule: Any, p: RNNParams, ins: Sequence[Any], outs: Sequence[Any]):
+    """The forward operator's rule from that of the operands: `output` is among what the gradient reads."""
+    visible, inputs = len(heads(p)), len(smooth(p))
+    at = Operands(list(outs[:visible]), list(ins[:inputs]), [*ins[inputs:], outs[0], *outs[visible:]], [])
+    found = rule(p, at)
+    lengths = found.fixed[: int(p.use_sequence_length)]
+    return [*found.smooth, *lengths], [*found.heads, *found.fixed[len(lengths) + 1 :]]
+
+
+def _shapes(p: RNNParams, ins: Shapes, outs: Shapes):
+    return _inferred(_operand_shapes, p, ins, outs)
+
+
+def _types(p: RNNParams, ins: Types, outs: Types):
+    return _inferred(_operand_types, p, ins, outs)
+
+
+# -- registration ----------------------------------------------------------------------------------------------------
+
+DERIVATIVES = register_derivatives(
+    "RNN",
+    params=RNNGradientParams,
+    heads=heads,
+    smooth=smooth,
+    fixed=_fixed,
+    infer_shape=_operand_shapes,
+    infer_type=_operand_types,
+)
+
+
+def _gradient(node: Node, ograds: Entries):
+    """Back through time, from what the forward pass kept; see `symjax_nnvm.ir.derivatives`."""
+    p: RNNParams = node.attrs.parsed
+    kept = [NodeEntry(node, i, 0) for i in (0, *range(len(heads(p)), node.num_outputs()))]
+    return DERIVATIVES.gradient(node, ograds, [*node.inputs[len(smooth(p)) :], *kept])
+
+
+register_op(
+    "RNN",
+    aliases=("_npx_rnn",),
+    params=RNNParams,
+    inputs=("data", "parameters", "state", "state_cell", "sequence_length"),
+    inputs_used=_inputs,
+    num_outputs=lambda p: len(heads(p)) + len(hidden(p)),
+    visible_outputs=lambda p: len(heads(p)),
+    infer_shape=_shapes,
+    infer_type=_types,
+    gradient=_gradient,
+    FListOutputNames=lambda attrs: [*heads(attrs.parsed), *hidden(attrs.parsed)],
+    doc="Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, "
+    "gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, "
+    "where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and "
+    "h2r) of every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an "
+    "explicit key. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: "
+    "outputs past a sequence's end are 0, the states are those after its last step, and backward cells start there.",
+)

@@ -1,0 +1,156 @@
+"""Operators on batches of sequences of different lengths: SequenceMask, SequenceLast, SequenceReverse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Shapes, Types, backward_shapes, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceParams:
+    use_sequence_length: bool = param(False, doc="take the lengths; else every sequence is as long as the axis")
+    axis: int = param(0, ge=0, le=1, doc="the axis of steps; the other one of the first two is the batch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceMaskParams(SequenceParams):
+    positional: ClassVar = ("use_sequence_length", "value", "axis")
+    value: float = param(0.0, doc="what stands past the end of a sequence")
+
+
+def _inputs(p: SequenceParams) -> tuple[str, ...]:
+    return ("data", "sequence_length")[: 1 + p.use_sequence_length]
+
+
+def _checked(data: Shape | None) -> Shape | None:
+    if data is not None and len(data) < 2:
+        raise InferenceError(
+            explain(
+                "The data array must be of rank 2 or greater",
+                input="data",
+                expected="an axis of steps and one of the batch",
+                got=format_shape(data),
+            )
+        )
+    return data
+
+
+def _with_batch(p: SequenceParams, data: Shape, lengths: Shapes) -> Shape:
+    """The shape of data with the batch size that the lengths know."""
+    batch = known(data[1 - p.axis], *(shape[0] for shape in lengths if shape))
+    return (data[0], batch, *data[2:]) if p.axis == 0 else (batch, *data[1:])
+
+
+def _same_shapes(p: SequenceParams, ins: Shapes, outs: Shapes):
+    """data (t, n, …), sequence_length (n,) ↔ (t, n, …); (n, t, …) for axis 1."""
+    data = _checked(ins[0] if ins[0] is not None else outs[0])
+    if data is None:
+        return ins, outs
+    if outs[0] is not None and len(outs[0]) == len(data):
+        data = tuple(known(*dims) for dims in zip(data, outs[0], strict=True))
+    data = _with_batch(p, data, ins[1:])
+    return [data, *[(data[1 - p.axis],)] * (len(ins) - 1)], [data]
+
+
+def _last_shapes(p: SequenceParams, ins: Shapes, outs: Shapes):
+    """data (t, n, …), sequence_length (n,) → (n, …)."""
+    data, out = _checked(ins[0]), outs[0]
+    if data is None and not out:
+        return ins, outs
+    if data is None and out:
+        data = (None, *out) if p.axis == 0 else (out[0], None, *out[1:])
+    assert data is not None
+    steps, rest = data[p.axis], (data[1 - p.axis], *data[2:])
+    if out is not None and len(out) == len(rest):
+        rest = tuple(known(*dims) for dims in zip(rest, out, strict=True))
+    data = _with_batch(p, (steps, *rest) if p.axis == 0 else (rest[0], steps, *rest[1:]), ins[1:])
+    batch = data[1 - p.axis]
+    return [data, *[(batch,)] * (len(ins) - 1)], [(batch, *data[2:])]
+
+
+def _types(p: SequenceParams, ins: Types, outs: Types):
+    """Data and result of one dtype; the lengths are of any, that of data if nothing else says it."""
+    dtype = next((t for t in (*outs, ins[0]) if t is not None), None)
+    return [dtype, *(length or dtype for length in ins[1:])], [dtype]
+
+
+def _backward_types(p: SequenceParams, ins: Types, outs: Types):
+    dtype = next((t for t in (*outs, *ins[:2]) if t is not None), None)
+    return [dtype, dtype, *(length or dtype for length in ins[2:])], [dtype]
+
+
+def _over_time(op: str, node: Node, data: Entries) -> NodeEntry:
+    """An operator with the node's lengths and axis."""
+    p: SequenceParams = node.attrs.parsed
+    lengths = node.inputs[-1:] if p.use_sequence_length else []
+    return apply(op, *data, *lengths, use_sequence_length=p.use_sequence_length, axis=p.axis)
+
+
+def _gradient(op: str, *, reads_data: bool = False) -> Callable[[Node, Entries], list[NodeEntry | None]]:
+    """dX is an operator of dY (and of the shape of X); nothing flows into the lengths."""
+
+    def rule(node: Node, ograds: Entries) -> list[NodeEntry | None]:
+        data = [ograds[0], node.inputs[0]] if reads_data else [ograds[0]]
+        return [_over_time(op, node, data), *[None] * (len(node.inputs) - 1)]
+
+    return rule
+
+
+register_op(
+    "SequenceMask",
+    aliases=("_npx_sequence_mask",),
+    params=SequenceMaskParams,
+    inputs=("data", "sequence_length"),
+    inputs_used=_inputs,
+    infer_shape=_same_shapes,
+    infer_type=_types,
+    gradient=_gradient("SequenceMask"),
+    inplace=((0, 0),),
+    doc="The data, with `value` past the end of each sequence. The identity without use_sequence_length.",
+)
+register_op(
+    "SequenceReverse",
+    params=SequenceParams,
+    inputs=("data", "sequence_length"),
+    inputs_used=_inputs,
+    infer_shape=_same_shapes,
+    infer_type=_types,
+    gradient=_gradient("SequenceReverse"),
+    doc="Each sequence in reverse order; what stands past its end stays. Lengths past the axis count as its length, "
+    "where MXNet reads outside the array, and axis may be 1, too.",
+)
+register_op(
+    "SequenceLast",
+    params=SequenceParams,
+    inputs=("data", "sequence_length"),
+    inputs_used=_inputs,
+    infer_shape=_last_shapes,
+    infer_type=_types,
+    gradient=_gradient("_backward_SequenceLast", reads_data=True),
+    doc="The last step of each sequence. A length outside 1 … t counts as the nearest one inside, where MXNet reads "
+    "outside the array.",
+)
+register_op(
+    "_backward_SequenceLast",
+    params=SequenceParams,
+    inputs=("ograd", "data", "sequence_length"),
+    inputs_used=lambda p: ("ograd", *_inputs(p)),
+    infer_shape=backward_shapes(_last_shapes),
+    infer_type=_backward_types,
+    gradient=lambda node, ograds: [
+        _over_time("SequenceLast", node, [ograds[0]]),
+        *[None] * (len(node.inputs) - 1),
+    ],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="The gradient of SequenceLast: ograd at the last step of each sequence, 0 elsewhere.",
+)
