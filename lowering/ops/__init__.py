@@ -1,6 +1,7 @@
 """The JAX rule of every operator, one family per file; importing the package registers them."""
 
 from lowering.ops import activation as activation
+from lowering.ops import boxes as boxes
 from lowering.ops import broadcast as broadcast
 from lowering.ops import convolution as convolution
 from lowering.ops import dense as dense
@@ -12,8 +13,10 @@ from lowering.ops import init as init
 from lowering.ops import joining as joining
 from lowering.ops import loss as loss
 from lowering.ops import movement as movement
+from lowering.ops import multibox as multibox
 from lowering.ops import normalization as normalization
 from lowering.ops import pooling as pooling
+from lowering.ops import proposal as proposal
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
 from lowering.ops import reshape as reshape
@@ -21,3 +24,4 @@ from lowering.ops import scalar as scalar
 from lowering.ops import slicing as slicing
 from lowering.ops import softmax as softmax
 from lowering.ops import softmax_output as softmax_output
+from lowering.ops import spatial as spatial

@@ -1,6 +1,7 @@
 """What the operators mean, one family per file; importing the package registers them."""
 
 from symjax_nnvm.ops import activation as activation
+from symjax_nnvm.ops import boxes as boxes
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import convolution as convolution
 from symjax_nnvm.ops import dense as dense
@@ -12,8 +13,10 @@ from symjax_nnvm.ops import init as init
 from symjax_nnvm.ops import joining as joining
 from symjax_nnvm.ops import loss as loss
 from symjax_nnvm.ops import movement as movement
+from symjax_nnvm.ops import multibox as multibox
 from symjax_nnvm.ops import normalization as normalization
 from symjax_nnvm.ops import pooling as pooling
+from symjax_nnvm.ops import proposal as proposal
 from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
 from symjax_nnvm.ops import reshape as reshape
@@ -21,3 +24,4 @@ from symjax_nnvm.ops import scalar as scalar
 from symjax_nnvm.ops import slicing as slicing
 from symjax_nnvm.ops import softmax as softmax
 from symjax_nnvm.ops import softmax_output as softmax_output
+from symjax_nnvm.ops import spatial as spatial
