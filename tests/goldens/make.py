@@ -16,6 +16,7 @@ import sys
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def run(case: Case) -> dict[str, np.ndarray]:
     """The case in MXNet: arrays by name. Raises mx.MXNetError when MXNet cannot run it."""
     values = case.values()
     names = [f"in{i}" for i in range(len(values))]
-    function = getattr(mx.sym, case.op, None) or getattr(mx.sym._internal, case.op)
+    function = find(case.op)
     symbol = function(*[mx.sym.Variable(name) for name in names], name="op", **case.params)
     aux_names = set(symbol.list_auxiliary_states())
     arrays = {name: mx.nd.array(value, dtype=value.dtype) for name, value in zip(names, values, strict=True)}
@@ -60,6 +61,12 @@ def run(case: Case) -> dict[str, np.ndarray]:
     return stored
 
 
+def find(op: str) -> Any:
+    """MXNet's function of an operator; `_contrib_` ones are kept apart, under the rest of their names."""
+    places = ((mx.sym, op), (mx.sym._internal, op), (mx.sym.contrib, op.replace("_contrib_", "", 1)))
+    return next(getattr(module, name) for module, name in places if hasattr(module, name))
+
+
 def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """An .npz that is the same for the same arrays: no timestamps."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -81,7 +88,7 @@ def main(chosen: list[str]) -> int:
                 continue
             try:
                 arrays |= {f"{case.id}|{name}": array for name, array in run(case).items()}
-            except (mx.MXNetError, AttributeError, TypeError, ValueError) as error:
+            except (mx.MXNetError, StopIteration, TypeError, ValueError) as error:
                 refused += 1
                 print(f"REFUSED {case.id}: {str(error).strip().splitlines()[-1][:200]}", file=sys.stderr)
         save(HERE / f"{family}.npz", arrays)
