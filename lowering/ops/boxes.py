@@ -22,6 +22,11 @@ Array = jax.Array
 # -- shared algorithms -----------------------------------------------------------------------------------------------
 
 
+def wide(x: Array) -> Array:
+    """Half-precision boxes and scores are worked on in float32, which thresholds are given in."""
+    return x.astype(jnp.promote_types(x.dtype, np.float32))
+
+
 def over_batches(function: Callable[..., Any], ndim: int) -> Callable[..., Any]:
     """A function of arrays with `ndim` axes, applied along all axes before those."""
 
@@ -127,19 +132,14 @@ def _intersection(a: Array, b: Array, form: str) -> Array:
 
 @lowers("_contrib_box_iou")
 def _box_iou(p: ops.BoxIoUParams, lhs: Array, rhs: Array) -> Array:
-    a, b = lhs.reshape(-1, 1, 4), rhs.reshape(1, -1, 4)
+    a, b = wide(lhs).reshape(-1, 1, 4), wide(rhs).reshape(1, -1, 4)
     shared = _intersection(a, b, p.format)
     union = _areas(a, p.format) + _areas(b, p.format) - shared
     iou = jnp.where(shared > 0, shared / jnp.where(shared > 0, union, 1), 0)
-    return iou.reshape(*lhs.shape[:-1], *rhs.shape[:-1])
+    return iou.astype(lhs.dtype).reshape(*lhs.shape[:-1], *rhs.shape[:-1])
 
 
 # -- box_nms ---------------------------------------------------------------------------------------------------------
-
-
-def _wide(x: Array) -> Array:
-    """Thresholds are float32: half-precision scores are compared with them in it."""
-    return x.astype(jnp.promote_types(x.dtype, np.float32))
 
 
 def _converted(boxes: Array, source: str, target: str) -> Array:
@@ -154,9 +154,9 @@ def _converted(boxes: Array, source: str, target: str) -> Array:
 
 def _kept(p: ops.BoxNMSParams, data: Array) -> Array:
     """The numbers of the rows of data (n, k) that stay, best first, then -1: (n,)."""
-    n = data.shape[0]
+    n, data = data.shape[0], wide(data)
     scores = data[:, p.score_index]
-    valid = _wide(scores) > np.float32(p.valid_thresh)
+    valid = scores > np.float32(p.valid_thresh)
     if p.id_index >= 0 and p.background_id >= 0:
         valid &= data[:, p.id_index] != p.background_id
     order = descending(scores, valid)[: n if p.topk < 0 else p.topk]
@@ -166,7 +166,7 @@ def _kept(p: ops.BoxNMSParams, data: Array) -> Array:
 
     def rivals(i: Array) -> Array:
         shared = _intersection(boxes[i], boxes, p.in_format)
-        too_close = _wide(shared / (areas[i] + areas - shared)) > np.float32(p.overlap_thresh)
+        too_close = shared / (areas[i] + areas - shared) > np.float32(p.overlap_thresh)
         if p.force_suppress or p.id_index < 0:
             return too_close
         classes = ranked[:, p.id_index].astype(np.int32)  # the whole part decides, as in MXNet
@@ -185,8 +185,8 @@ def _box_nms(p: ops.BoxNMSParams, data: Array) -> tuple[Array, Array]:
     rows = _rows(data, record, -1)
     if p.in_format != p.out_format:
         end = p.coord_start + 4
-        boxes = _converted(rows[..., p.coord_start : end], p.in_format, p.out_format)
-        boxes = jnp.where(record >= 0, boxes, -1)
+        boxes = _converted(wide(rows[..., p.coord_start : end]), p.in_format, p.out_format)
+        boxes = jnp.where(record >= 0, boxes, -1).astype(data.dtype)
         rows = jnp.concatenate([rows[..., : p.coord_start], boxes, rows[..., end:]], -1)
     return rows, record
 
@@ -218,7 +218,7 @@ def _put_rows(p: Any, ograd: Array, record: Array) -> Array:
 def _matching(p: ops.BipartiteMatchingParams, scores: Array) -> tuple[Array, Array]:
     """Each row's column and each column's row, in the scores' dtype."""
     sign = -1 if p.is_ascend else 1
-    better = _wide(scores) * sign
+    better = wide(scores) * sign
     of_row, of_column = greedy_pairs(better, np.float32(p.threshold) * sign)
     if p.topk > 0:
         # The limit counts pairs in the order in which they are made one at a time, and stops one too late.
@@ -245,25 +245,28 @@ def centres(boxes: Array, form: str = "corner") -> tuple[Array, Array]:
     return ((low + high) / 2, high - low) if form == "corner" else (low, high)
 
 
+def offsets(boxes: Array, anchors: Array) -> Array:
+    """Boxes (…, 4) relative to anchors (…, 4), both corners: centres in anchors' sizes, logarithms of sizes."""
+    centre, size = centres(boxes)
+    anchor, unit = centres(anchors)
+    return jnp.concatenate([(centre - anchor) / unit, jnp.log(size / unit)], -1)
+
+
 @lowers("_contrib_box_encode")
 def _box_encode(
     p: Any, samples: Array, matches: Array, anchors: Array, refs: Array, means: Array, stds: Array
 ) -> tuple[Array, Array]:
     matched = jnp.take_along_axis(refs, matches.astype(np.int32)[..., None], 1, mode="clip")
-    centre, size = centres(matched)
-    anchor, unit = centres(anchors)
-    targets = (jnp.concatenate([(centre - anchor) / unit, jnp.log(size / unit)], -1) - means) / stds
+    targets = (offsets(wide(matched), wide(anchors)) - wide(means)) / wide(stds)
     mask = jnp.broadcast_to(samples[..., None] > 0.5, targets.shape)
-    return jnp.where(mask, targets, 0), mask.astype(samples.dtype)
+    return jnp.where(mask, targets, 0).astype(samples.dtype), mask.astype(samples.dtype)
 
 
 @lowers("_contrib_box_decode")
 def _box_decode(p: ops.BoxDecodeParams, data: Array, anchors: Array) -> Array:
-    anchor, unit = centres(anchors, p.format)
-    scaled = data * np.asarray([p.std0, p.std1, p.std2, p.std3], data.dtype)
+    anchor, unit = centres(wide(anchors), p.format)
+    scaled = wide(data) * np.asarray([p.std0, p.std1, p.std2, p.std3], unit.dtype)
     centre = scaled[..., :2] * unit + anchor
-    logarithm = scaled[..., 2:]
-    if p.clip > 0:
-        logarithm = jnp.minimum(logarithm, np.asarray(p.clip, data.dtype))
+    logarithm = jnp.minimum(scaled[..., 2:], p.clip) if p.clip > 0 else scaled[..., 2:]
     half = jnp.exp(logarithm) * unit / 2
-    return jnp.concatenate([centre - half, centre + half], -1)
+    return jnp.concatenate([centre - half, centre + half], -1).astype(data.dtype)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.ops.boxes import centres, descending, greedy_pairs, in_front, survivors
+from lowering.ops.boxes import centres, descending, greedy_pairs, in_front, offsets, survivors, wide
 from lowering.registry import lowers
 from symjax_nnvm.ops import multibox as ops
 
@@ -63,19 +63,18 @@ def _image_targets(
     classes = jnp.where(is_positive, found[:, 0] + 1, jnp.where(is_negative, 0, p.ignore_label))
     classes = jnp.where(is_object[0], classes, p.ignore_label)
 
-    centre, size = centres(found[:, 1:5])
-    anchor, unit = centres(anchors)
-    variances = np.asarray(p.variances, anchors.dtype)
-    targets = jnp.concatenate([(centre - anchor) / unit, jnp.log(size / unit)], -1) / variances
+    targets = offsets(found[:, 1:5], anchors) / np.asarray(p.variances, anchors.dtype)
     mask = jnp.broadcast_to(is_positive[:, None], targets.shape)
-    return jnp.where(mask, targets, 0), mask.astype(anchors.dtype), classes.astype(anchors.dtype)
+    return jnp.where(mask, targets, 0), mask, classes
 
 
 @lowers("_contrib_MultiBoxTarget")
 def _multi_box_target(
     p: ops.MultiBoxTargetParams, anchor: Array, label: Array, cls_pred: Array
 ) -> tuple[Array, Array, Array]:
-    targets, mask, classes = jax.vmap(lambda one, pred: _image_targets(p, anchor[0], one, pred))(label, cls_pred)
+    anchors = wide(anchor[0])
+    results = jax.vmap(lambda *image: _image_targets(p, anchors, *image))(wide(label), wide(cls_pred))
+    targets, mask, classes = (result.astype(anchor.dtype) for result in results)
     return targets.reshape(label.shape[0], -1), mask.reshape(label.shape[0], -1), classes
 
 
@@ -123,4 +122,6 @@ def _image_detections(p: ops.MultiBoxDetectionParams, cls_prob: Array, loc_pred:
 
 @lowers("_contrib_MultiBoxDetection")
 def _multi_box_detection(p: ops.MultiBoxDetectionParams, cls_prob: Array, loc_pred: Array, anchor: Array) -> Array:
-    return jax.vmap(lambda prob, loc: _image_detections(p, prob, loc, anchor[0]))(cls_prob, loc_pred)
+    anchors = wide(anchor[0])
+    detections = jax.vmap(lambda *image: _image_detections(p, *image, anchors))(wide(cls_prob), wide(loc_pred))
+    return detections.astype(cls_prob.dtype)

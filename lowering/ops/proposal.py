@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.ops.boxes import descending, in_front, survivors
+from lowering.ops.boxes import descending, in_front, survivors, wide
 from lowering.registry import lowers
 from symjax_nnvm.ops import proposal as ops
 
@@ -72,7 +72,9 @@ def _image_proposals(p: ops.ProposalParams, cls_prob: Array, deltas: Array, im_i
 
 @lowers("_contrib_Proposal", "_contrib_MultiProposal")
 def _proposal(p: ops.ProposalParams, cls_prob: Array, bbox_pred: Array, im_info: Array) -> tuple[Array, Array]:
-    boxes, scores = jax.vmap(lambda *image: _image_proposals(p, *image))(cls_prob, bbox_pred, im_info)
+    images = wide(cls_prob), wide(bbox_pred), wide(im_info)
+    boxes, scores = jax.vmap(lambda *image: _image_proposals(p, *image))(*images)
     b, post, _ = boxes.shape
     number = jnp.broadcast_to(jnp.arange(b, dtype=boxes.dtype)[:, None, None], (b, post, 1))
-    return jnp.concatenate([number, boxes], -1).reshape(-1, 5), scores.reshape(-1, 1)
+    rois = jnp.concatenate([number, boxes], -1).reshape(-1, 5)
+    return rois.astype(cls_prob.dtype), scores.reshape(-1, 1).astype(cls_prob.dtype)

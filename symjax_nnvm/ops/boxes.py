@@ -26,9 +26,7 @@ def no_gradient(node: Node, ograds: Entries) -> list[None]:
 
 def _at_least_2d(name: str, shape: Shape | None) -> None:
     if shape is not None and len(shape) < 2:
-        raise InferenceError(
-            explain("Too few axes", input=name, expected="at least 2 axes", got=format_shape(shape))
-        )
+        raise InferenceError(explain("Too few axes", input=name, expected="at least 2 axes", got=format_shape(shape)))
 
 
 # -- box_iou ---------------------------------------------------------------------------------------------------------

@@ -110,9 +110,10 @@ def _target_shapes(p: MultiBoxTargetParams, ins: Shapes, outs: Shapes):
     inputs, outputs = ["1 a 4", "b g k", "b c a"], ["b sides", "b sides", "b a"]
     dims = read_dims(inputs + outputs, [*ins, *outs])
     _count_sides(dims)
-    if dims.get("k") is not None and dims["k"] < 5:
+    width = dims.get("k")
+    if width is not None and width < 5:
         problem = "Label width should be greater than or equal to 5"
-        raise InferenceError(explain(problem, input="label", expected="class, left, top, right, bottom", got=dims["k"]))
+        raise InferenceError(explain(problem, input="label", expected="class, left, top, right, bottom", got=width))
     return shapes_of(inputs, dims), shapes_of(outputs, dims)
 
 

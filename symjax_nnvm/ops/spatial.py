@@ -151,9 +151,7 @@ def _along_grid(
         None if done else apply("_backward_BilinearSampler_slope", data, grid, dx=dx or not i, dy=dy or bool(i))
         for i, done in enumerate((dx, dy))
     ]
-    found = [
-        part and apply("sum", apply("elemwise_mul", weight, part), axis=1, keepdims=True) for part in parts
-    ]
+    found = [part and apply("sum", apply("elemwise_mul", weight, part), axis=1, keepdims=True) for part in parts]
     like = next((part for part in found if part), None)
     if like is None:
         return None

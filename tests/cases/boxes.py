@@ -58,7 +58,9 @@ SCORES = T(2, 4, 5, kind="spread")
 
 CASES = [
     Case("_contrib_box_iou", (Boxes((2, 3, 4)), Boxes((4, 4))), not_derivative=ZERO),
-    Case("_contrib_box_iou", (Boxes((3, 4), form="center"), Boxes((2, 4), form="center")), {"format": "center"}, wrt=()),
+    Case(
+        "_contrib_box_iou", (Boxes((3, 4), form="center"), Boxes((2, 4), form="center")), {"format": "center"}, wrt=()
+    ),
     Case("_contrib_box_iou", (T(4, 4), T(4, 4)), wrt=(), tag="boxes turned inside out"),
     Case(
         "_contrib_box_iou",
@@ -87,7 +89,13 @@ CASES = [
     Case("_contrib_bipartite_matching", (SCORES,), {"threshold": -0.6}, not_derivative=ZERO),
     Case("_contrib_bipartite_matching", (SCORES,), {"threshold": 0.1, "is_ascend": True}, wrt=()),
     Case("_contrib_bipartite_matching", (SCORES,), {"threshold": -2.0, "topk": 1}, wrt=()),
-    Case("_contrib_bipartite_matching", (T(5, 4, low=0, high=3, kind="integers"),), {"threshold": 0.5}, wrt=(), tag="ties"),
+    Case(
+        "_contrib_bipartite_matching",
+        (T(5, 4, low=0, high=3, kind="integers"),),
+        {"threshold": 0.5},
+        wrt=(),
+        tag="ties",
+    ),
     Case("_contrib_bipartite_matching", (T(3, 2, kind="spread", dtype="float16"),), {"threshold": 0.0}, wrt=()),
     Case("_contrib_box_encode", ENCODED, not_derivative=ZERO),
     Case("_contrib_box_decode", (T(2, 3, 4), Boxes((1, 3, 4), form="center")), not_derivative=ZERO),

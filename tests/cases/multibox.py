@@ -45,8 +45,8 @@ class Probabilities(Tensor):
         return (powers / powers.sum(1, keepdims=True)).astype(np.float32).astype(self.dtype)
 
 
-def target(tag: str = "", **params: object) -> Case:
-    return Case("_contrib_MultiBoxTarget", (Anchors((1, 48, 4)), Labels((3, 4, 5)), T(3, 4, 48)), params, wrt=(), tag=tag)
+def target(**params: object) -> Case:
+    return Case("_contrib_MultiBoxTarget", (Anchors((1, 48, 4)), Labels((3, 4, 5)), T(3, 4, 48)), params, wrt=())
 
 
 def detection(**params: object) -> Case:
