@@ -123,5 +123,5 @@ def _image_detections(p: ops.MultiBoxDetectionParams, cls_prob: Array, loc_pred:
 @lowers("_contrib_MultiBoxDetection")
 def _multi_box_detection(p: ops.MultiBoxDetectionParams, cls_prob: Array, loc_pred: Array, anchor: Array) -> Array:
     anchors = wide(anchor[0])
-    detections = jax.vmap(lambda *image: _image_detections(p, *image, anchors))(wide(cls_prob), wide(loc_pred))
+    detections = jax.vmap(lambda prob, loc: _image_detections(p, prob, loc, anchors))(wide(cls_prob), wide(loc_pred))
     return detections.astype(cls_prob.dtype)

@@ -51,7 +51,7 @@ def _grid_generator(p: ops.GridGeneratorParams, data: Array) -> tuple[Array, Arr
 @lowers("_backward_GridGenerator")
 def _backward_grid_generator(p: ops.GridGeneratorParams, ograd: Array) -> Array:
     if p.transform_type == "warp":
-        return ograd / _half_sizes(*ograd.shape[2:], ograd.dtype)
+        return ograd / _half_sizes(ograd.shape[2], ograd.shape[3], ograd.dtype)
     dy = _wide(ograd)
     points = ops.target_points(p.target_shape).astype(dy.dtype)
     sums = jnp.einsum("ndp,kp->ndk", dy.reshape(*dy.shape[:2], -1), points, precision=lax.Precision.HIGHEST)

@@ -89,7 +89,7 @@ def test_rows_past_nms_topk_keep_the_order_of_anchors():
 def test_half_precision_is_worked_on_in_float32(dtype):
     prob = jnp.asarray([[[0.1] * 4, [0.5, 0.6, 0.7, 0.9]]], dtype)
     args = {"a": prob, "b": jnp.zeros((1, 16), dtype), "c": jnp.asarray(ANCHORS, dtype)}
-    rows = lowering.to_jax(sym._contrib_MultiBoxDetection(A, B, C))(args)[0][0]
+    rows = jax.jit(lowering.to_jax(sym._contrib_MultiBoxDetection(A, B, C)))(args)[0][0]
     assert rows.dtype == dtype
     np.testing.assert_allclose(np.asarray(rows[0, 0, 2:], np.float32), np.asarray(ANCHORS[0, 3]), atol=0.004)
 
