@@ -7,6 +7,7 @@ whole arrays, and which end as soon as nothing can change.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,6 +21,10 @@ from symjax_nnvm.ops import boxes as ops
 Array = jax.Array
 
 # -- shared algorithms -----------------------------------------------------------------------------------------------
+
+at_once = partial(jax.jit, static_argnums=0)
+"""Makes one computation of a rule, also where a graph runs without jit: its many small steps would be compiled and
+dispatched one at a time."""
 
 
 def wide(x: Array) -> Array:
@@ -178,6 +183,7 @@ def _kept(p: ops.BoxNMSParams, data: Array) -> Array:
 
 
 @lowers("_contrib_box_nms")
+@at_once
 def _box_nms(p: ops.BoxNMSParams, data: Array) -> tuple[Array, Array]:
     if p.topk == 0:
         return data, lax.broadcasted_iota(np.int32, (*data.shape[:-1], 1), data.ndim - 2)
@@ -232,6 +238,7 @@ def _matching(p: ops.BipartiteMatchingParams, scores: Array) -> tuple[Array, Arr
 
 
 @lowers("_contrib_bipartite_matching")
+@at_once
 def _bipartite_matching(p: ops.BipartiteMatchingParams, data: Array) -> tuple[Array, Array]:
     return over_batches(lambda one: _matching(p, one), 2)(data)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.ops.boxes import centres, descending, greedy_pairs, in_front, offsets, survivors, wide
+from lowering.ops.boxes import at_once, centres, descending, greedy_pairs, in_front, offsets, survivors, wide
 from lowering.registry import lowers
 from symjax_nnvm.ops import multibox as ops
 
@@ -69,6 +69,7 @@ def _image_targets(
 
 
 @lowers("_contrib_MultiBoxTarget")
+@at_once
 def _multi_box_target(
     p: ops.MultiBoxTargetParams, anchor: Array, label: Array, cls_pred: Array
 ) -> tuple[Array, Array, Array]:
@@ -121,6 +122,7 @@ def _image_detections(p: ops.MultiBoxDetectionParams, cls_prob: Array, loc_pred:
 
 
 @lowers("_contrib_MultiBoxDetection")
+@at_once
 def _multi_box_detection(p: ops.MultiBoxDetectionParams, cls_prob: Array, loc_pred: Array, anchor: Array) -> Array:
     anchors = wide(anchor[0])
     detections = jax.vmap(lambda prob, loc: _image_detections(p, prob, loc, anchors))(wide(cls_prob), wide(loc_pred))

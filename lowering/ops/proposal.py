@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.ops.boxes import descending, in_front, survivors, wide
+from lowering.ops.boxes import at_once, descending, in_front, survivors, wide
 from lowering.registry import lowers
 from symjax_nnvm.ops import proposal as ops
 
@@ -71,6 +71,7 @@ def _image_proposals(p: ops.ProposalParams, cls_prob: Array, deltas: Array, im_i
 
 
 @lowers("_contrib_Proposal", "_contrib_MultiProposal")
+@at_once
 def _proposal(p: ops.ProposalParams, cls_prob: Array, bbox_pred: Array, im_info: Array) -> tuple[Array, Array]:
     images = wide(cls_prob), wide(bbox_pred), wide(im_info)
     boxes, scores = jax.vmap(lambda *image: _image_proposals(p, *image))(*images)
