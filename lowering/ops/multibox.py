@@ -7,7 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.ops.boxes import at_once, centres, descending, greedy_pairs, in_front, offsets, survivors, wide
+from lowering.ops.boxes import (
+    Sides,
+    at_once,
+    centres,
+    columns,
+    descending,
+    greedy_pairs,
+    in_front,
+    offsets,
+    shared_area,
+    sides,
+    survivors,
+    wide,
+)
 from lowering.registry import lowers
 from symjax_nnvm.ops import multibox as ops
 
@@ -19,11 +32,10 @@ def _multi_box_prior(p: ops.MultiBoxPriorParams, data: Array) -> Array:
     return jnp.asarray(ops.prior_boxes(p, *data.shape[2:4]), data.dtype)[None]
 
 
-def _overlap(a: Array, b: Array) -> Array:
-    """Intersection over union of boxes a (…, 4) and b (…, 4); 0 where the union is empty."""
-    low, high = jnp.maximum(a[..., :2], b[..., :2]), jnp.minimum(a[..., 2:], b[..., 2:])
-    shared = jnp.prod(jnp.maximum(high - low, 0), -1)
-    union = jnp.prod(a[..., 2:] - a[..., :2], -1) + jnp.prod(b[..., 2:] - b[..., :2], -1) - shared
+def _overlap(a: Sides, b: Sides) -> Array:
+    """Intersection over union of boxes given by their sides; 0 where the union is empty."""
+    shared = shared_area(a, b)
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
     return jnp.where(union == 0, 0, shared / jnp.where(union == 0, 1, union))
 
 
@@ -49,7 +61,7 @@ def _image_targets(
 ) -> tuple[Array, Array, Array]:
     """One image: anchors (a, 4), label (g, 5), cls_pred (c, a) → targets (a, 4), mask (a, 4), classes (a,)."""
     is_object = jnp.cumsum(label[:, 0] == -1) == 0
-    overlaps = jnp.where(is_object, _overlap(anchors[:, None], label[:, 1:5]), -1)
+    overlaps = jnp.where(is_object, _overlap(sides(anchors[:, None]), sides(label[:, 1:5])), -1)
     paired, _ = greedy_pairs(overlaps, _LEAST_OVERLAP)
     nearest, overlap = jnp.argmax(overlaps, 1).astype(np.int32), jnp.max(overlaps, 1)
     is_positive = paired >= 0
@@ -99,8 +111,8 @@ def _image_detections(p: ops.MultiBoxDetectionParams, cls_prob: Array, loc_pred:
         return jnp.full((n, 6), -1, cls_prob.dtype)
     score = jnp.max(objects, 0)
     is_found = (score > -1) & (score >= np.float32(p.threshold))
-    columns = [jnp.argmax(objects, 0).astype(score.dtype)[:, None], score[:, None], _decoded(p, loc_pred, anchors)]
-    rows = jnp.concatenate(columns, 1)
+    parts = [jnp.argmax(objects, 0).astype(score.dtype)[:, None], score[:, None], _decoded(p, loc_pred, anchors)]
+    rows = jnp.concatenate(parts, 1)
     place = in_front(is_found)
     unsorted = jnp.where(place[:, None] >= 0, rows[place], -1)
     if not 0 < p.nms_threshold <= 1:
@@ -108,12 +120,13 @@ def _image_detections(p: ops.MultiBoxDetectionParams, cls_prob: Array, loc_pred:
 
     # MXNet sorts as many rows as take part; what follows keeps the order of anchors.
     k = min(p.nms_topk, n) if p.nms_topk > 0 else n
-    order = descending(score, is_found)[:k]
+    order = descending(score, is_found, k)
     ranked = rows[order]
+    classes, _, *edges = columns(ranked)
 
     def rivals(i: Array) -> Array:
-        too_close = _overlap(ranked[i, 2:], ranked[:, 2:]) >= np.float32(p.nms_threshold)
-        return too_close if p.force_suppress else too_close & (ranked[:, 0] == ranked[i, 0])
+        too_close = _overlap([edge[i] for edge in edges], edges) >= np.float32(p.nms_threshold)
+        return too_close if p.force_suppress else too_close & (classes == classes[i])
 
     stays = survivors(is_found[order], rivals)
     ranked = ranked.at[:, 0].set(jnp.where(stays, ranked[:, 0], -1))

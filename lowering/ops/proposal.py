@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.ops.boxes import at_once, descending, in_front, survivors, wide
+from lowering.ops.boxes import at_once, columns, descending, in_front, survivors, wide
 from lowering.registry import lowers
 from symjax_nnvm.ops import proposal as ops
 
@@ -53,18 +53,19 @@ def _image_proposals(p: ops.ProposalParams, cls_prob: Array, deltas: Array, im_i
     """The proposals (post, 4) of one image and their scores (post, 1)."""
     boxes, scores = _candidates(p, cls_prob, deltas, im_info)
     everything = jnp.ones(scores.shape, bool)
-    n = p.rpn_pre_nms_top_n if p.rpn_pre_nms_top_n > 0 else scores.shape[0]
-    order = descending(scores, everything)[:n]
+    order = descending(scores, everything, p.rpn_pre_nms_top_n if p.rpn_pre_nms_top_n > 0 else None)
     boxes, scores = boxes[order], scores[order]
-    areas = jnp.prod(boxes[:, 2:] - boxes[:, :2] + 1, -1)
+    left, top, right, bottom = columns(boxes)
+    areas = (right - left + 1) * (bottom - top + 1)
 
     def rivals(i: Array) -> Array:
-        low, high = jnp.maximum(boxes[:, :2], boxes[i, :2]), jnp.minimum(boxes[:, 2:], boxes[i, 2:])
-        shared = jnp.prod(jnp.maximum(high - low + 1, 0), -1)
+        width = jnp.minimum(right, right[i]) - jnp.maximum(left, left[i]) + 1
+        height = jnp.minimum(bottom, bottom[i]) - jnp.maximum(top, top[i]) + 1
+        shared = jnp.maximum(width, 0) * jnp.maximum(height, 0)
         return shared / (areas + areas[i] - shared) > np.float32(p.threshold)
 
     post = p.rpn_post_nms_top_n
-    stays = survivors(everything[:n], rivals, limit=post)
+    stays = survivors(everything[: order.shape[0]], rivals, limit=post)
     rank = np.arange(post) % jnp.sum(stays, dtype=np.int32)
     chosen = in_front(stays)[rank]
     return boxes[chosen], scores[chosen, None]
