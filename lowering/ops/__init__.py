@@ -5,6 +5,7 @@ from lowering.ops import assignment as assignment
 from lowering.ops import attention as attention
 from lowering.ops import batch_norm_variants as batch_norm_variants
 from lowering.ops import boolean_mask as boolean_mask
+from lowering.ops import boxes as boxes
 from lowering.ops import broadcast as broadcast
 from lowering.ops import conditional as conditional
 from lowering.ops import contrib_math as contrib_math
@@ -35,12 +36,14 @@ from lowering.ops import loops as loops
 from lowering.ops import loss as loss
 from lowering.ops import mixed_precision as mixed_precision
 from lowering.ops import movement as movement
+from lowering.ops import multibox as multibox
 from lowering.ops import normalization as normalization
 from lowering.ops import optimizer as optimizer
 from lowering.ops import optimizer_multi as optimizer_multi
 from lowering.ops import ordering as ordering
 from lowering.ops import pooling as pooling
 from lowering.ops import pooling_v1 as pooling_v1
+from lowering.ops import proposal as proposal
 from lowering.ops import ranges as ranges
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
@@ -55,6 +58,7 @@ from lowering.ops import slicing as slicing
 from lowering.ops import softmax as softmax
 from lowering.ops import softmax_output as softmax_output
 from lowering.ops import sparse_reg as sparse_reg
+from lowering.ops import spatial as spatial
 from lowering.ops import spectral as spectral
 from lowering.ops import straight_through as straight_through
 from lowering.ops import up_sampling as up_sampling

@@ -5,6 +5,7 @@ from symjax_nnvm.ops import assignment as assignment
 from symjax_nnvm.ops import attention as attention
 from symjax_nnvm.ops import batch_norm_variants as batch_norm_variants
 from symjax_nnvm.ops import boolean_mask as boolean_mask
+from symjax_nnvm.ops import boxes as boxes
 from symjax_nnvm.ops import broadcast as broadcast
 from symjax_nnvm.ops import conditional as conditional
 from symjax_nnvm.ops import contrib_math as contrib_math
@@ -37,12 +38,14 @@ from symjax_nnvm.ops import loops as loops
 from symjax_nnvm.ops import loss as loss
 from symjax_nnvm.ops import mixed_precision as mixed_precision
 from symjax_nnvm.ops import movement as movement
+from symjax_nnvm.ops import multibox as multibox
 from symjax_nnvm.ops import normalization as normalization
 from symjax_nnvm.ops import optimizer as optimizer
 from symjax_nnvm.ops import optimizer_multi as optimizer_multi
 from symjax_nnvm.ops import ordering as ordering
 from symjax_nnvm.ops import pooling as pooling
 from symjax_nnvm.ops import pooling_v1 as pooling_v1
+from symjax_nnvm.ops import proposal as proposal
 from symjax_nnvm.ops import ranges as ranges
 from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
@@ -57,6 +60,7 @@ from symjax_nnvm.ops import slicing as slicing
 from symjax_nnvm.ops import softmax as softmax
 from symjax_nnvm.ops import softmax_output as softmax_output
 from symjax_nnvm.ops import sparse_reg as sparse_reg
+from symjax_nnvm.ops import spatial as spatial
 from symjax_nnvm.ops import spectral as spectral
 from symjax_nnvm.ops import straight_through as straight_through
 from symjax_nnvm.ops import up_sampling as up_sampling

@@ -420,6 +420,57 @@ def _contrib_boolean_mask(data: Symbol, index: Symbol | None = None, axis: int =
 
     axis: int, optional, default=0. the axis whose slices are kept or dropped; negative counts from the end."""
 _npi_boolean_mask = _contrib_boolean_mask
+def _contrib_box_iou(lhs: Symbol, rhs: Symbol | None = None, format: Literal['center', 'corner'] = 'corner', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Intersection over union of every box of lhs with every box of rhs. Its gradient is zero.
+
+    format: one of 'center', 'corner', optional, default='corner'. how a box is written."""
+def _contrib_box_nms(data: Symbol, overlap_thresh: float = 0.5, valid_thresh: float = 0.0, topk: int = -1, coord_start: int = 2, score_index: int = 1, id_index: int = -1, background_id: int = -1, force_suppress: bool = False, in_format: Literal['center', 'corner'] = 'corner', out_format: Literal['center', 'corner'] = 'corner', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Non-maximum suppression: rows of data by descending score (ties in the order of data), without those that overlap a better one; the rest of the output is -1. A head gradient goes to the row that was kept, as it is: a conversion from one format to the other is disregarded, as in MXNet. Boxes that begin left of 0 are converted, too, where MXNet leaves them in the format they came in.
+
+    overlap_thresh: float, optional, default=0.5. a box that overlaps a better one by more (intersection over union) goes.
+
+    valid_thresh: float, optional, default=0.0. only boxes with a higher score take part.
+
+    topk: int, optional, default=-1. how many boxes, the best ones, take part; negative: all; 0: the data, unchanged.
+
+    coord_start: int ≥ 0, optional, default=2. where in a row the four coordinates begin.
+
+    score_index: int ≥ 0, optional, default=1. where in a row the score is.
+
+    id_index: int, optional, default=-1. where in a row the class is; negative: boxes have none.
+
+    background_id: int, optional, default=-1. boxes of this class take no part; negative: there is none.
+
+    force_suppress: boolean, optional, default=False. a box may also go for one of another class.
+
+    in_format: one of 'center', 'corner', optional, default='corner'. how a box of data is written.
+
+    out_format: one of 'center', 'corner', optional, default='corner'. how a box of the output is written."""
+_contrib_box_non_maximum_suppression = _contrib_box_nms
+def _contrib_bipartite_matching(data: Symbol, is_ascend: bool = False, *, threshold: float, topk: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Rows and columns of a matrix of scores, paired greedily, the best score first (ties in the matrix's order): each row's column and each column's row, -1 where there is none. topk lets one pair more pass than it says, as in MXNet. Its gradient is zero.
+
+    is_ascend: boolean, optional, default=False. lower scores are better.
+
+    threshold: float, required. a pair needs a better score than this.
+
+    topk: int, optional, default=-1. how many pairs beside the first are made at most; 0 or less: no limit."""
+def _contrib_box_encode(samples: Symbol, matches: Symbol | None = None, anchors: Symbol | None = None, refs: Symbol | None = None, means: Symbol | None = None, stds: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Targets of box regression, and their mask. For samples above 0.5: the matched box's centre relative to the anchor's, in its widths and heights, and the logarithms of the ratios of widths and heights, normalised with means and stds; else 0. Boxes are corners. Its gradient is zero."""
+def _contrib_box_decode(data: Symbol, anchors: Symbol | None = None, std0: float = 1.0, std1: float = 1.0, std2: float = 1.0, std3: float = 1.0, clip: float = -1.0, format: Literal['center', 'corner'] = 'center', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The boxes, as corners, that regression data describe relative to anchors: the inverse of box_encode. Its gradient is zero, as in MXNet.
+
+    std0: float, optional, default=1.0. factor of the centre's x.
+
+    std1: float, optional, default=1.0. factor of the centre's y.
+
+    std2: float, optional, default=1.0. factor of the width's logarithm.
+
+    std3: float, optional, default=1.0. factor of the height's logarithm.
+
+    clip: float, optional, default=-1.0. upper bound of both logarithms; 0 or less: none.
+
+    format: one of 'center', 'corner', optional, default='center'. how an anchor is written."""
 def elemwise_add(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs + rhs."""
 add = elemwise_add
@@ -1298,6 +1349,51 @@ def space_to_depth(data: Symbol, block_size: int, name: str | None = None, attr:
     """Pixels to channels: (n, c, h b, w b) → (n, c b², h, w).
 
     block_size: int ≥ 1, required. side of the square of pixels that one column of channels holds."""
+def _contrib_MultiBoxPrior(data: Symbol, sizes: Sequence[float] | float = (1.0,), ratios: Sequence[float] | float = (1.0,), clip: bool = False, steps: Sequence[float] | float = (-1.0, -1.0), offsets: Sequence[float] | float = (0.5, 0.5), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Anchors (left, top, right, bottom, relative to the image) at every place of a feature map: one for each size with the first ratio, then one for each further ratio with the first size. Only the shape of data counts.
+
+    sizes: tuple of float, optional, default=(1.0,). heights of anchors, relative to the image.
+
+    ratios: tuple of float > 0, optional, default=(1.0,). aspect ratios; all but the first apply to the first size only.
+
+    clip: boolean, optional, default=False. clip anchors at the image's border.
+
+    steps: tuple of float, optional, default=(-1.0, -1.0). distance of centres in y and x; 0 or less: they fill the image.
+
+    offsets: tuple of float ≥ 0 ≤ 1, optional, default=(0.5, 0.5). the first centre in y and x, in steps."""
+_npx_multibox_prior = _contrib_MultiBoxPrior
+def _contrib_MultiBoxTarget(anchor: Symbol, label: Symbol | None = None, cls_pred: Symbol | None = None, overlap_threshold: float = 0.5, ignore_label: float = -1.0, negative_mining_ratio: float = -1.0, negative_mining_thresh: float = 0.5, minimum_negative_samples: int = 0, variances: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """What SSD should predict for every anchor. Rows of label are class, left, top, right, bottom; the first row of class -1 ends an image's. Objects and anchors are paired greedily by overlap; further anchors take the object they overlap most. cls_target is the object's class + 1, 0 for background, or ignore_label; an image without objects is ignored altogether. Mining ranks by the background's softmax probability in cls_pred, the least first; where fewer anchors qualify than the ratio asks for all of them are taken, while MXNet stops with an error.
+
+    overlap_threshold: float, optional, default=0.5. an anchor that overlaps an object by more is positive; 0 or less: only each object's best anchor is.
+
+    ignore_label: float, optional, default=-1.0. class target of anchors that do not count.
+
+    negative_mining_ratio: float, optional, default=-1.0. negative anchors for each positive one, the hardest; 0 or less: all that are not positive.
+
+    negative_mining_thresh: float, optional, default=0.5. mined anchors overlap every object by less.
+
+    minimum_negative_samples: int, optional, default=0. accepted and without effect, as on MXNet's CPU.
+
+    variances: tuple of float, optional, default=(0.1, 0.1, 0.2, 0.2). divisors of the targets: centre x and y, width, height."""
+_npx_multibox_target = _contrib_MultiBoxTarget
+def _contrib_MultiBoxDetection(cls_prob: Symbol, loc_pred: Symbol | None = None, anchor: Symbol | None = None, clip: bool = True, threshold: float = 0.00999999978, background_id: int = 0, nms_threshold: float = 0.5, force_suppress: bool = False, variances: Sequence[float] | float = (0.1, 0.1, 0.2, 0.2), nms_topk: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """SSD's detections: rows of class (without background), probability, left, top, right, bottom, by descending probability. The class of a row is -1 where it was suppressed or no detection is.
+
+    clip: boolean, optional, default=True. clip boxes at the image's border.
+
+    threshold: float, optional, default=0.00999999978. the least probability of a detection.
+
+    background_id: int, optional, default=0. accepted and without effect, as on MXNet's CPU: class 0 is the background.
+
+    nms_threshold: float, optional, default=0.5. a box that overlaps a better one by so much (intersection over union) goes; outside (0, 1]: none goes, and nothing is sorted.
+
+    force_suppress: boolean, optional, default=False. a box may also go for one of another class.
+
+    variances: tuple of float, optional, default=(0.1, 0.1, 0.2, 0.2). factors of the predictions: centre x and y, width, height.
+
+    nms_topk: int, optional, default=-1. how many boxes, the best ones, take part; 0 or less: all."""
+_npx_multibox_detection = _contrib_MultiBoxDetection
 def sgd_update(weight: Symbol, grad: Symbol | None = None, *, lr: float, wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, lazy_update: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent.
 
@@ -1850,6 +1946,46 @@ def Pooling_v1(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Litera
     stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
+def _contrib_Proposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im_info: Symbol | None = None, rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300, threshold: float = 0.699999988, rpn_min_size: int = 16, scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0), ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16, output_score: bool = False, iou_loss: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The best boxes of one image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. What lies in the padding beside the image, or is too small, has score -1; equal scores keep their order.
+
+    rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
+
+    rpn_post_nms_top_n: int ≥ 1, optional, default=300. number of proposals; where fewer boxes are left they are repeated.
+
+    threshold: float, optional, default=0.699999988. a box that overlaps a better one by more (over union) goes.
+
+    rpn_min_size: int, optional, default=16. least width and height before scaling; smaller boxes come last.
+
+    scales: tuple of float, optional, default=(4.0, 8.0, 16.0, 32.0). anchors' sizes, relative to feature_stride.
+
+    ratios: tuple of float > 0, optional, default=(0.5, 1.0, 2.0). anchors' heights over widths.
+
+    feature_stride: int ≥ 1, optional, default=16. pixels of the image for each element of the feature map.
+
+    output_score: boolean, optional, default=False. show the output `score`.
+
+    iou_loss: boolean, optional, default=False. predictions are moves of the corners in pixels, not of centre and size."""
+def _contrib_MultiProposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im_info: Symbol | None = None, rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300, threshold: float = 0.699999988, rpn_min_size: int = 16, scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0), ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16, output_score: bool = False, iou_loss: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The best boxes of each image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. What lies in the padding beside the image, or is too small, has score -1; equal scores keep their order.
+
+    rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
+
+    rpn_post_nms_top_n: int ≥ 1, optional, default=300. number of proposals; where fewer boxes are left they are repeated.
+
+    threshold: float, optional, default=0.699999988. a box that overlaps a better one by more (over union) goes.
+
+    rpn_min_size: int, optional, default=16. least width and height before scaling; smaller boxes come last.
+
+    scales: tuple of float, optional, default=(4.0, 8.0, 16.0, 32.0). anchors' sizes, relative to feature_stride.
+
+    ratios: tuple of float > 0, optional, default=(0.5, 1.0, 2.0). anchors' heights over widths.
+
+    feature_stride: int ≥ 1, optional, default=16. pixels of the image for each element of the feature map.
+
+    output_score: boolean, optional, default=False. show the output `score`.
+
+    iou_loss: boolean, optional, default=False. predictions are moves of the corners in pixels, not of centre and size."""
 def _contrib_arange_like(data: Symbol, start: float = 0.0, step: float = 1.0, repeat: int = 1, ctx: str = '', axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Evenly spaced values, as many as one axis of data is long, or in the shape of data; in its dtype. Unlike MXNet's, start and step of a float16 range may have fractions.
 
@@ -2225,14 +2361,14 @@ def _logical_xor_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, 
 
     is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
 _LogicalXorScalar = _logical_xor_scalar
-def SequenceMask(data: Symbol, sequence_length: Symbol | None = None, use_sequence_length: bool = False, axis: int = 0, value: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def SequenceMask(data: Symbol, sequence_length: Symbol | None = None, use_sequence_length: bool = False, value: float = 0.0, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data, with `value` past the end of each sequence. The identity without use_sequence_length.
 
     use_sequence_length: boolean, optional, default=False. take the lengths; else every sequence is as long as the axis.
 
-    axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch.
+    value: float, optional, default=0.0. what stands past the end of a sequence.
 
-    value: float, optional, default=0.0. what stands past the end of a sequence."""
+    axis: int ≥ 0 ≤ 1, optional, default=0. the axis of steps; the other one of the first two is the batch."""
 _npx_sequence_mask = SequenceMask
 def SequenceReverse(data: Symbol, sequence_length: Symbol | None = None, use_sequence_length: bool = False, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Each sequence in reverse order; what stands past its end stays. Lengths past the axis count as its length, where MXNet reads outside the array, and axis may be 1, too.
@@ -2290,6 +2426,26 @@ def IdentityAttachKLSparseReg(data: Symbol, moving_avg: Symbol | None = None, sp
     penalty: float, optional, default=0.00100000005. factor of the penalty's gradient.
 
     momentum: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average."""
+def GridGenerator(data: Symbol, transform_type: Literal['affine', 'warp'], target_shape: Sequence[int] | int = (0, 0), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Positions for BilinearSampler: x and y of every element of the target, -1 and 1 being the centres of the first and last column and row. Affine: the target's own positions (x, y, 1) times a 2 × 3 matrix; warp: moved by a flow. Works in every floating-point dtype, MXNet's in float32 only; a target of one row or column, which is NaN there, is an error.
+
+    transform_type: one of 'affine', 'warp', required. affine: data are matrices, one for each sample; warp: data are the optical flow in pixels.
+
+    target_shape: tuple of int, optional, default=(0, 0). affine only: height and width of the grid."""
+def BilinearSampler(data: Symbol, grid: Symbol | None = None, cudnn_off: bool | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Data between their elements: at the positions of the grid (x, y), interpolated from the four elements around each; -1 and 1 are the centres of the first and last column and row, and outside all is 0.
+
+    cudnn_off: boolean or None, optional, default=None. accepted and without effect."""
+def SpatialTransformer(data: Symbol, loc: Symbol | None = None, target_shape: Sequence[int] | int = (0, 0), *, transform_type: Literal['affine'], sampler_type: Literal['bilinear'], cudnn_off: bool | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """BilinearSampler on the grid that GridGenerator makes of the affine matrices loc (Spatial Transformer Networks, Jaderberg et al., 2015). A target of one row or column, which is NaN in MXNet, is an error.
+
+    target_shape: tuple of int, optional, default=(0, 0). height and width of the output.
+
+    transform_type: one of 'affine', required. what loc means: matrices, one for each sample.
+
+    sampler_type: one of 'bilinear', required. how samples are taken.
+
+    cudnn_off: boolean or None, optional, default=None. accepted and without effect."""
 def _contrib_fft(data: Symbol, compute_size: int = 128, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The discrete Fourier transform along the last axis: real data (…, d) → (…, 2 d), real and imaginary parts alternating. MXNet has it on GPUs only, of two or four axes.
 
@@ -2367,6 +2523,11 @@ class contrib:
     SyncBatchNorm = _contrib_SyncBatchNorm
     BatchNormWithReLU = _contrib_BatchNormWithReLU
     boolean_mask = _contrib_boolean_mask
+    box_iou = _contrib_box_iou
+    box_nms = _contrib_box_nms
+    bipartite_matching = _contrib_bipartite_matching
+    box_encode = _contrib_box_encode
+    box_decode = _contrib_box_decode
     quadratic = _contrib_quadratic
     div_sqrt_dim = _contrib_div_sqrt_dim
     allclose = _contrib_allclose
@@ -2377,6 +2538,11 @@ class contrib:
     PSROIPooling = _contrib_PSROIPooling
     DeformablePSROIPooling = _contrib_DeformablePSROIPooling
     hawkesll = _contrib_hawkesll
+    MultiBoxPrior = _contrib_MultiBoxPrior
+    MultiBoxTarget = _contrib_MultiBoxTarget
+    MultiBoxDetection = _contrib_MultiBoxDetection
+    Proposal = _contrib_Proposal
+    MultiProposal = _contrib_MultiProposal
     arange_like = _contrib_arange_like
     index_array = _contrib_index_array
     BilinearResize2D = _contrib_BilinearResize2D

@@ -1,0 +1,31 @@
+"""Shape rules written with named dimensions: `"n c h w"`, `"1 a 4"`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from symjax_nnvm.ir.types import Shape
+
+__all__ = ["read_dims", "shapes_of"]
+
+Dims = dict[str, int | None]
+
+
+def read_dims(patterns: Sequence[str], shapes: Sequence[Shape | None], **given: int | None) -> Dims:
+    """The dimensions that shapes know, by the names in their patterns; the first shape that knows one decides.
+
+    given: dimensions known beforehand. A shape of another rank than its pattern says nothing: what the rule then
+    proposes for it is a conflict, which the inference pass words.
+    """
+    dims: Dims = dict(given)
+    for pattern, shape in zip(patterns, shapes, strict=True):
+        names = pattern.split()
+        for name, size in zip(names, shape if shape is not None and len(shape) == len(names) else (), strict=False):
+            if not name.isdecimal() and dims.get(name) is None:
+                dims[name] = size
+    return dims
+
+
+def shapes_of(patterns: Sequence[str], dims: Mapping[str, int | None]) -> list[Shape]:
+    """The shapes of patterns; a dimension that is not known is None."""
+    return [tuple(int(d) if d.isdecimal() else dims.get(d) for d in pattern.split()) for pattern in patterns]

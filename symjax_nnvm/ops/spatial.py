@@ -1,0 +1,257 @@
+"""Spatial transformers: grids of sampling positions, and bilinear sampling at them (Jaderberg et al., 2015)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.named_dims import read_dims, shapes_of
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op
+
+Entries = list[NodeEntry]
+
+# -- GridGenerator ---------------------------------------------------------------------------------------------------
+
+
+def _bad_target(shape: Tuple) -> str | None:
+    """Why an affine grid cannot have this shape: -1 and 1 are the centres of the first and last row and column."""
+    if len(shape) == 2 and min(shape) >= 2:
+        return None
+    return f"Parameter target_shape={shape}: expected two sizes (h, w), each at least 2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridGeneratorParams:
+    transform_type: Literal["affine", "warp"] = param(
+        doc="affine: data are matrices, one for each sample; warp: data are the optical flow in pixels"
+    )
+    target_shape: Tuple = param((0, 0), doc="affine only: height and width of the grid")
+
+    def check(self) -> str | None:
+        return _bad_target(self.target_shape) if self.transform_type == "affine" else None
+
+
+def target_points(shape: Tuple) -> np.ndarray:
+    """(3, h·w): x, y and 1 of every element of a target of shape (h, w); x and y run from -1 to 1."""
+    y, x = np.meshgrid(*(np.linspace(-1, 1, size) for size in shape), indexing="ij")
+    return np.stack([x.ravel(), y.ravel(), np.ones(x.size)])
+
+
+def _grid_patterns(p: GridGeneratorParams) -> tuple[list[str], list[str]]:
+    if p.transform_type == "affine":
+        return ["n 6"], ["n 2 h w", "3 points"]
+    return ["n 2 h w"], ["n 2 h w", "2 h w"]
+
+
+def _grid_dims(p: GridGeneratorParams, patterns: list[str], shapes: Shapes):
+    if p.transform_type == "affine":
+        h, w = p.target_shape
+        return read_dims(patterns, shapes, h=h, w=w, points=h * w)
+    dims = read_dims(patterns, shapes)
+    if 1 in (dims.get("h"), dims.get("w")):
+        problem = "A flow of one row or column has no scale: -1 and 1 are the centres of the first and last one"
+        raise InferenceError(explain(problem, input="data", expected="height and width of at least 2", got=1))
+    return dims
+
+
+def _grid_shapes(p: GridGeneratorParams, ins: Shapes, outs: Shapes):
+    """Affine: data (n, 6) → (n, 2, h, w), grid_dst (3, h·w). Warp: data (n, 2, h, w) → as data, grid_dst (2, h, w)."""
+    data, outputs = _grid_patterns(p)
+    dims = _grid_dims(p, data + outputs, [*ins, *outs])
+    return shapes_of(data, dims), shapes_of(outputs, dims)
+
+
+def _grid_gradient_shapes(p: GridGeneratorParams, ins: Shapes, outs: Shapes):
+    """ograd (n, 2, h, w) → the gradient of data."""
+    data, (grid, _) = _grid_patterns(p)
+    dims = _grid_dims(p, [grid, *data], [*ins, *outs])
+    return shapes_of([grid], dims), shapes_of(data, dims)
+
+
+def _grid_gradient(node: Node, ograds: Entries):
+    """Affine in data, in the one case with the grid as slope, in the other with 2 / (size - 1)."""
+    return [apply("_backward_GridGenerator", ograds[0], **vars(node.attrs.parsed))]
+
+
+def _grid_gradient_gradient(node: Node, ograds: Entries):
+    """The transpose: of a matrix product the affine grid itself, which has no constant part; of a scaling the same."""
+    p: GridGeneratorParams = node.attrs.parsed
+    op = "GridGenerator" if p.transform_type == "affine" else "_backward_GridGenerator"
+    return [apply(op, ograds[0], **vars(p))]
+
+
+register_op(
+    "GridGenerator",
+    params=GridGeneratorParams,
+    outputs=("output", "grid_dst"),
+    visible_outputs=1,
+    infer_shape=_grid_shapes,
+    infer_type=float_type,
+    gradient=_grid_gradient,
+    doc="Positions for BilinearSampler: x and y of every element of the target, -1 and 1 being the centres of the "
+    "first and last column and row. Affine: the target's own positions (x, y, 1) times a 2 × 3 matrix; warp: moved by "
+    "a flow. Works in every floating-point dtype, MXNet's in float32 only; a target of one row or column, which is NaN "
+    "there, is an error.",
+)
+register_op(
+    "_backward_GridGenerator",
+    params=GridGeneratorParams,
+    inputs=("ograd",),
+    infer_shape=_grid_gradient_shapes,
+    infer_type=float_type,
+    gradient=_grid_gradient_gradient,
+    doc="Gradient of GridGenerator: the head gradient summed up against the target's positions, or scaled.",
+)
+
+# -- BilinearSampler -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilinearSamplerParams:
+    cudnn_off: bool | None = param(None, doc="accepted and without effect")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlopeParams:
+    dx: bool = param(False, doc="differentiate the samples with respect to x")
+    dy: bool = param(False, doc="differentiate the samples with respect to y")
+
+
+def _sampler_shapes(p: BilinearSamplerParams | SlopeParams, ins: Shapes, outs: Shapes):
+    """data (n, c, h, w), grid (n, 2, y, x) → (n, c, y, x), tmp (n, y, x, 2)."""
+    inputs, outputs = ["n c h w", "n 2 y x"], ["n c y x", "n y x 2"][: len(outs)]
+    dims = read_dims(inputs + outputs, [*ins, *outs])
+    return shapes_of(inputs, dims), shapes_of(outputs, dims)
+
+
+def _spread_shapes(p: SlopeParams, ins: Shapes, outs: Shapes):
+    """ograd (n, c, y, x), grid (n, 2, y, x), data (n, c, h, w) → as data."""
+    inputs, outputs = ["n c y x", "n 2 y x", "n c h w"], ["n c h w"]
+    dims = read_dims(inputs + outputs, [*ins, *outs])
+    return shapes_of(inputs, dims), shapes_of(outputs, dims)
+
+
+def _spread(ograd: NodeEntry, grid: NodeEntry, data: NodeEntry, dx: bool = False, dy: bool = False) -> NodeEntry:
+    return apply("_backward_BilinearSampler_data", ograd, grid, data, dx=dx, dy=dy)
+
+
+def _along_grid(
+    weight: NodeEntry, data: NodeEntry, grid: NodeEntry, dx: bool = False, dy: bool = False
+) -> NodeEntry | None:
+    """The gradient of the grid: the samples' slope in x and y, times weight (n, c, y, x), summed over channels.
+
+    Samples are linear in x and in y: a second derivative is 0, the mixed one is not.
+    """
+    parts = [
+        None if done else apply("_backward_BilinearSampler_slope", data, grid, dx=dx or not i, dy=dy or bool(i))
+        for i, done in enumerate((dx, dy))
+    ]
+    found = [part and apply("sum", apply("elemwise_mul", weight, part), axis=1, keepdims=True) for part in parts]
+    like = next((part for part in found if part), None)
+    if like is None:
+        return None
+    return apply("Concat", *(part or apply("zeros_like", like) for part in found), num_args=2, dim=1)
+
+
+def _sampler_gradient(node: Node, ograds: Entries):
+    """Linear in data: its transpose spreads dY over the elements sampled. The grid's is the slope there."""
+    data, grid = node.inputs
+    return [_spread(ograds[0], grid, data), _along_grid(ograds[0], data, grid)]
+
+
+def _slope_gradient(node: Node, ograds: Entries):
+    data, grid = node.inputs
+    p: SlopeParams = node.attrs.parsed
+    return [_spread(ograds[0], grid, data, p.dx, p.dy), _along_grid(ograds[0], data, grid, p.dx, p.dy)]
+
+
+def _spread_gradient(node: Node, ograds: Entries):
+    """Linear in ograd: its transpose samples. The grid's is ograd against the slope of what is asked for."""
+    ograd, grid, _ = node.inputs
+    p: SlopeParams = node.attrs.parsed
+    sampled = apply("_backward_BilinearSampler_slope", ograds[0], grid, dx=p.dx, dy=p.dy)
+    return [sampled, _along_grid(ograd, ograds[0], grid, p.dx, p.dy), None]
+
+
+register_op(
+    "BilinearSampler",
+    params=BilinearSamplerParams,
+    inputs=("data", "grid"),
+    outputs=("output", "tmp"),
+    visible_outputs=1,
+    infer_shape=_sampler_shapes,
+    infer_type=float_type,
+    gradient=_sampler_gradient,
+    doc="Data between their elements: at the positions of the grid (x, y), interpolated from the four elements around "
+    "each; -1 and 1 are the centres of the first and last column and row, and outside all is 0.",
+)
+register_op(
+    "_backward_BilinearSampler_slope",
+    params=SlopeParams,
+    inputs=("data", "grid"),
+    infer_shape=_sampler_shapes,
+    infer_type=float_type,
+    gradient=_slope_gradient,
+    doc="Derivatives of the samples with respect to the positions' x, y, or both.",
+)
+register_op(
+    "_backward_BilinearSampler_data",
+    params=SlopeParams,
+    inputs=("ograd", "grid", "data"),
+    infer_shape=_spread_shapes,
+    infer_type=float_type,
+    gradient=_spread_gradient,
+    FIgnoreInputs=lambda attrs: (2,),
+    doc="The transpose of sampling, or of its derivatives: each head gradient, added to the elements it was sampled "
+    "from with their weights.",
+)
+
+# -- SpatialTransformer ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpatialTransformerParams:
+    target_shape: Tuple = param((0, 0), doc="height and width of the output")
+    transform_type: Literal["affine"] = param(doc="what loc means: matrices, one for each sample")
+    sampler_type: Literal["bilinear"] = param(doc="how samples are taken")
+    cudnn_off: bool | None = param(None, doc="accepted and without effect")
+
+    def check(self) -> str | None:
+        return _bad_target(self.target_shape)
+
+
+def _transformer_shapes(p: SpatialTransformerParams, ins: Shapes, outs: Shapes):
+    """data (n, c, h, w), loc (n, 6) → (n, c, y, x), grid_dst (3, y·x), grid_src (n, 2, y·x)."""
+    y, x = p.target_shape
+    inputs, outputs = ["n c h w", "n 6"], ["n c y x", "3 points", "n 2 points"]
+    dims = read_dims(inputs + outputs, [*ins, *outs], y=y, x=x, points=y * x)
+    return shapes_of(inputs, dims), shapes_of(outputs, dims)
+
+
+def _transformer_gradient(node: Node, ograds: Entries):
+    """The gradient of BilinearSampler on GridGenerator's grid."""
+    data, loc = node.inputs
+    generator = {"transform_type": "affine", "target_shape": node.attrs.parsed.target_shape}
+    grid = apply("GridGenerator", loc, **generator)
+    along = _along_grid(ograds[0], data, grid)
+    assert along is not None
+    return [_spread(ograds[0], grid, data), apply("_backward_GridGenerator", along, **generator)]
+
+
+register_op(
+    "SpatialTransformer",
+    params=SpatialTransformerParams,
+    inputs=("data", "loc"),
+    outputs=("output", "grid_dst", "grid_src"),
+    visible_outputs=1,
+    infer_shape=_transformer_shapes,
+    infer_type=float_type,
+    gradient=_transformer_gradient,
+    doc="BilinearSampler on the grid that GridGenerator makes of the affine matrices loc (Spatial Transformer "
+    "Networks, Jaderberg et al., 2015). A target of one row or column, which is NaN in MXNet, is an error.",
+)
