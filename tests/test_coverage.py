@@ -17,6 +17,20 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
     **dict.fromkeys(
         ("_zeros", "_ones", "_full", "_zeros_without_dtype", "_arange", "_linspace", "_eye"), "takes no input"
     ),
+    **dict.fromkeys(
+        (
+            *(
+                f"_random_{name}"
+                for name in (
+                    *("exponential", "gamma", "generalized_negative_binomial", "negative_binomial"),
+                    *("normal", "poisson", "randint", "uniform"),
+                )
+            ),
+            "_sample_unique_zipfian",
+        ),
+        "takes no input",
+    ),
+    "_shuffle": "MXNet has no gradient of it",
 }
 
 

@@ -14,6 +14,9 @@ from lowering.ops import loss as loss
 from lowering.ops import movement as movement
 from lowering.ops import normalization as normalization
 from lowering.ops import pooling as pooling
+from lowering.ops import random_discrete as random_discrete
+from lowering.ops import random_draws as random_draws
+from lowering.ops import random_pdf as random_pdf
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition
 from lowering.ops import reshape as reshape

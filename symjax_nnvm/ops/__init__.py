@@ -14,6 +14,9 @@ from symjax_nnvm.ops import loss as loss
 from symjax_nnvm.ops import movement as movement
 from symjax_nnvm.ops import normalization as normalization
 from symjax_nnvm.ops import pooling as pooling
+from symjax_nnvm.ops import random_discrete as random_discrete
+from symjax_nnvm.ops import random_draws as random_draws
+from symjax_nnvm.ops import random_pdf as random_pdf
 from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition
 from symjax_nnvm.ops import reshape as reshape
