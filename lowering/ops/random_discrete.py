@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -72,12 +73,13 @@ def _backward_probability_of_draw(p: Any, ograd: Array, data: Array, draws: Arra
 @lowers("_sample_unique_zipfian", needs=("key",))
 def _sample_unique_zipfian(p: ops.UniqueZipfianParams, *, key: Array) -> tuple[Array, Array]:
     rows, count = p.shape or (0, 0)
-    draw = jax.vmap(lambda row_key: _unique_zipfian(row_key, p.range_max, count))
     dtype = jax.dtypes.canonicalize_dtype("int64")
-    classes, trials = draw(random.split(key, rows))
+    classes, trials = _unique_zipfian(random.split(key, rows), p.range_max, count)
     return classes.astype(dtype), trials.astype(dtype)
 
 
+@partial(jax.jit, static_argnums=(1, 2))
+@partial(jax.vmap, in_axes=(0, None, None))
 def _unique_zipfian(key: Array, range_max: int, count: int) -> tuple[Array, Array]:
     """(count different classes in the order of their first draw, the number of draws until the last of them).
 

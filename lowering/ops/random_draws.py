@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 
+from lowering import samplers
 from lowering.ops.init import decided_shape
 from lowering.registry import lowers
 from symjax_nnvm.errors import LoweringError, explain
@@ -47,40 +48,11 @@ def _exponential(key: Array, shape: tuple[int, ...], dtype: Any, lam: Parameter)
 
 
 def _gamma(key: Array, shape: tuple[int, ...], dtype: Any, alpha: Parameter, beta: Parameter) -> Array:
-    return random.gamma(key, alpha, shape, _wide(dtype)) * beta
-
-
-LARGE_RATE = 4096.0
-"""From this rate on Poisson numbers are drawn through their quantiles: the acceptance test of random.poisson subtracts
-numbers of the order rate · log(rate) in float32 (measured at rate 10⁶: the variance is 2.4 % too large)."""
+    return samplers.gamma(key, alpha, shape, _wide(dtype)) * beta
 
 
 def _poisson(key: Array, shape: tuple[int, ...], dtype: Any, lam: Parameter) -> Array:
-    if isinstance(lam, float):
-        draw = _poisson_of_small_rate if lam < LARGE_RATE else _poisson_of_large_rate
-        return draw(key, shape, _wide(dtype), jnp.asarray(lam, _wide(dtype)))
-    small, large = random.split(key)
-    # The square root of a negative rate is NaN, and so is the draw.
-    is_small = (lam >= 0) & (lam < LARGE_RATE)
-    return jnp.where(
-        is_small,
-        _poisson_of_small_rate(small, shape, _wide(dtype), jnp.where(is_small, lam, 0)),
-        _poisson_of_large_rate(large, shape, _wide(dtype), jnp.where(is_small, LARGE_RATE, lam)),
-    )
-
-
-def _poisson_of_small_rate(key: Array, shape: tuple[int, ...], dtype: Any, lam: Array) -> Array:
-    if str(random.key_impl(key)) != "threefry2x32":  # the only one that random.poisson takes
-        key = random.wrap_key_data(random.bits(key, (2,), np.uint32), impl="threefry2x32")
-    return random.poisson(key, lam, shape, np.int32).astype(dtype)
-
-
-def _poisson_of_large_rate(key: Array, shape: tuple[int, ...], dtype: Any, lam: Array) -> Array:
-    """Fisher's and Cornish's expansion of the quantiles, and Sheppard's correction for rounding to integers; what is
-    left out is of the order 1 / rate."""
-    z, root = random.normal(key, shape, dtype), lax.sqrt(lam)
-    centred = (z * z - 1) / 6 - (z * z * z + 2 * z) / (72 * root)
-    return lax.floor(root * (root + z) + centred + 0.5)
+    return samplers.poisson(key, lam, shape, _wide(dtype))
 
 
 def _negative_binomial(key: Array, shape: tuple[int, ...], dtype: Any, k: Parameter, p: Parameter) -> Array:

@@ -63,7 +63,9 @@ class UniformParams:
 
     def check(self) -> str | None:
         if not self.high >= self.low:
-            return f"low must be less or equal to high in uniform distribution, got low={self.low:g}, high={self.high:g}"
+            return (
+                f"low must be less or equal to high in uniform distribution, got low={self.low:g}, high={self.high:g}"
+            )
         return None
 
 
@@ -134,7 +136,9 @@ DISTRIBUTIONS: tuple[Distribution, ...] = (
         (),
         "the number of successes before the k-th failure, where p is the probability of a failure",
     ),
-    Distribution("normal", NormalParams, ("mu", "sigma"), ("normal",), "the normal distribution of a mean and deviation"),
+    Distribution(
+        "normal", NormalParams, ("mu", "sigma"), ("normal",), "the normal distribution of a mean and deviation"
+    ),
     Distribution("poisson", PoissonParams, ("lam",), (), "the Poisson distribution of rate lam"),
     Distribution("uniform", UniformParams, ("low", "high"), ("uniform",), "the uniform distribution over [low, high)"),
 )

@@ -33,7 +33,9 @@ class RepeatOverSamplesParams:
 # -- parameters in the shape of the sample, and back ------------------------------------------------------------------
 
 
-def aligned_shapes(parameters: Shapes, sample: Shape | None, event_axes: int) -> tuple[list[Shape | None], Shape | None]:
+def aligned_shapes(
+    parameters: Shapes, sample: Shape | None, event_axes: int
+) -> tuple[list[Shape | None], Shape | None]:
     """Parameters [s]x[e] and a sample [s]x[t]x[e], each completed by the others. Raises InferenceError."""
     parameters, _ = same_shape(None, parameters, ())
     shape = parameters[0]
