@@ -36,7 +36,7 @@ def _multinomial_shapes(p: MultinomialParams, ins: Shapes, outs: Shapes):
     _, outputs = same_shape(p, (), outs)
     data, out = ins[0], outputs[0]
     # (1,) may come from [k] and from [1]x[k].
-    if data is None and out and len(out) >= len(p.shape) and (p.shape or len(out) > 1 or out[0] not in (1, None)):
+    if data is None and out is not None and len(out) >= len(p.shape) and (p.shape or out not in ((1,), (None,))):
         data = (*out[: len(out) - len(p.shape)], None)
     most = _EXACT_CLASSES.get(p.dtype)
     if data is not None and most is not None and (data[-1] or 0) > most:

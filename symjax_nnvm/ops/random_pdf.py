@@ -16,8 +16,8 @@ from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 
 Entries = list[NodeEntry]
-Scores = Callable[..., tuple[NodeEntry | None, ...]]
-"""(sample x, *parameters in its shape) → d log p / d x, d log p / d parameter, …; None where nothing flows."""
+Scores = Callable[..., tuple[NodeEntry | None, *tuple[NodeEntry, ...]]]
+"""(sample x, *parameters in its shape) → d log p / d x, None where nothing flows; d log p / d parameter, …."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +299,7 @@ for _row in DENSITIES:
         infer_shape=_shapes_of(_row),
         infer_type=float_type,
         gradient=_gradient_of(_row),
-        doc=f"The {'probability' if _row.is_count else 'density'} of each draw of sample [s]x[t], or its logarithm, under "
-        f"the {_row.doc}; parameters [s].{_COUNTS if _row.is_count else ''} Outside the support the value is that of "
-        "the formula.",
+        doc=f"The {'probability' if _row.is_count else 'density'} of each draw of sample [s]x[t], or its logarithm, "
+        f"under the {_row.doc}; parameters [s].{_COUNTS if _row.is_count else ''} Outside the support the value is "
+        "that of the formula.",
     )

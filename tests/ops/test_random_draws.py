@@ -25,7 +25,7 @@ def run(symbol: sym.Symbol, key: jax.Array = KEY, **args: Any) -> list[np.ndarra
     return [np.asarray(out) for out in function({k: jnp.asarray(v) for k, v in args.items()}, key=key)[0]]
 
 
-def numbers(name: str, n: int = N, **params: Any) -> np.ndarray:
+def numbers(name: str, /, n: int = N, **params: Any) -> np.ndarray:
     """n draws of `_random_{name}`, in float64."""
     (out,) = run(getattr(sym, f"_random_{name}")(shape=(n,), **params))
     return out.astype(np.float64)
@@ -36,7 +36,7 @@ def of_arrays(name: str, parameters: list[list[float]], n: int, **params: Any) -
     variables = [sym.Variable(f"p{i}") for i in range(len(parameters))]
     symbol = getattr(sym, f"_sample_{name}")(*variables, shape=(n,), **params)
     given = {f"p{i}": np.array(values, np.float32) for i, values in enumerate(parameters)}
-    return run(symbol, **given)[0].astype(np.float64)
+    return run(symbol, KEY, **given)[0].astype(np.float64)
 
 
 def assert_moments(draws: np.ndarray, mean: float, variance: float, excess: float) -> None:
@@ -92,7 +92,7 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize(("name", "params", "mean", "variance", "excess"), MOMENTS)
-def test_moments_of_numbers(name: str, params: dict[str, float], mean: float, variance: float, excess: float):
+def test_moments_of_numbers(name: str, params: dict[str, Any], mean: float, variance: float, excess: float):
     assert_moments(numbers(name, **params), mean, variance, excess)
 
 
@@ -139,7 +139,7 @@ def test_without_dispersion_it_is_the_poisson_distribution():
         ("uniform", {"low": 2.0, "high": 3.0}, lambda x: x - 2),
     ],
 )
-def test_cumulative_distribution(name: str, params: dict[str, float], cdf: Any):
+def test_cumulative_distribution(name: str, params: dict[str, Any], cdf: Any):
     """The distance of Kolmogorov and Smirnov; 2.3 / √n is reached once in 20 000 times."""
     draws = np.sort(numbers(name, **params))
     assert np.abs(cdf(draws) - (np.arange(N) + 0.5) / N).max() < 2.3 / math.sqrt(N)
