@@ -34,6 +34,20 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
         ("multi_lars", "multi_sum_sq", "reset_arrays"), "part of an optimiser's step; MXNet has no gradient for it"
     ),
     **dict.fromkeys(("all_finite", "multi_all_finite"), "the result is 0 or 1"),
+    **dict.fromkeys(
+        (
+            *(
+                f"_random_{name}"
+                for name in (
+                    *("exponential", "gamma", "generalized_negative_binomial", "negative_binomial"),
+                    *("normal", "poisson", "randint", "uniform"),
+                )
+            ),
+            "_sample_unique_zipfian",
+        ),
+        "takes no input",
+    ),
+    "_shuffle": "MXNet has no gradient of it",
 }
 
 

@@ -44,6 +44,9 @@ from lowering.ops import ordering as ordering
 from lowering.ops import pooling as pooling
 from lowering.ops import pooling_v1 as pooling_v1
 from lowering.ops import proposal as proposal
+from lowering.ops import random_discrete as random_discrete
+from lowering.ops import random_draws as random_draws
+from lowering.ops import random_pdf as random_pdf
 from lowering.ops import ranges as ranges
 from lowering.ops import reduction as reduction
 from lowering.ops import repetition as repetition

@@ -18,7 +18,7 @@ Array = jax.Array
 lowers_table({"zeros_like": jnp.zeros_like, "ones_like": jnp.ones_like})
 
 
-def _decided(p: Any, shapes: list[Shape | None]) -> tuple[int, ...]:
+def decided_shape(p: Any, shapes: list[Shape | None]) -> tuple[int, ...]:
     """The inferred shape. Raises LoweringError when neither parameter nor users of the array give it."""
     (shape,) = shapes
     if shape is not None and is_known(shape):
@@ -42,7 +42,7 @@ def _dtype(name: str | None) -> Any:
 def _lower_fill(name: str, value: float | None) -> None:
     def rule(p: Any, *, out_shapes: list[Shape | None], out_dtypes: list[str | None]) -> Array:
         dtype = _dtype(out_dtypes[0])
-        return jnp.full(_decided(p, out_shapes), p.value if value is None else value, dtype)
+        return jnp.full(decided_shape(p, out_shapes), p.value if value is None else value, dtype)
 
     lowers(name, needs=("out_shapes", "out_dtypes"))(rule)
 

@@ -258,6 +258,11 @@ def _draw_mask(p: ops.RNNParams, data: Array, key: Any) -> Array:
 
 @lowers("RNN", needs=("key",), draws=_drops)
 def _rnn(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
+    return _keeping(p, *inputs, key=key)[: len(ops.heads(p))]
+
+
+@lowers("_backward_RNN_forward", needs=("key",), draws=_drops)
+def _keeping(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
     operands, lengths = inputs[: len(ops.smooth(p))], inputs[len(ops.smooth(p)) :]
     mask = _draw_mask(p, inputs[0], key) if p.has_mask else None
     valid = _valid(p, inputs[0], lengths[0] if lengths else None)

@@ -21,6 +21,7 @@ __all__ = [
     "VariableParam",
     "apply",
     "create_variable_node",
+    "superseding",
     "update_node_version",
 ]
 
@@ -157,6 +158,15 @@ class NodeEntry(NamedTuple):
     node: Node
     index: int = 0  # pyright: ignore[reportIncompatibleMethodOverride]  # NNVM's name
     version: int = 0
+
+
+def superseding(node: Node, op: str) -> Node:
+    """The same node under an operator that keeps more of what it computes (TSupersedes); itself if it is one."""
+    if node.op is not None and node.op.name == op:
+        return node
+    attrs = node.attrs.copy()
+    attrs.op, attrs.name = Op.get(op), f"{attrs.name}_kept"
+    return Node(attrs, list(node.inputs), [node])
 
 
 def create_variable_node(name: str, attrs: dict[str, str] | None = None) -> Node:

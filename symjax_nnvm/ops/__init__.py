@@ -46,6 +46,9 @@ from symjax_nnvm.ops import ordering as ordering
 from symjax_nnvm.ops import pooling as pooling
 from symjax_nnvm.ops import pooling_v1 as pooling_v1
 from symjax_nnvm.ops import proposal as proposal
+from symjax_nnvm.ops import random_discrete as random_discrete
+from symjax_nnvm.ops import random_draws as random_draws
+from symjax_nnvm.ops import random_pdf as random_pdf
 from symjax_nnvm.ops import ranges as ranges
 from symjax_nnvm.ops import reduction as reduction
 from symjax_nnvm.ops import repetition as repetition

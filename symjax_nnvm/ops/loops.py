@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
-from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node, superseding
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ops.subgraph import (
@@ -276,19 +275,10 @@ def _outputs(node: Node, start: int, count: int) -> list[NodeEntry]:
     return [NodeEntry(node, i, 0) for i in range(start, start + count)]
 
 
-def _with_history(node: Node, op: str) -> Node:
-    """The same loop, with the history of its states as further outputs; it stands in for the node."""
-    if node.op is not None and node.op.name == op:
-        return node
-    attrs = node.attrs.copy()
-    attrs.op, attrs.name = Op.get(op), f"{node.name}_history"
-    return Node(attrs, list(node.inputs), [node])
-
-
 def _foreach_gradient(node: Node, ograds: list[NodeEntry]):
     """A loop in the other direction over the gradient of the body."""
     p: ForeachParams = node.attrs.parsed
-    kept = node if isinstance(p, BackwardForeachParams) else _with_history(node, "_backward_foreach_history")
+    kept = node if isinstance(p, BackwardForeachParams) else superseding(node, "_backward_foreach_history")
     mask, inputs = node.inputs[: p.masked], node.inputs[p.masked :]
     data, _, rest = _split(inputs, len(p.in_data_locs), p.num_states)
     out_grads, final_grads, history_grads = _split(ograds, p.num_out_data, p.num_states)
@@ -311,7 +301,7 @@ def _foreach_gradient(node: Node, ograds: list[NodeEntry]):
 def _while_loop_gradient(node: Node, ograds: list[NodeEntry]):
     """A loop backwards over the steps that ran, over the gradient of the body; the condition has no gradient."""
     p: WhileLoopParams = node.attrs.parsed
-    kept = _with_history(node, "_backward_while_loop_history")
+    kept = superseding(node, "_backward_while_loop_history")
     count = len(p.func_var_locs)
     out_grads, final_grads, history_grads = _split(ograds, p.num_out_data, count)
     loop = _Loop(

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
-from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.node import Node, NodeEntry, superseding
 from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, Types, register_op
+from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import Shape, format_shape, is_float
 
 Entries = list[NodeEntry]
@@ -215,12 +216,10 @@ def _inferred(rule: Any, p: RNNParams, ins: Sequence[Any], outs: Sequence[Any]):
     return [*found.smooth, *lengths], [*found.heads, *found.fixed[len(lengths) + 1 :]]
 
 
-def _shapes(p: RNNParams, ins: Shapes, outs: Shapes):
-    return _inferred(_operand_shapes, p, ins, outs)
-
-
-def _types(p: RNNParams, ins: Types, outs: Types):
-    return _inferred(_operand_types, p, ins, outs)
+def _visible(rule: Any, p: RNNParams, ins: Sequence[Any], outs: Sequence[Any]):
+    """The rule of the operator that keeps nothing but its outputs."""
+    inputs, outputs = _inferred(rule, p, ins, [*outs, *[None] * len(hidden(p))])
+    return inputs, outputs[: len(outs)]
 
 
 # -- registration ----------------------------------------------------------------------------------------------------
@@ -239,26 +238,44 @@ DERIVATIVES = register_derivatives(
 def _gradient(node: Node, ograds: Entries):
     """Back through time, from what the forward pass kept; see `symjax_nnvm.ir.derivatives`."""
     p: RNNParams = node.attrs.parsed
-    kept = [NodeEntry(node, i, 0) for i in (0, *range(len(heads(p)), node.num_outputs()))]
+    keeping = superseding(node, "_backward_RNN_forward")
+    kept = [NodeEntry(keeping, i, 0) for i in (0, *range(len(heads(p)), keeping.num_outputs()))]
     return DERIVATIVES.gradient(node, ograds, [*node.inputs[len(smooth(p)) :], *kept])
 
+
+_INPUTS = ("data", "parameters", "state", "state_cell", "sequence_length")
 
 register_op(
     "RNN",
     aliases=("_npx_rnn",),
     params=RNNParams,
-    inputs=("data", "parameters", "state", "state_cell", "sequence_length"),
+    inputs=_INPUTS,
     inputs_used=_inputs,
-    num_outputs=lambda p: len(heads(p)) + len(hidden(p)),
-    visible_outputs=lambda p: len(heads(p)),
-    infer_shape=_shapes,
-    infer_type=_types,
+    num_outputs=lambda p: len(heads(p)),
+    infer_shape=partial(_visible, _operand_shapes),
+    infer_type=partial(_visible, _operand_types),
     gradient=_gradient,
-    FListOutputNames=lambda attrs: [*heads(attrs.parsed), *hidden(attrs.parsed)],
+    FListOutputNames=lambda attrs: heads(attrs.parsed),
     doc="Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, "
     "gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, "
     "where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and "
     "h2r) of every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an "
     "explicit key. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: "
     "outputs past a sequence's end are 0, the states are those after its last step, and backward cells start there.",
+)
+
+register_op(
+    "_backward_RNN_forward",
+    params=RNNParams,
+    inputs=_INPUTS,
+    inputs_used=_inputs,
+    num_outputs=lambda p: len(heads(p)) + len(hidden(p)),
+    visible_outputs=lambda p: len(heads(p)),
+    infer_shape=partial(_inferred, _operand_shapes),
+    infer_type=partial(_inferred, _operand_types),
+    gradient=_gradient,
+    FListOutputNames=lambda attrs: [*heads(attrs.parsed), *hidden(attrs.parsed)],
+    TIsBackward=True,
+    TSupersedes=True,
+    doc="`RNN`, and what its gradient reads: the mask, the outputs of lower layers, the gates.",
 )

@@ -1986,6 +1986,261 @@ def _contrib_MultiProposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im
     output_score: boolean, optional, default=False. show the output `score`.
 
     iou_loss: boolean, optional, default=False. predictions are moves of the corners in pixels, not of centre and size."""
+def _sample_multinomial(data: Symbol, shape: Sequence[int] | int = (), get_prob: bool = False, dtype: _DType = 'int32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws classes by their probabilities, along the last axis of data [s]x[k] → [s]x[t]; with get_prob also the logarithm of each draw's probability, whose gradient is that of REINFORCE. The probabilities of a distribution should add up to 1; where they do not their proportions count, where MXNet draws classes that there are not. A dtype that cannot number the classes is an error, where MXNet gives other classes.
+
+    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+
+    get_prob: boolean, optional, default=False. a second output: the logarithm of the probability of each draw.
+
+    dtype: one of 'float16', 'float32', 'float64', 'int32', 'uint8', optional, default='int32'. dtype of the draws."""
+sample_multinomial = _sample_multinomial
+def _probability_of_draw(data: Symbol, draws: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The elements of data [s]x[k] that draws [s]x[t] number: what the gradient of _sample_multinomial is made of."""
+def _sample_unique_zipfian(range_max: int, shape: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """For each of b rows n different classes, drawn again and again from the log-uniform distribution P(c) = log((c + 2) / (c + 1)) / log(range_max + 1) until n different ones are found, in the order they are found in (b, n); and how many draws that took (b,). MXNet documents this distribution, and draws another one, in which class 0 is too rare.
+
+    range_max: int ≥ 1 ≤ 2.14748e+09, required. number of classes.
+
+    shape: tuple of int or None ≥ 1, optional, default=None. (b, n): b times n different classes."""
+def _shuffle(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The slices of data along the first axis in random order; every order is equally likely."""
+_npi_shuffle = _shuffle
+shuffle = _shuffle
+def _random_exponential(lam: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the exponential distribution of rate lam.
+
+    lam: float > 0, optional, default=1.0. rate.
+
+    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+
+    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+random_exponential = _random_exponential
+def _random_exponential_like(data: Symbol, lam: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the exponential distribution of rate lam, in the shape and dtype of data.
+
+    lam: float > 0, optional, default=1.0. rate."""
+def _sample_exponential(lam: Symbol, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the exponential distribution of rate lam: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
+
+    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+sample_exponential = _sample_exponential
+def _random_gamma(alpha: float = 1.0, beta: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the gamma distribution of shape alpha and scale beta.
+
+    alpha: float > 0, optional, default=1.0. shape of the distribution.
+
+    beta: float > 0, optional, default=1.0. scale.
+
+    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+
+    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+random_gamma = _random_gamma
+def _random_gamma_like(data: Symbol, alpha: float = 1.0, beta: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the gamma distribution of shape alpha and scale beta, in the shape and dtype of data.
+
+    alpha: float > 0, optional, default=1.0. shape of the distribution.
+
+    beta: float > 0, optional, default=1.0. scale."""
+def _sample_gamma(alpha: Symbol, beta: Symbol | None = None, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the gamma distribution of shape alpha and scale beta: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
+
+    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+sample_gamma = _sample_gamma
+def _random_generalized_negative_binomial(mu: float = 1.0, alpha: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the negative binomial distribution of mean mu and variance mu + alpha mu².
+
+    mu: float ≥ 0, optional, default=1.0. mean.
+
+    alpha: float ≥ 0, optional, default=1.0. dispersion: 1 / k; 0 is the Poisson distribution.
+
+    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+
+    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+random_generalized_negative_binomial = _random_generalized_negative_binomial
+def _random_generalized_negative_binomial_like(data: Symbol, mu: float = 1.0, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the negative binomial distribution of mean mu and variance mu + alpha mu², in the shape and dtype of data.
+
+    mu: float ≥ 0, optional, default=1.0. mean.
+
+    alpha: float ≥ 0, optional, default=1.0. dispersion: 1 / k; 0 is the Poisson distribution."""
+def _sample_generalized_negative_binomial(mu: Symbol, alpha: Symbol | None = None, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the negative binomial distribution of mean mu and variance mu + alpha mu²: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
+
+    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+sample_generalized_negative_binomial = _sample_generalized_negative_binomial
+def _random_negative_binomial(k: int = 1, p: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the number of successes before the k-th failure, where p is the probability of a failure.
+
+    k: int ≥ 0, optional, default=1. the number of failures that ends the experiment.
+
+    p: float > 0 ≤ 1, optional, default=1.0. probability of a failure.
+
+    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+
+    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+random_negative_binomial = _random_negative_binomial
+def _random_negative_binomial_like(data: Symbol, k: int = 1, p: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the number of successes before the k-th failure, where p is the probability of a failure, in the shape and dtype of data.
+
+    k: int ≥ 0, optional, default=1. the number of failures that ends the experiment.
+
+    p: float > 0 ≤ 1, optional, default=1.0. probability of a failure."""
+def _sample_negative_binomial(k: Symbol, p: Symbol | None = None, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the number of successes before the k-th failure, where p is the probability of a failure: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
+
+    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+sample_negative_binomial = _sample_negative_binomial
+def _random_normal(loc: float = 0.0, scale: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the normal distribution of a mean and deviation.
+
+    loc: float, optional, default=0.0. mean.
+
+    scale: float > 0, optional, default=1.0. standard deviation.
+
+    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+
+    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+normal = _random_normal
+random_normal = _random_normal
+def _random_normal_like(data: Symbol, loc: float = 0.0, scale: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the normal distribution of a mean and deviation, in the shape and dtype of data.
+
+    loc: float, optional, default=0.0. mean.
+
+    scale: float > 0, optional, default=1.0. standard deviation."""
+def _sample_normal(mu: Symbol, sigma: Symbol | None = None, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the normal distribution of a mean and deviation: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
+
+    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+sample_normal = _sample_normal
+def _random_poisson(lam: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the Poisson distribution of rate lam.
+
+    lam: float ≥ 0, optional, default=1.0. rate: mean and variance.
+
+    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+
+    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+random_poisson = _random_poisson
+def _random_poisson_like(data: Symbol, lam: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the Poisson distribution of rate lam, in the shape and dtype of data.
+
+    lam: float ≥ 0, optional, default=1.0. rate: mean and variance."""
+def _sample_poisson(lam: Symbol, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the Poisson distribution of rate lam: parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
+
+    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+sample_poisson = _sample_poisson
+def _random_uniform(low: float = 0.0, high: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the uniform distribution over [low, high).
+
+    low: float, optional, default=0.0. smallest value.
+
+    high: float, optional, default=1.0. the value that all draws are below.
+
+    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+
+    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+uniform = _random_uniform
+random_uniform = _random_uniform
+def _random_uniform_like(data: Symbol, low: float = 0.0, high: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the uniform distribution over [low, high), in the shape and dtype of data.
+
+    low: float, optional, default=0.0. smallest value.
+
+    high: float, optional, default=1.0. the value that all draws are below."""
+def _sample_uniform(low: Symbol, high: Symbol | None = None, shape: Sequence[int] | int = (), dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Draws from the uniform distribution over [low, high): parameters [s] → [t] draws for each element, [s]x[t]. Parameters that no distribution has give NaN where arithmetic gives nothing better.
+
+    shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
+
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+sample_uniform = _sample_uniform
+def _random_randint(low: int, high: int, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: Literal['int32', 'int64'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Integers from low up to but without high, all equally likely. An empty range, or one that the dtype cannot hold, is an error, where MXNet crashes or wraps around.
+
+    low: int ≥ -9.22337e+18, required. smallest value.
+
+    high: int ≤ 9.22337e+18, required. the value that all draws are below.
+
+    shape: tuple of int or None, optional, default=None. the shape; 0 for a dimension, () for a rank, that the operators using it decide.
+
+    ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
+
+    dtype: one of 'int32', 'int64' or None, optional, default=None. the dtype; None is int32."""
+_npi_random_randint = _random_randint
+random_randint = _random_randint
+def _repeat_over_samples(data: Symbol, sample: Symbol | None = None, event_axes: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Parameters of distributions, [s]x[e], repeated for every draw of sample [s]x[t]x[e]; [e] are the last event_axes axes.
+
+    event_axes: int ≥ 0 ≤ 1, optional, default=0. how many last axes parameters and sample share: those of one draw."""
+def _random_pdf_dirichlet(sample: Symbol, alpha: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The density of each draw of sample [s]x[t], or its logarithm, under the Dirichlet distribution of concentrations alpha [s]x[k]; sample [s]x[t]x[k] → [s]x[t]; parameters [s]. Outside the support the value is that of the formula.
+
+    is_log: boolean, optional, default=False. the logarithm of the density."""
+random_pdf_dirichlet = _random_pdf_dirichlet
+def _random_pdf_exponential(sample: Symbol, lam: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The density of each draw of sample [s]x[t], or its logarithm, under the exponential distribution of rate lam; parameters [s]. Outside the support the value is that of the formula.
+
+    is_log: boolean, optional, default=False. the logarithm of the density."""
+random_pdf_exponential = _random_pdf_exponential
+def _random_pdf_gamma(sample: Symbol, alpha: Symbol | None = None, beta: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The density of each draw of sample [s]x[t], or its logarithm, under the gamma distribution of shape alpha and rate beta (where _sample_gamma's beta is the scale, 1 / rate); parameters [s]. Outside the support the value is that of the formula.
+
+    is_log: boolean, optional, default=False. the logarithm of the density."""
+random_pdf_gamma = _random_pdf_gamma
+def _random_pdf_generalized_negative_binomial(sample: Symbol, mu: Symbol | None = None, alpha: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The probability of each draw of sample [s]x[t], or its logarithm, under the negative binomial distribution of mean mu and variance mu + alpha mu²; parameters [s]. Nothing flows to the sample, which consists of counts. Outside the support the value is that of the formula.
+
+    is_log: boolean, optional, default=False. the logarithm of the density."""
+random_pdf_generalized_negative_binomial = _random_pdf_generalized_negative_binomial
+def _random_pdf_negative_binomial(sample: Symbol, k: Symbol | None = None, p: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The probability of each draw of sample [s]x[t], or its logarithm, under the negative binomial distribution: successes before the k-th failure, of which each has probability p; parameters [s]. Nothing flows to the sample, which consists of counts. Outside the support the value is that of the formula.
+
+    is_log: boolean, optional, default=False. the logarithm of the density."""
+random_pdf_negative_binomial = _random_pdf_negative_binomial
+def _random_pdf_normal(sample: Symbol, mu: Symbol | None = None, sigma: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The density of each draw of sample [s]x[t], or its logarithm, under the normal distribution of mean mu and standard deviation sigma; parameters [s]. Outside the support the value is that of the formula.
+
+    is_log: boolean, optional, default=False. the logarithm of the density."""
+random_pdf_normal = _random_pdf_normal
+def _random_pdf_poisson(sample: Symbol, lam: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The probability of each draw of sample [s]x[t], or its logarithm, under the Poisson distribution of rate lam; parameters [s]. Nothing flows to the sample, which consists of counts. Outside the support the value is that of the formula.
+
+    is_log: boolean, optional, default=False. the logarithm of the density."""
+random_pdf_poisson = _random_pdf_poisson
+def _random_pdf_uniform(sample: Symbol, low: Symbol | None = None, high: Symbol | None = None, is_log: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The density of each draw of sample [s]x[t], or its logarithm, under the uniform distribution over [low, high]; samples are not looked at: outside the value is the same; parameters [s]. Outside the support the value is that of the formula.
+
+    is_log: boolean, optional, default=False. the logarithm of the density."""
+random_pdf_uniform = _random_pdf_uniform
 def _contrib_arange_like(data: Symbol, start: float = 0.0, step: float = 1.0, repeat: int = 1, ctx: str = '', axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Evenly spaced values, as many as one axis of data is long, or in the shape of data; in its dtype. Unlike MXNet's, start and step of a float16 range may have fractions.
 

@@ -1,0 +1,208 @@
+"""Draws from continuous and discrete distributions: `_random_*`, `_random_*_like` and `_sample_*`, one row for each.
+
+A distribution has one set of parameters and up to three operators: parameters as numbers and a shape; as numbers and an
+array that gives shape and dtype; as arrays, with a number of draws for each of their elements. Every draw uses the
+key of its node; nothing flows back through a draw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, make_dataclass
+from typing import Literal
+
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, Types, float_type, register_op, same_shape, same_type
+from symjax_nnvm.ir.types import shape_from_legacy
+
+FloatType = Literal["float16", "float32", "float64"]
+
+_CTX = "device of an imperative call; a graph's devices are chosen where it is run"
+_SHAPE = "the shape; 0 for a dimension, () for a rank, that the operators using it decide"
+
+# -- the parameters of the distributions, as numbers ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialParams:
+    lam: float = param(1.0, gt=0, doc="rate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GammaParams:
+    alpha: float = param(1.0, gt=0, doc="shape of the distribution")
+    beta: float = param(1.0, gt=0, doc="scale")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneralizedNegativeBinomialParams:
+    mu: float = param(1.0, ge=0, doc="mean")
+    alpha: float = param(1.0, ge=0, doc="dispersion: 1 / k; 0 is the Poisson distribution")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NegativeBinomialParams:
+    k: int = param(1, ge=0, doc="the number of failures that ends the experiment")
+    p: float = param(1.0, gt=0, le=1, doc="probability of a failure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalParams:
+    loc: float = param(0.0, doc="mean")
+    scale: float = param(1.0, gt=0, doc="standard deviation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoissonParams:
+    lam: float = param(1.0, ge=0, doc="rate: mean and variance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformParams:
+    low: float = param(0.0, doc="smallest value")
+    high: float = param(1.0, doc="the value that all draws are below")
+
+    def check(self) -> str | None:
+        if not self.high >= self.low:
+            return (
+                f"low must be less or equal to high in uniform distribution, got low={self.low:g}, high={self.high:g}"
+            )
+        return None
+
+
+# -- what the operators take besides ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayParams:
+    """Of draws that are given a shape."""
+
+    shape: Tuple | None = param(None, doc=_SHAPE)
+    ctx: str = param("", doc=_CTX)
+    dtype: FloatType | None = param(None, doc="the dtype; None is float32")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleParams:
+    """Of draws whose distributions are given as arrays."""
+
+    shape: Tuple = param((), ge=1, doc="shape [t] of the draws from each distribution; () draws one")
+    dtype: FloatType | None = param(None, doc="the dtype; None is float32")
+
+
+def drawn_shape(p: ArrayParams | RandintParams, ins: Shapes, outs: Shapes):
+    """→ the shape parameter, completed by what the users of the array say."""
+    return (), [shape_from_legacy(p.shape or ())]
+
+
+def _drawn_type(p: ArrayParams | SampleParams, ins: Types, outs: Types):
+    """Parameters of any one dtype → the dtype parameter, which stands for itself whatever the inputs are."""
+    inputs, _ = same_type(p, ins, ())
+    return inputs, [p.dtype or outs[0] or "float32"]
+
+
+def _sample_shapes(p: SampleParams, ins: Shapes, outs: Shapes):
+    """Parameters [s] ↔ [s]x[t]."""
+    drawn, out = p.shape, outs[0]
+    inferred = out[: len(out) - len(drawn)] if out is not None and len(out) > len(drawn) else None
+    (shape, *_), _ = same_shape(p, (*ins, inferred), ())
+    return [shape] * len(ins), [None if shape is None else (*shape, *drawn)]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A row: the name in all operators, the parameters as numbers, the names of the parameters as arrays."""
+
+    name: str
+    params: type
+    inputs: tuple[str, ...]
+    deprecated: tuple[str, ...]
+    doc: str
+
+
+DISTRIBUTIONS: tuple[Distribution, ...] = (
+    Distribution("exponential", ExponentialParams, ("lam",), (), "the exponential distribution of rate lam"),
+    Distribution("gamma", GammaParams, ("alpha", "beta"), (), "the gamma distribution of shape alpha and scale beta"),
+    Distribution(
+        "generalized_negative_binomial",
+        GeneralizedNegativeBinomialParams,
+        ("mu", "alpha"),
+        (),
+        "the negative binomial distribution of mean mu and variance mu + alpha mu²",
+    ),
+    Distribution(
+        "negative_binomial",
+        NegativeBinomialParams,
+        ("k", "p"),
+        (),
+        "the number of successes before the k-th failure, where p is the probability of a failure",
+    ),
+    Distribution(
+        "normal", NormalParams, ("mu", "sigma"), ("normal",), "the normal distribution of a mean and deviation"
+    ),
+    Distribution("poisson", PoissonParams, ("lam",), (), "the Poisson distribution of rate lam"),
+    Distribution("uniform", UniformParams, ("low", "high"), ("uniform",), "the uniform distribution over [low, high)"),
+)
+
+_OUTSIDE = " Parameters that no distribution has give NaN where arithmetic gives nothing better."
+
+
+for _row in DISTRIBUTIONS:
+    _class = _row.params.__name__.removesuffix("Params")
+    register_op(
+        f"_random_{_row.name}",
+        aliases=(*_row.deprecated, f"random_{_row.name}"),
+        params=make_dataclass(f"Random{_class}Params", (), bases=(ArrayParams, _row.params), frozen=True, kw_only=True),
+        inputs=(),
+        infer_shape=drawn_shape,
+        infer_type=_drawn_type,
+        doc=f"Draws from {_row.doc}.",
+    )
+    register_op(
+        f"_random_{_row.name}_like",
+        params=_row.params,
+        infer_shape=same_shape,
+        infer_type=float_type,
+        gradient=lambda node, ograds: [None],
+        FIgnoreInputs=lambda attrs: (0,),
+        doc=f"Draws from {_row.doc}, in the shape and dtype of data.",
+    )
+    register_op(
+        f"_sample_{_row.name}",
+        aliases=(f"sample_{_row.name}",),
+        params=SampleParams,
+        inputs=_row.inputs,
+        infer_shape=_sample_shapes,
+        infer_type=_drawn_type,
+        gradient=lambda node, ograds: [None] * len(node.inputs),
+        doc=f"Draws from {_row.doc}: parameters [s] → [t] draws for each element, [s]x[t].{_OUTSIDE}",
+    )
+
+# -- integers ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandintParams:
+    low: int = param(ge=-(2**63), doc="smallest value")
+    high: int = param(le=2**63, doc="the value that all draws are below")
+    shape: Tuple | None = param(None, doc=_SHAPE)
+    ctx: str = param("", doc=_CTX)
+    dtype: Literal["int32", "int64"] | None = param(None, doc="the dtype; None is int32")
+
+    def check(self) -> str | None:
+        if self.low >= self.high:
+            return f"low must be less than high in randint, got low={self.low}, high={self.high}"
+        if self.dtype != "int64" and not -(2**31) <= self.low < self.high <= 2**31:
+            return f"int32 cannot hold every integer from low={self.low} to high={self.high}: pass dtype='int64'"
+        return None
+
+
+register_op(
+    "_random_randint",
+    aliases=("_npi_random_randint", "random_randint"),
+    params=RandintParams,
+    inputs=(),
+    infer_shape=drawn_shape,
+    infer_type=lambda p, ins, outs: ((), [p.dtype or "int32"]),
+    doc="Integers from low up to but without high, all equally likely. An empty range, or one that the dtype cannot "
+    "hold, is an error, where MXNet crashes or wraps around.",
+)
