@@ -69,27 +69,31 @@ class Shifts:
         return lax.expand_dims(weight[tuple(index)], [i for i in range(ndim) if i != self.channel_axis])
 
     def convolve(self, data: Array, weight: Array, sizes: Sequence[int]) -> Array:
-        """data (n, c, …), weight (c, 1, window…) → (n, c, sizes…)."""
+        """data (n, c, …), weight (c, 1, window…) → (n, c, sizes…); half precision is summed in float32."""
+        wide = jnp.promote_types(data.dtype, jnp.float32)
+        weight = weight.astype(wide)
         total: Array | None = None
         for place, part in self._parts(self._padded(data), sizes):
-            product = part * self._factor(weight, place, data.ndim)
+            product = part.astype(wide) * self._factor(weight, place, data.ndim)
             total = product if total is None else total + product
         assert total is not None
-        return total
+        return total.astype(data.dtype)
 
     def weight_gradient(self, data: Array, ograd: Array, weight_shape: tuple[int, ...]) -> Array:
-        """data (n, c, …), head gradient (n, c, …) → gradient of weight (c, 1, window…)."""
+        """data (n, c, …), head gradient (n, c, …) → gradient of weight (c, 1, window…), summed as in `convolve`."""
         padded = self._padded(data)
         sizes = [ograd.shape[axis] for axis in self.spatial_axes]
         axes = [i for i in range(data.ndim) if i != self.channel_axis]
 
+        wide = jnp.promote_types(data.dtype, jnp.float32)
+
         def add_sample(total: Array, sample: tuple[Array, Array]) -> tuple[Array, None]:
-            x, dy = (part[None] for part in sample)
+            x, dy = (part[None].astype(wide) for part in sample)
             sums = [jnp.sum(part * dy, axes) for _, part in self._parts(x, sizes)]
             return total + jnp.stack(sums), None
 
-        start = jnp.zeros((prod(self.window), ograd.shape[self.channel_axis]), ograd.dtype)
+        start = jnp.zeros((prod(self.window), ograd.shape[self.channel_axis]), wide)
         total, _ = lax.scan(add_sample, start, (padded, ograd))
         # (window…, c) → (c, window…), with the axis of one input channel where the layout has it.
         moved = jnp.moveaxis(total.reshape(*self.window, -1), -1, 0)
-        return moved.reshape(weight_shape)
+        return moved.reshape(weight_shape).astype(data.dtype)

@@ -60,7 +60,7 @@ def _shifts(p: ops.ConvolutionGeometry, channels: int, platform: str) -> Shifts 
 
 
 @lowers("Convolution", needs=("platform",))
-def _convolution(
+def convolution(
     p: ops.ConvolutionParams, data: Array, weight: Array, bias: Array | None = None, *, platform: str
 ) -> Array:
     return with_bias(p, convolve(p, data, weight, platform), bias)

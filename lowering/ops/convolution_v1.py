@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.ops import convolution as convolution
-from lowering.registry import FLowering, lowers
-from symjax_nnvm.ir.op import Op
+from lowering.ops.convolution import convolution
+from lowering.registry import lowers
 
-lowers("Convolution_v1")(FLowering[Op.get("Convolution")].rule)
+lowers("Convolution_v1", needs=("platform",))(convolution)

@@ -6,15 +6,12 @@ Convolution with the roles exchanged: Y is the gradient of that convolution's da
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lowering.ops import convolution as convolution
-from lowering.registry import FLowering, lowers
-from symjax_nnvm.ir.op import Op
+from lowering.ops.convolution import convolve, data_gradient, weight_gradient
+from lowering.registry import lowers
 from symjax_nnvm.ops import up_sampling as ops
 from symjax_nnvm.ops.convolution import ConvolutionGeometry
 
@@ -31,14 +28,9 @@ def _geometry(p: ops.FilterParams, channels: int) -> ConvolutionGeometry:
     )
 
 
-def _rule(name: str) -> Any:
-    return FLowering[Op.get(name)].rule
-
-
-def _filtered(p: ops.FilterParams, data: Array, weight: Array) -> Array:
+def _filtered(p: ops.FilterParams, data: Array, weight: Array, platform: str) -> Array:
     n, c, h, w = data.shape
-    like = jax.ShapeDtypeStruct((n, c, h * p.scale, w * p.scale), data.dtype)
-    return _rule("_backward_Convolution_data")(_geometry(p, c), data, weight, like)
+    return data_gradient(_geometry(p, c), data, weight, (n, c, h * p.scale, w * p.scale), platform)
 
 
 def _repeated(x: Array, factor: int) -> Array:
@@ -58,10 +50,11 @@ def _block_sums(x: Array, factor: int) -> Array:
     return jnp.sum(wide.reshape(n, c, h // factor, factor, w // factor, factor), (3, 5)).astype(x.dtype)
 
 
-@lowers("UpSampling")
-def _up_sampling(p: ops.UpSamplingParams, *inputs: Array) -> Array:
+@lowers("UpSampling", needs=("platform",))
+def _up_sampling(p: ops.UpSamplingParams, *inputs: Array, platform: str) -> Array:
     if p.sample_type == "bilinear":
-        return _filtered(ops.filter_of(p), *inputs)
+        data, weight = inputs
+        return _filtered(ops.filter_of(p), data, weight, platform)
     height = inputs[0].shape[2] * p.scale
     parts = [_repeated(x, height // x.shape[2]) for x in inputs]
     return sum(parts[1:], parts[0]) if p.multi_input_mode == "sum" else lax.concatenate(parts, 1)
@@ -79,17 +72,11 @@ def _nearest_gradient(p: ops.BackwardNearestParams, ograd: Array, *inputs: Array
     return tuple(grads)
 
 
-@lowers("_backward_UpSampling_data")
-def _filter_data_gradient(p: ops.FilterParams, ograd: Array, weight: Array) -> Array:
-    return lax.conv_general_dilated(
-        ograd,
-        weight,
-        window_strides=(p.scale,) * 2,
-        padding=[(p.pad, p.pad)] * 2,
-        feature_group_count=ograd.shape[1],
-    )
+@lowers("_backward_UpSampling_data", needs=("platform",))
+def _filter_data_gradient(p: ops.FilterParams, ograd: Array, weight: Array, *, platform: str) -> Array:
+    return convolve(_geometry(p, ograd.shape[1]), ograd, weight, platform)
 
 
-@lowers("_backward_UpSampling_weight")
-def _filter_weight_gradient(p: ops.FilterParams, ograd: Array, data: Array) -> Array:
-    return _rule("_backward_Convolution_weight")(_geometry(p, data.shape[1]), data, ograd)
+@lowers("_backward_UpSampling_weight", needs=("platform",))
+def _filter_weight_gradient(p: ops.FilterParams, ograd: Array, data: Array, *, platform: str) -> Array:
+    return weight_gradient(_geometry(p, data.shape[1]), data, ograd, platform=platform)

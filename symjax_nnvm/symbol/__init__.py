@@ -7,7 +7,7 @@ are there too.
 from __future__ import annotations
 
 from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
-from symjax_nnvm.symbol import control_flow
+from symjax_nnvm.symbol import control_flow, random_functions
 from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS, OperatorFunction, operator_function, scalar_function
 from symjax_nnvm.symbol.namespaces import Namespace
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
@@ -26,6 +26,7 @@ contrib = Namespace(
     {"foreach": control_flow.foreach, "while_loop": control_flow.while_loop, "cond": control_flow.cond},
 )
 linalg = Namespace("linalg", "_linalg_")
+random = Namespace("random", "_random_", random_functions.FUNCTIONS)
 image = Namespace("image", "_image_")  # MXNet's image operators are left out; asking for one says why
 
 

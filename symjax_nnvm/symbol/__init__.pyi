@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 import symjax_nnvm.symbol.control_flow as _control_flow
+import symjax_nnvm.symbol.random_functions as _random_functions
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 from symjax_nnvm.symbol.scope import NameManager as NameManager
 from symjax_nnvm.symbol.scope import Prefix as Prefix
@@ -2830,6 +2831,42 @@ class linalg:
     extracttrian = _linalg_extracttrian
     maketrian = _linalg_maketrian
     sumlogdiag = _linalg_sumlogdiag
+
+class random:
+    exponential = _random_exponential
+    exponential_like = _random_exponential_like
+    gamma = _random_gamma
+    gamma_like = _random_gamma_like
+    generalized_negative_binomial = _random_generalized_negative_binomial
+    generalized_negative_binomial_like = _random_generalized_negative_binomial_like
+    negative_binomial = _random_negative_binomial
+    negative_binomial_like = _random_negative_binomial_like
+    normal = _random_normal
+    normal_like = _random_normal_like
+    poisson = _random_poisson
+    poisson_like = _random_poisson_like
+    uniform = _random_uniform
+    uniform_like = _random_uniform_like
+    randint = _random_randint
+    pdf_dirichlet = _random_pdf_dirichlet
+    pdf_exponential = _random_pdf_exponential
+    pdf_gamma = _random_pdf_gamma
+    pdf_generalized_negative_binomial = _random_pdf_generalized_negative_binomial
+    pdf_negative_binomial = _random_pdf_negative_binomial
+    pdf_normal = _random_pdf_normal
+    pdf_poisson = _random_pdf_poisson
+    pdf_uniform = _random_pdf_uniform
+    uniform = staticmethod(_random_functions.uniform)
+    normal = staticmethod(_random_functions.normal)
+    randn = staticmethod(_random_functions.randn)
+    exponential = staticmethod(_random_functions.exponential)
+    gamma = staticmethod(_random_functions.gamma)
+    poisson = staticmethod(_random_functions.poisson)
+    negative_binomial = staticmethod(_random_functions.negative_binomial)
+    generalized_negative_binomial = staticmethod(_random_functions.generalized_negative_binomial)
+    randint = staticmethod(_random_functions.randint)
+    multinomial = staticmethod(_random_functions.multinomial)
+    shuffle = staticmethod(_random_functions.shuffle)
 
 class image:
     ...

@@ -1,0 +1,106 @@
+"""`sym.random`: draws from distributions, whose parameters are numbers or symbols of arrays (MXNet's `symbol.random`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.symbol.arithmetic import is_scalar
+from symjax_nnvm.symbol.functions import operator_function
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["FUNCTIONS"]
+
+Number = Symbol | float
+
+
+def _call(name: str, *args: Symbol, **params: Any) -> Symbol:
+    given = {key: value for key, value in params.items() if value is not None}
+    return operator_function(Op.get(name), name)(*args, **given)
+
+
+def _draw(distribution: str, params: dict[str, Number], shape: Any, dtype: Any, kwargs: dict[str, Any]) -> Symbol:
+    """`_random_…` of numbers, `_sample_…` of symbols: a draw of `shape` for each element of the parameters.
+
+    Raises SymbolTypeError when some are numbers and some are symbols, SymbolValueError for other things.
+    """
+    symbols = [isinstance(value, Symbol) for value in params.values()]
+    if all(symbols):
+        inputs = [value for value in params.values() if isinstance(value, Symbol)]
+        return _call(f"_sample_{distribution}", *inputs, shape=shape, dtype=dtype, **kwargs)
+    if any(symbols):
+        raise SymbolTypeError(f"Distribution parameters must all have the same type, but got {params}")
+    if not all(is_scalar(value) for value in params.values()):
+        raise SymbolValueError(f"Distribution parameters must be either Symbol or numbers, but got {params}")
+    return _call(f"_random_{distribution}", shape=shape, dtype=dtype, **params, **kwargs)
+
+
+def uniform(low: Number = 0, high: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Numbers in [low, high)."""
+    return _draw("uniform", {"low": low, "high": high}, shape, dtype, kwargs)
+
+
+def normal(loc: Number = 0, scale: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Normal numbers of mean `loc` and standard deviation `scale`."""
+    if isinstance(loc, Symbol) or isinstance(scale, Symbol):
+        return _draw("normal", {"mu": loc, "sigma": scale}, shape, dtype, kwargs)
+    return _draw("normal", {"loc": loc, "scale": scale}, shape, dtype, kwargs)
+
+
+def randn(*shape: int, loc: Number = 0, scale: Number = 1, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Normal numbers, as many as the positional sizes say."""
+    return normal(loc, scale, shape=shape or None, dtype=dtype, **kwargs)
+
+
+def exponential(scale: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Exponential numbers of mean `scale`."""
+    rate = 1.0 / scale
+    return _draw("exponential", {"lam": rate}, shape, dtype, kwargs)
+
+
+def gamma(alpha: Number = 1, beta: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Gamma numbers of shape `alpha` and scale `beta`."""
+    return _draw("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, kwargs)
+
+
+def poisson(lam: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Poisson numbers of rate `lam`."""
+    return _draw("poisson", {"lam": lam}, shape, dtype, kwargs)
+
+
+def negative_binomial(k: Number = 1, p: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Failures before the k-th success, each try a success with probability p."""
+    return _draw("negative_binomial", {"k": k, "p": p}, shape, dtype, kwargs)
+
+
+def generalized_negative_binomial(
+    mu: Number = 1, alpha: Number = 1, shape: Any = None, dtype: Any = None, **kwargs: Any
+) -> Symbol:
+    """Poisson numbers whose rate is gamma distributed, of mean `mu` and dispersion `alpha`."""
+    return _draw("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, kwargs)
+
+
+def randint(low: int, high: int, shape: Any = None, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Whole numbers in [low, high)."""
+    return _draw("randint", {"low": low, "high": high}, shape, dtype, kwargs)
+
+
+def multinomial(data: Symbol, shape: Any = None, get_prob: bool = True, dtype: str = "int32", **kwargs: Any) -> Symbol:
+    """Classes drawn with the probabilities in the last axis of data; get_prob: their log-likelihoods, too."""
+    return _call("_sample_multinomial", data, shape=shape, get_prob=get_prob, dtype=dtype, **kwargs)
+
+
+def shuffle(data: Symbol, **kwargs: Any) -> Symbol:
+    """Data in a random order along the first axis."""
+    return _call("_shuffle", data, **kwargs)
+
+
+_ALL: Sequence[Callable[..., Symbol]] = (
+    *(uniform, normal, randn, exponential, gamma, poisson, negative_binomial, generalized_negative_binomial),
+    *(randint, multinomial, shuffle),
+)
+
+FUNCTIONS: dict[str, Callable[..., Symbol]] = {function.__name__: function for function in _ALL}
+"""The functions of `sym.random` that choose their operator by their arguments; the others are `_random_…` as they are."""
