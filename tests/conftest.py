@@ -1,4 +1,4 @@
-"""How the suite is shared out: every rung of a case on one worker, one operator after the other.
+"""How the suite is shared out: one operator after the other, each on one worker, and of each one case after the other.
 
 JAX compiles each primitive once per process and shape; keeping an operator's tests together halves the suite's time.
 """
@@ -6,7 +6,12 @@ JAX compiles each primitive once per process and shape; keeping an operator's te
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
+
+# Thousands of small programs are compiled, and each runs once or twice: LLVM's optimisation of their code is a fifth of
+# the suite's time. XLA's own passes, which decide what is computed, run as ever. Set XLA_FLAGS to test with others.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import jax
 import pytest
@@ -40,6 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     sampled: set[tuple[str, str]] = set()
 
     def place(item: pytest.Item) -> tuple[int, int]:
+        """The operator's place, and the case's among its own."""
         case = _case(item)
         if case is None:
             return (-1, 0)
@@ -48,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             sampled.add((rung, case.op))
             item.add_marker(pytest.mark.quick)
         item.add_marker(pytest.mark.xdist_group(case.op))
-        return (positions.setdefault(case.op, len(positions)), 1)
+        return (positions.setdefault(case.op, len(positions)), positions.setdefault(case.id, len(positions)))
 
     for item in items:
         if _case(item) is None and item.get_closest_marker("slow") is None:

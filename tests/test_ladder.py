@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,6 +38,17 @@ def proven(case: Case) -> bool:
     return has_gradient(case) and not case.not_derivative
 
 
+def forward(case: Case):
+    """The case's function of (arguments, auxiliary states, key), jitted once for all rungs that run it."""
+    if case.id not in _forward:
+        _forward.clear()  # the rungs of a case run one after the other
+        _forward[case.id] = jax.jit(lowering.to_jax(ladder.build(case), is_train=case.is_train))
+    return _forward[case.id]
+
+
+_forward: dict[str, Any] = {}
+
+
 @cases()
 def test_inference_agrees_with_the_lowered_result(family: str, case: Case):
     symbol = ladder.build(case)
@@ -65,7 +78,7 @@ def test_value_equals_mxnet(family: str, case: Case):
     args, aux = ladder.arrays(case, symbol)
     wide = any(tensor.dtype in ("float64", "int64") for tensor in case.inputs)
     with jax.enable_x64(wide):
-        outputs, new_aux = lowering.to_jax(symbol, is_train=case.is_train)(args, aux, KEY)
+        outputs, new_aux = forward(case)(args, aux, KEY)
     stored = ladder.golden(family, case)
     for i, output in enumerate(outputs):
         expected = stored[f"out{i}"]
@@ -83,7 +96,7 @@ def test_gradient_equals_mxnet(family: str, case: Case):
     stored = ladder.golden(family, case)
     shapes = [stored[f"out{i}"].shape for i in range(len(symbol))]
     names = ladder.wrt(case, symbol)
-    _, grads, _ = lowering.grad_fn(symbol, names)(args, aux, KEY, case.head_grads(shapes))
+    _, grads, _ = jax.jit(lowering.grad_fn(symbol, names))(args, aux, KEY, case.head_grads(shapes))
     for name in names:
         assert_close(grads[name], stored[f"grad{name.removeprefix('in')}"], case.rtol, f"gradient of {name}")
 
@@ -152,7 +165,7 @@ def test_jitted_equals_unjitted(family: str, case: Case):
     args, aux = ladder.arrays(case, symbol)
     function = lowering.to_jax(symbol, is_train=case.is_train)
     plain, plain_aux = function(args, aux, KEY)
-    jitted, jitted_aux = jax.jit(function)(args, aux, KEY)
+    jitted, jitted_aux = forward(case)(args, aux, KEY)
     for i, (a, b) in enumerate(zip(jitted, plain, strict=True)):
         assert a.dtype == b.dtype
         assert_close(a, b, max(case.rtol, 1e-5), f"output {i}")
@@ -169,6 +182,6 @@ def test_vmap_equals_a_loop(family: str, case: Case):
     stacked = {name: np.stack([args[name], flipped[name]]) for name in args}
     mapped, _ = jax.jit(jax.vmap(lambda a: function(a, aux, KEY)))(stacked)
     for k, one in enumerate((args, flipped)):
-        outputs, _ = function(one, aux, KEY)
+        outputs, _ = forward(case)(one, aux, KEY)
         for i, output in enumerate(outputs):
             assert_close(mapped[i][k], output, max(case.rtol, 1e-5), f"output {i} of element {k}")

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lowering.ops.scalar import wrapped
 from lowering.registry import lowers
 from symjax_nnvm.ops import ranges as ops
 
@@ -21,9 +22,10 @@ def _arange_like(p: ops.ArangeLikeParams, data: Array) -> Array:
     numbers = lax.iota("int32", prod(shape))
     if p.repeat > 1:
         numbers = numbers // p.repeat
-    kind = float if jnp.issubdtype(data.dtype, jnp.floating) else int  # integer ranges have integer steps
-    values = numbers.astype(data.dtype) * jnp.asarray(kind(p.step)).astype(data.dtype)
-    return (values + jnp.asarray(kind(p.start)).astype(data.dtype)).reshape(shape)
+    # Integer ranges have integer steps.
+    number = np.asarray if jnp.issubdtype(data.dtype, jnp.floating) else wrapped
+    values = numbers.astype(data.dtype) * number(p.step, data.dtype)
+    return (values + number(p.start, data.dtype)).reshape(shape)
 
 
 @lowers("_contrib_index_array")

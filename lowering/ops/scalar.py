@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,12 @@ _MAX_CHAIN = 16
 """Largest whole power that is a chain of multiplications: beyond it `pow` is as precise and as fast."""
 
 
+def wrapped(number: float, dtype: Any) -> np.ndarray:
+    """The whole part of a number in an integer dtype, wrapped around to its range as C does."""
+    bits = jnp.iinfo(dtype).bits
+    return np.asarray(int(number) % 2**bits, f"uint{bits}").astype(dtype)
+
+
 def _operands(p: ScalarParams, data: Array) -> tuple[Array, np.ndarray]:
     """The data in the dtype to calculate in, and the number in that dtype."""
     if is_integer(data) and not p.is_int:
@@ -28,12 +35,7 @@ def _operands(p: ScalarParams, data: Array) -> tuple[Array, np.ndarray]:
         data = data.astype(jax.dtypes.canonicalize_dtype(np.int64))
     if not is_integer(data):
         return data, np.asarray(p.scalar, data.dtype)
-    if not np.isfinite(p.scalar):
-        raise ValueError(f"scalar={p.scalar} is no number of dtype {data.dtype}")
-    # The whole part, wrapped around to the range of the dtype as C does.
-    bits = jnp.iinfo(data.dtype).bits
-    whole = int(p.scalar) % 2**bits
-    return data, np.asarray(whole, f"uint{bits}").astype(data.dtype)
+    return data, wrapped(p.scalar, data.dtype)
 
 
 def _function(name: str, *, reflected: bool = False) -> Callable[[Array, np.ndarray], Array]:

@@ -36,7 +36,7 @@ def _arange_like_type(p: ArangeLikeParams, ins: Types, outs: Types):
     """The dtype of data."""
     inputs, outputs = same_type(p, ins, outs)
     for name in ("start", "step"):
-        check_number(name, getattr(p, name), outputs[0])
+        check_number(name, getattr(p, name), outputs[0], wraps=True)
     return inputs, outputs
 
 

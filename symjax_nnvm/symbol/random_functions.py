@@ -1,4 +1,4 @@
-"""`sym.random`: draws from distributions, whose parameters are numbers or symbols of arrays (MXNet's `symbol.random`)."""
+"""`sym.random`: draws from distributions whose parameters are numbers, or symbols of arrays (as in MXNet)."""
 
 from __future__ import annotations
 
@@ -103,4 +103,4 @@ _ALL: Sequence[Callable[..., Symbol]] = (
 )
 
 FUNCTIONS: dict[str, Callable[..., Symbol]] = {function.__name__: function for function in _ALL}
-"""The functions of `sym.random` that choose their operator by their arguments; the others are `_random_…` as they are."""
+"""The functions of `sym.random` that choose their operator by their arguments."""

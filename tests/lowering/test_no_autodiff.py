@@ -239,6 +239,7 @@ FAMILIES = sorted({family for family, _ in ladder.all_cases()})
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
 def test_every_gradient_graph_traces_without_autodiff(poisoned: None, family: str):
     for name, case in ladder.all_cases():
         op = Op.get(case.op)

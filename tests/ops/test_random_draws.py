@@ -190,6 +190,7 @@ def test_randint_covers_the_whole_range_of_its_dtype():
     assert_moments(out.astype(np.float64) / 2**40, 1.5, 25 / 12, -1.2)
 
 
+@pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
 def test_randint_of_64_bits_says_what_it_needs():
     with pytest.raises(LoweringError, match=r"64 bits.*enable_x64"):
         run(sym.random_randint(low=0, high=2**40, shape=(2,), dtype="int64"))

@@ -10,7 +10,7 @@ import pytest
 
 import lowering
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import LoweringError, ParamError
+from symjax_nnvm.errors import InferenceError, ParamError
 
 
 def value(op: str, x, **params):
@@ -54,7 +54,7 @@ def test_dtype_is_inferred_backward():
 
 
 def test_no_integer_is_infinite():
-    with pytest.raises(LoweringError, match="(?s)scalar=inf is no number of dtype int32.*'_plus_scalar'.*'op'"):
+    with pytest.raises(InferenceError, match="(?s)inf is no number of dtype int32.*'_plus_scalar'.*'op'"):
         value("_plus_scalar", np.array([1], np.int32), scalar=np.inf)
 
 
