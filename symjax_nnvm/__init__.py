@@ -21,6 +21,7 @@ from symjax_nnvm.errors import NNVMError as NNVMError
 from symjax_nnvm.errors import NotImplementedForSymbol as NotImplementedForSymbol
 from symjax_nnvm.errors import OpNotRegisteredError as OpNotRegisteredError
 from symjax_nnvm.errors import ParamError as ParamError
+from symjax_nnvm.errors import ParamsFormatError as ParamsFormatError
 from symjax_nnvm.errors import PassError as PassError
 from symjax_nnvm.graph import Graph as Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph as IndexedGraph
@@ -37,6 +38,8 @@ from symjax_nnvm.ir.pass_registry import apply_pass as apply_pass
 from symjax_nnvm.ir.pass_registry import apply_passes as apply_passes
 from symjax_nnvm.ir.pass_registry import register_pass as register_pass
 from symjax_nnvm.ir.register import register_op as register_op
+from symjax_nnvm.mxnet.params import load_arrays as load_arrays
+from symjax_nnvm.mxnet.params import save_arrays as save_arrays
 from symjax_nnvm.ops.custom import register_custom as register_custom
 from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
 from symjax_nnvm.symbol import AttrScope as AttrScope

@@ -23,6 +23,7 @@ __all__ = [
     "NotImplementedForSymbol",
     "OpNotRegisteredError",
     "ParamError",
+    "ParamsFormatError",
     "PassError",
     "SymbolIndexError",
     "SymbolTypeError",
@@ -87,6 +88,10 @@ class PassError(NNVMError):
 
 class InferenceError(NNVMError):
     """Shapes or dtypes that contradict each other."""
+
+
+class ParamsFormatError(NNVMError, ValueError):
+    """An array file (`.params`) that is malformed, or no array file."""
 
 
 class JSONFormatError(NNVMError, ValueError):

@@ -1,0 +1,108 @@
+"""`load_arrays` and `save_arrays`: `.params` files of every MXNet generation, told apart by what is in them."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.mxnet.array_file import Arrays, is_list_file, read_list, write_list
+
+__all__ = ["load_arrays", "save_arrays"]
+
+MAX_MEMBERS = 1_000_000
+MAX_INFLATION = 200
+"""How many times larger than stored a member of a zip file may be: MXNet stores its arrays uncompressed."""
+
+_STRANGERS = (
+    (b"version https://git-lfs", "a Git LFS pointer, not the file it points to. Fetch it with: git lfs pull"),
+    (b"<!doctype", "an HTML page, probably of an error while downloading. Download the file again"),
+    (b"<html", "an HTML page, probably of an error while downloading. Download the file again"),
+    (b"<?xml", "an XML document, probably of an error while downloading. Download the file again"),
+    (b"\x80", "a Python pickle (optimiser states?). Pickles run code when they are read and are never loaded"),
+    (b"\x1f\x8b", "compressed with gzip. Unpack it first"),
+)
+_SYMBOLS = (b"{", "JSON, probably a symbol. Load it with symbol.load")
+
+
+def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
+    """The arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote: a dict by name, or a list.
+
+    Dense arrays are views of the mapped file: nothing is copied or read before it is used, and the file must stay as it
+    is while they live. Sparse ones are `RowSparseArray` or `CSRArray`. An array that was never initialised is left out.
+    Raises ParamsFormatError for anything malformed, and says what other kinds of files are; OSError.
+    """
+    path = Path(fname)
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(64)
+        if is_list_file(head):
+            return read_list(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), str(path))
+        if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+            return _read_zip(path, size)
+        if head[:4] == b"\x93NUM":
+            return [_read_npy(path.read_bytes(), str(path))]
+    _refuse(path, head, size)
+
+
+def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Write arrays, a dict by name or a list, byte for byte as MXNet 1.9.1's `nd.save` does.
+
+    Raises ParamsFormatError for dtypes and names that MXNet 1.x cannot load, OSError.
+    """
+    write_list(Path(fname), arrays)
+
+
+def _refuse(path: Path, head: bytes, size: int) -> NoReturn:
+    """Say what a file is that is no array file."""
+    if size == 0:
+        raise ParamsFormatError(f"{path} is empty.")
+    for start, meaning in (*_STRANGERS, _SYMBOLS):
+        if head.lstrip().lower().startswith(start):
+            raise ParamsFormatError(f"{path} is {meaning}.")
+    if size < 32:
+        raise ParamsFormatError(
+            f"{path} has {size} bytes; the smallest array file has 32. It is truncated, or no array file."
+        )
+    raise ParamsFormatError(f"{path} is no array file of MXNet: it begins with {head[:8]!r}.")
+
+
+# -- MXNet 2.0: zip files of .npy ------------------------------------------------------------------------------------
+
+
+def _read_npy(data: bytes, what: str) -> np.ndarray:
+    try:
+        return np.load(BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, OSError, SyntaxError, OverflowError, MemoryError) as error:
+        raise ParamsFormatError(f"{what} is no .npy array: {error}.") from None
+
+
+def _read_zip(path: Path, size: int) -> Arrays:
+    arrays: dict[str, Any] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > MAX_MEMBERS:
+                raise ParamsFormatError(f"{path} has {len(members)} members, expected at most {MAX_MEMBERS}.")
+            for member in members:
+                what = f"{path}, member {member.filename!r}"
+                if not member.filename.endswith(".npy"):
+                    raise ParamsFormatError(f"{what} is no .npy array.")
+                if "/" in member.filename:
+                    raise ParamsFormatError(f"{what} is part of a sparse array of MXNet 2.0, which is not supported.")
+                if member.file_size > MAX_INFLATION * max(member.compress_size, 1) or member.compress_size > size:
+                    raise ParamsFormatError(f"{what} claims {member.file_size} bytes in {member.compress_size}.")
+                arrays[member.filename.removesuffix(".npy")] = _read_npy(archive.read(member), what)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+        raise ParamsFormatError(f"{path} is no readable zip file: {error}.") from None
+    except OSError as error:
+        raise ParamsFormatError(f"{path} cannot be read: {error}.") from None
+    numbered = [f"arr_{i}" for i in range(len(arrays))]
+    return [arrays[name] for name in numbered] if arrays and set(arrays) == set(numbered) else arrays

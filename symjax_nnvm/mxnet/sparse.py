@@ -1,0 +1,95 @@
+"""Sparse arrays as MXNet's files hold them: values to be looked at and made dense, nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+__all__ = ["MAX_DENSE_BYTES", "CSRArray", "RowSparseArray", "SparseArray"]
+
+MAX_DENSE_BYTES = 1 << 34
+"""A sparse array of a few bytes can claim any shape; larger ones than this are not made dense."""
+
+
+@dataclass(frozen=True)
+class SparseArray:
+    """What sparse arrays have in common: the logical shape and the stored values."""
+
+    shape: tuple[int, ...]
+    data: np.ndarray
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the values."""
+        return self.data.dtype
+
+    def _empty(self) -> np.ndarray:
+        size = prod(self.shape) * self.dtype.itemsize
+        if size > MAX_DENSE_BYTES:
+            raise ValueError(f"a dense array of shape {self.shape} takes {size} bytes, more than {MAX_DENSE_BYTES}")
+        return np.zeros(self.shape, self.dtype)
+
+    def todense(self) -> np.ndarray:
+        """The array with its zeros. Raises ValueError when it would be larger than MAX_DENSE_BYTES."""
+        raise NotImplementedError
+
+
+def _check_indices(indices: np.ndarray, count: int, limit: int, what: str) -> None:
+    if indices.shape != (count,):
+        raise ValueError(f"the {what} have shape {indices.shape}, expected ({count},)")
+    if count and not 0 <= int(indices.min()) <= int(indices.max()) < limit:
+        raise ValueError(f"the {what} go from {indices.min()} to {indices.max()}, expected 0 to {limit - 1}")
+
+
+@dataclass(frozen=True)
+class RowSparseArray(SparseArray):
+    """Some rows of an array: data (k, …) are the rows that `indices` (k,) number, in rising order; others are zero."""
+
+    indices: np.ndarray = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.shape or self.data.ndim != len(self.shape) or self.data.shape[1:] != self.shape[1:]:
+            raise ValueError(f"rows of shape {self.data.shape} do not fit an array of shape {self.shape}")
+        _check_indices(self.indices, self.data.shape[0], self.shape[0], "row numbers")
+        if np.any(np.diff(self.indices) <= 0):
+            raise ValueError("the row numbers do not rise")
+
+    def todense(self) -> np.ndarray:
+        """(n, …) with the rows in their places."""
+        dense = self._empty()
+        dense[self.indices] = self.data
+        return dense
+
+
+@dataclass(frozen=True)
+class CSRArray(SparseArray):
+    """A matrix in compressed rows: row r holds data[indptr[r]:indptr[r + 1]] in the columns `indices` of that range."""
+
+    indptr: np.ndarray = field(kw_only=True)
+    indices: np.ndarray = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != 2 or self.data.ndim != 1:
+            raise ValueError(f"a csr array is a matrix with a vector of values, not {self.shape} and {self.data.shape}")
+        count = self.data.shape[0]
+        _check_indices(self.indices, count, self.shape[1], "column numbers")
+        if self.indptr.shape == (0,) and count == 0:
+            return
+        rows = self.indptr
+        if (
+            rows.shape != (self.shape[0] + 1,)
+            or int(rows[0]) != 0
+            or int(rows[-1]) != count
+            or np.any(np.diff(rows) < 0)
+        ):
+            raise ValueError(f"indptr does not divide {count} values among {self.shape[0]} rows")
+
+    def todense(self) -> np.ndarray:
+        """(rows, columns); values that share a place add up."""
+        dense = self._empty()
+        if self.data.size:
+            rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
+            np.add.at(dense, (rows, self.indices), self.data)
+        return dense
