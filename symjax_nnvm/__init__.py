@@ -38,6 +38,8 @@ from symjax_nnvm.ir.pass_registry import apply_pass as apply_pass
 from symjax_nnvm.ir.pass_registry import apply_passes as apply_passes
 from symjax_nnvm.ir.pass_registry import register_pass as register_pass
 from symjax_nnvm.ir.register import register_op as register_op
+from symjax_nnvm.mxnet.checkpoint import load_checkpoint as load_checkpoint
+from symjax_nnvm.mxnet.checkpoint import save_checkpoint as save_checkpoint
 from symjax_nnvm.mxnet.params import load_arrays as load_arrays
 from symjax_nnvm.mxnet.params import save_arrays as save_arrays
 from symjax_nnvm.ops.custom import register_custom as register_custom

@@ -1,5 +1,10 @@
-"""MXNet's files: arrays (`.params`)."""
+"""MXNet's files: symbols (`-symbol.json`), arrays (`.params`), and the two together as checkpoints."""
 
+from symjax_nnvm.mxnet import symbol_json as symbol_json
+from symjax_nnvm.mxnet.checkpoint import load_checkpoint as load_checkpoint
+from symjax_nnvm.mxnet.checkpoint import load_params as load_params
+from symjax_nnvm.mxnet.checkpoint import save_checkpoint as save_checkpoint
+from symjax_nnvm.mxnet.checkpoint import save_params as save_params
 from symjax_nnvm.mxnet.params import load_arrays as load_arrays
 from symjax_nnvm.mxnet.params import save_arrays as save_arrays
 from symjax_nnvm.mxnet.sparse import CSRArray as CSRArray

@@ -470,10 +470,10 @@ def create_operator(
 
 
 def load_json(text: str) -> Symbol:
-    """A symbol from `Symbol.tojson()`'s text. Raises JSONFormatError, SymbolTypeError."""
+    """A symbol from JSON text of any MXNet version, or `Symbol.tojson()`. Raises JSONFormatError, SymbolTypeError."""
     if not isinstance(text, str):
         raise SymbolTypeError(f"fname need to be string, got {type(text).__name__}")
-    return Symbol(apply_pass(Graph(attrs={"json": text}), "LoadJSON").outputs)
+    return Symbol(apply_pass(Graph(attrs={"json": text}), "LoadLegacyJSON").outputs)
 
 
 def load(fname: str | Path) -> Symbol:

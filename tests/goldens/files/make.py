@@ -5,6 +5,7 @@ mxnet-env/bin/python tests/goldens/files/make.py
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import mxnet as mx  # type: ignore[import-not-found]
@@ -26,8 +27,90 @@ def arrays() -> dict[str, mx.nd.NDArray]:
     return named | {"rows": rows, "csr": csr}
 
 
+LEGACY = {
+    "legacy_08": {
+        "nodes": [
+            {"op": "null", "name": "data", "inputs": [], "param": {}, "backward_source_id": -1},
+            {"op": "null", "name": "fc1_weight", "inputs": [], "param": {}, "backward_source_id": -1},
+            {"op": "null", "name": "fc1_bias", "inputs": [], "param": {}, "backward_source_id": -1},
+            {
+                "op": "FullyConnected",
+                "name": "fc1",
+                "inputs": [[0, 0], [1, 0], [2, 0]],
+                "param": {"no_bias": "False", "num_hidden": "4"},
+                "attr": {"ctx_group": "stage1", "wd_mult": "0.3", "weight_lr_mult": "1.2"},
+                "backward_source_id": -1,
+            },
+            {"op": "null", "name": "bn_gamma", "inputs": [], "param": {}, "backward_source_id": -1},
+            {"op": "null", "name": "bn_beta", "inputs": [], "param": {}, "backward_source_id": -1},
+            {
+                "op": "BatchNorm",
+                "name": "bn",
+                "inputs": [[3, 0], [4, 0], [5, 0]],
+                "param": {"eps": "0.001", "fix_gamma": "True"},
+                "backward_source_id": -1,
+            },
+            {
+                "op": "argmax",
+                "name": "best",
+                "inputs": [[6, 0]],
+                "param": {"axis": "-1"},
+                "backward_source_id": -1,
+            },
+        ],
+        "arg_nodes": [0, 1, 2, 4, 5],
+        "heads": [[7, 0]],
+    },
+    "legacy_10": {
+        "nodes": [
+            {"op": "null", "name": "data", "attr": {"lr_mult": "0.5"}, "inputs": []},
+            {"op": "null", "name": "act_gamma", "inputs": []},
+            {
+                "op": "LeakyReLU",
+                "name": "act",
+                "attr": {"act_type": "prelu", "force_mirroring": "True"},
+                "inputs": [[0, 0, 0], [1, 0, 0]],
+            },
+        ],
+        "arg_nodes": [0, 1],
+        "heads": [[2, 0, 0]],
+        "attrs": {"mxnet_version": ["int", 903]},
+    },
+}
+"""Symbols as older versions wrote them, made by hand after the rules of MXNet's legacy_json_util.cc."""
+
+
+def network() -> mx.sym.Symbol:
+    """A small network with states."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=4, name="conv")
+    net = mx.sym.Activation(mx.sym.BatchNorm(net, fix_gamma=False, name="bn"), act_type="relu", name="relu")
+    net = mx.sym.Pooling(net, kernel=(2, 2), stride=(2, 2), pool_type="max", name="pool")
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=3, name="fc"), name="softmax")
+
+
+def checkpoint() -> None:
+    """A checkpoint, an input, and what MXNet computes from it."""
+    rng = np.random.RandomState(0)
+    symbol = network()
+    shapes, _, states = symbol.infer_shape(data=(2, 1, 8, 8))
+    args = {n: mx.nd.array(rng.normal(size=s)) for n, s in zip(symbol.list_arguments(), shapes, strict=True)}
+    aux = {
+        n: mx.nd.array(rng.uniform(0.5, 1, size=s)) for n, s in zip(symbol.list_auxiliary_states(), states, strict=True)
+    }
+    data, label = args.pop("data"), args.pop("softmax_label")
+    executor = symbol.bind(mx.cpu(), {**args, "data": data, "softmax_label": label}, aux_states=aux)
+    output = executor.forward(is_train=False)[0]
+    mx.model.save_checkpoint(str(HERE / "net"), 3, symbol, args, aux)
+    np.savez_compressed(HERE / "net_expected.npz", data=data.asnumpy(), output=output.asnumpy())
+
+
 def main() -> None:
-    """Write a dict, a list and an empty file."""
+    """Write array files, a checkpoint, and old symbols with what MXNet makes of them."""
+    checkpoint()
+    for name, document in LEGACY.items():
+        text = json.dumps(document)
+        (HERE / f"{name}.json").write_text(text)
+        (HERE / f"{name}_loaded.json").write_text(mx.sym.load_json(text).tojson())
     mx.nd.save(str(HERE / "dict.params"), arrays())
     mx.nd.save(str(HERE / "list.params"), [mx.nd.array([[1, 2, 3]]), mx.nd.array([4.0])])
     mx.nd.save(str(HERE / "empty.params"), {})

@@ -1,0 +1,83 @@
+"""Checkpoints: a symbol file and an array file that belong together, under MXNet's names."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.mxnet.params import load_arrays, save_arrays
+from symjax_nnvm.mxnet.sparse import SparseArray
+from symjax_nnvm.symbol.symbol import Symbol, load
+
+__all__ = ["load_checkpoint", "load_params", "save_checkpoint", "save_params"]
+
+Params = dict[str, Any]
+
+_KINDS = ("arg:", "aux:")
+
+
+def load_checkpoint(prefix: str | os.PathLike[str], epoch: int) -> tuple[Symbol, Params, Params]:
+    """(symbol, arguments, auxiliary states) from `prefix-symbol.json` and `prefix-0000.params` of any MXNet version.
+
+    The graph decides which arrays are auxiliary states, whatever their prefix in the file; arrays that the graph does
+    not know go by their prefix. Arrays are views of the mapped file, sparse ones are made dense.
+    Raises JSONFormatError, ParamsFormatError, OSError.
+    """
+    symbol = load(f"{os.fspath(prefix)}-symbol.json")
+    args, aux = load_params(prefix, epoch)
+    states = set(symbol.list_auxiliary_states())
+    arguments = set(symbol.list_arguments())
+    every = args | aux
+    in_aux = {name for name in every if name in states or (name not in arguments and name in aux)}
+    return symbol, {n: a for n, a in every.items() if n not in in_aux}, {n: a for n, a in every.items() if n in in_aux}
+
+
+def load_params(prefix: str | os.PathLike[str], epoch: int) -> tuple[Params, Params]:
+    """(arguments, auxiliary states) of `prefix-0000.params` by the names' prefixes `arg:` and `aux:`; bare names are
+    arguments. Warns when there are none. Raises ParamsFormatError, OSError."""
+    path = _params_path(prefix, epoch)
+    arrays = load_arrays(path)
+    if not arrays:
+        warnings.warn(f"{path} holds no parameters.", stacklevel=2)
+        return {}, {}
+    if isinstance(arrays, list):
+        raise ParamsFormatError(f"{path} holds {len(arrays)} arrays without names; a checkpoint's have names.")
+    found: dict[str, Params] = {kind: {} for kind in _KINDS}
+    for name, array in arrays.items():
+        kind = next((kind for kind in _KINDS if name.startswith(kind)), None)
+        dense = array.todense() if isinstance(array, SparseArray) else array
+        found[kind or "arg:"][name.removeprefix(kind or "")] = dense
+    return found["arg:"], found["aux:"]
+
+
+def save_checkpoint(
+    prefix: str | os.PathLike[str],
+    epoch: int,
+    symbol: Symbol | None,
+    arg_params: Mapping[str, Any],
+    aux_params: Mapping[str, Any],
+) -> None:
+    """Write `prefix-symbol.json` (unless symbol is None) and `prefix-0000.params`, as MXNet 1.9.1 would, byte for byte.
+
+    Raises ParamsFormatError for dtypes that MXNet cannot load, OSError.
+    """
+    if symbol is not None:
+        symbol.save(f"{os.fspath(prefix)}-symbol.json")
+    save_params(prefix, epoch, arg_params, aux_params)
+
+
+def save_params(
+    prefix: str | os.PathLike[str], epoch: int, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]
+) -> None:
+    """Write `prefix-0000.params`. Raises ParamsFormatError, OSError."""
+    named = {f"arg:{name}": value for name, value in arg_params.items()}
+    named |= {f"aux:{name}": value for name, value in aux_params.items()}
+    save_arrays(_params_path(prefix, epoch), named)
+
+
+def _params_path(prefix: str | os.PathLike[str], epoch: int) -> Path:
+    return Path(f"{os.fspath(prefix)}-{epoch:04d}.params")
