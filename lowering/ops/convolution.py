@@ -1,4 +1,4 @@
-"""JAX rules of convolution and of its two gradients: one XLA convolution each, but for depth-wise ones on a CPU.
+"""JAX rules of convolution and of its two gradients: one XLA convolution each, but for small groups on a CPU.
 
 The three differ in what plays the window. With the output's step s, dilation d and padding p of an axis: the data
 gradient moves the turned weight over the head gradient spread s apart; the weight gradient moves the head gradient,
@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from lowering.depthwise import MAX_WINDOW, Shifts
+from lowering.grouped import MAX_PRODUCTS, Shifts
 from lowering.registry import lowers
 from symjax_nnvm.ops import convolution as ops
 
@@ -51,12 +51,13 @@ def with_bias(p: ops.ConvolutionGeometry, out: Array, bias: Array | None) -> Arr
 
 
 def _shifts(p: ops.ConvolutionGeometry, channels: int, platform: str) -> Shifts | None:
-    """The convolution as shifted products, where that is how it is to be computed: depth-wise, on a CPU."""
-    if platform != "cpu" or not 1 < channels == p.num_group == p.num_filter or prod(p.kernel) > MAX_WINDOW:
+    """The convolution as shifted products, where it is computed like that: few channels in a group, on a CPU."""
+    in_group = max(channels, p.num_filter) // p.num_group
+    if platform != "cpu" or p.num_group == 1 or in_group * prod(p.kernel) > MAX_PRODUCTS:
         return None
     pads = tuple(pad for *_, pad in p.steps)
     strides, dilations = tuple(_strides(p)), tuple(_dilations(p))
-    return Shifts(p.channel_axis, p.spatial_axes, p.kernel, strides, dilations, before=pads, after=pads)
+    return Shifts(p.num_group, p.channel_axis, p.spatial_axes, p.kernel, strides, dilations, before=pads, after=pads)
 
 
 @lowers("Convolution", needs=("platform",))
@@ -108,7 +109,7 @@ def data_gradient(
             config[axis] = (low, high, stride - 1)
         spread = lax.pad(ograd, np.zeros((), ograd.dtype), config)
         sizes = [shape[axis] for axis in p.spatial_axes]
-        return shifts.over_padded().convolve(spread, lax.rev(weight, p.spatial_axes), sizes)
+        return shifts.over_padded().convolve(spread, shifts.transposed(weight), sizes)
     return lax.conv_general_dilated(
         ograd,
         _filters_to_channels(lax.rev(weight, p.spatial_axes), p),
@@ -139,11 +140,7 @@ def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, pl
     """The gradient of the weight with which the convolution of data has the head gradient ograd."""
     shifts = _shifts(p, data.shape[p.channel_axis], platform)
     if shifts is not None:
-        shape = [1] * data.ndim
-        shape[0] = p.num_filter
-        for axis, kernel in zip(p.spatial_axes, p.kernel, strict=True):
-            shape[axis] = kernel
-        return shifts.weight_gradient(data, ograd, tuple(shape))
+        return shifts.weight_gradient(data, ograd)
     spec = _swapped(_specs(p))
     padding: Pairs = []
     for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):

@@ -95,10 +95,9 @@ def _softmin_gradient(node: Node, ograds: Entries):
 
 
 def _log_softmax_gradient(node: Node, ograds: Entries):
-    """dX = (dY - softmax(X) sum(dY)) / temperature; XLA shares the exponentials with the forward part."""
-    p: SoftmaxParams = node.attrs.parsed
-    y = apply("softmax", node.inputs[0], axis=p.axis, temperature=p.temperature, dtype=p.dtype)
-    return [_to_data(node, _normalising_gradient(node, ograds[0], y, ograds[0]))]
+    """dX = (dY - exp(Y) sum(dY)) / temperature."""
+    probabilities = apply("exp", NodeEntry(node, 0, 0))
+    return [_to_data(node, _normalising_gradient(node, ograds[0], probabilities, ograds[0]))]
 
 
 register_op(

@@ -181,7 +181,7 @@ def test_a_network_compiles_to_what_jax_makes_of_the_same_network_by_hand():
     shapes, (out_shape,), _ = net.infer_shape(data=shape)
     args = {name: jnp.ones(shape) for name, shape in zip(net.list_arguments(), shapes, strict=True)}
     head = jnp.ones(out_shape)
-    grad = lowering.grad_fn(net)
+    grad = lowering.grad_fn(net, platform="gpu")  # where groups are left to XLA
     ours = instructions(lambda args: grad(args, head_grads=[head])[:2], args)
     theirs = instructions(
         lambda args: (by_hand(args), jax.grad(lambda args: jnp.sum(by_hand(args) * head))(args)), args
@@ -189,15 +189,16 @@ def test_a_network_compiles_to_what_jax_makes_of_the_same_network_by_hand():
     assert ours <= theirs
 
 
-def test_depth_wise_convolution_is_one_rule_with_two_forms():
+@pytest.mark.parametrize("groups", [4, 2])
+def test_grouped_convolution_is_one_rule_with_two_forms(groups: int):
     """Shifted products on a CPU, XLA's grouped convolution elsewhere: equal numbers, gradients included."""
     net = sym.Convolution(
-        sym.Variable("x"), kernel=(3, 3), num_filter=4, num_group=4, stride=(2, 2), pad=(1, 1), name="c"
+        sym.Variable("x"), kernel=(3, 3), num_filter=4, num_group=groups, stride=(2, 2), pad=(1, 1), name="c"
     )
     rng = np.random.default_rng(0)
     args = {
         "x": rng.normal(size=(2, 4, 7, 8)).astype("float32"),
-        "c_weight": rng.normal(size=(4, 1, 3, 3)).astype("float32"),
+        "c_weight": rng.normal(size=(4, 4 // groups, 3, 3)).astype("float32"),
         "c_bias": rng.normal(size=4).astype("float32"),
     }
     head = [rng.normal(size=(2, 4, 4, 4)).astype("float32")]

@@ -1,0 +1,130 @@
+"""Convolution in groups of few channels as sums of shifted products, for CPUs.
+
+XLA:CPU runs grouped convolutions as naive loops: at data (16, 32, 112, 112), window 3×3, one channel in a group, it
+takes 175 ms where nine shifted multiply-adds, which fuse into one pass, take 4.6 ms. The gradient of the weight adds up
+one sample after the other: nine reductions over the whole batch read everything nine times.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+__all__ = ["MAX_PRODUCTS", "Shifts"]
+
+Array = jax.Array
+
+MAX_PRODUCTS = 64
+"""Convolutions with more products than this in an output element are left to XLA: each is an operation of its own in
+the program."""
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """Where a grouped convolution's window goes. Axes are those of data, of the output and of the weight.
+
+    groups: group g of the output's channels is made of group g of data's. window, stride, dilation: one number for each
+    of the spatial axes. before, after: zeros put around data there.
+    """
+
+    groups: int
+    channel_axis: int
+    spatial_axes: tuple[int, ...]
+    window: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    def over_padded(self) -> Shifts:
+        """The same window over data that are padded already, in steps of one."""
+        ones, zeros = (1,) * len(self.window), (0,) * len(self.window)
+        return replace(self, stride=ones, before=zeros, after=zeros)
+
+    def _padded(self, data: Array) -> Array:
+        config = [(0, 0, 0)] * data.ndim
+        for axis, low, high in zip(self.spatial_axes, self.before, self.after, strict=True):
+            config[axis] = (low, high, 0)
+        return lax.pad(data, np.zeros((), data.dtype), config)
+
+    def _parts(self, padded: Array, sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Array]]:
+        """For each place in the window, the elements of data that all windows have there; `sizes` of the output."""
+        for place in itertools.product(*map(range, self.window)):
+            start, limit, stride = [0] * padded.ndim, list(padded.shape), [1] * padded.ndim
+            for axis, i, d, s, size in zip(self.spatial_axes, place, self.dilation, self.stride, sizes, strict=True):
+                start[axis], stride[axis] = i * d, s
+                limit[axis] = i * d + (size - 1) * s + 1
+            yield place, lax.slice(padded, start, limit, stride)
+
+    def _grouped(self, x: Array) -> Array:
+        """The channel axis as two: groups, and the channels of each."""
+        axis = self.channel_axis
+        return x.reshape(*x.shape[:axis], self.groups, x.shape[axis] // self.groups, *x.shape[axis + 1 :])
+
+    def _factor(self, weight: Array, place: tuple[int, ...], channel: int) -> Array:
+        """The weight's numbers (g, f / g) at a place of the window and an input channel, to be broadcast."""
+        index: list[int | slice] = [channel] * weight.ndim
+        index[0] = slice(None)
+        for axis, i in zip(self.spatial_axes, place, strict=True):
+            index[axis] = i
+        numbers = weight[tuple(index)].reshape(self.groups, -1)
+        others = [i for i in range(weight.ndim + 1) if i not in (self.channel_axis, self.channel_axis + 1)]
+        return lax.expand_dims(numbers, others)
+
+    def convolve(self, data: Array, weight: Array, sizes: Sequence[int]) -> Array:
+        """data (n, c, …), weight (f, c / g, window…) → (n, f, sizes…); half precision is summed in float32."""
+        wide = jnp.promote_types(data.dtype, jnp.float32)
+        weight, axis = weight.astype(wide), self.channel_axis + 1
+        total: Array | None = None
+        for place, part in self._parts(self._padded(data), sizes):
+            grouped = self._grouped(part.astype(wide))
+            for channel in range(grouped.shape[axis]):
+                one = lax.slice_in_dim(grouped, channel, channel + 1, axis=axis)
+                product = one * self._factor(weight, place, channel)
+                total = product if total is None else total + product
+        assert total is not None
+        shape = [*total.shape[: axis - 1], weight.shape[0], *total.shape[axis + 1 :]]
+        return total.reshape(shape).astype(data.dtype)
+
+    def transposed(self, weight: Array) -> Array:
+        """weight (f, c / g, window…) → (c, f / g, window…), turned: what carries head gradients back to data."""
+        axis = self.channel_axis + 1
+        split = lax.rev(weight, self.spatial_axes).reshape(self.groups, -1, *weight.shape[1:])
+        swapped = jnp.swapaxes(split, 1, axis)
+        return swapped.reshape(-1, *swapped.shape[2:])
+
+    def weight_gradient(self, data: Array, ograd: Array) -> Array:
+        """data (n, c, …), head gradient (n, f, …) → gradient of weight (f, c / g, window…), summed as in `convolve`."""
+        padded = self._padded(data)
+        sizes = [ograd.shape[axis] for axis in self.spatial_axes]
+        wide = jnp.promote_types(data.dtype, jnp.float32)
+        channels, filters = (x.shape[self.channel_axis] // self.groups for x in (data, ograd))
+        others = [i for i in range(data.ndim) if i != self.channel_axis]
+
+        def by_channel(sample: Array) -> Array:
+            """(1, c, …) → (g, c / g, everything else)."""
+            return jnp.moveaxis(sample[0], self.channel_axis - 1, 0).reshape(self.groups, -1, prod(sizes))
+
+        def add_sample(total: Array, sample: tuple[Array, Array]) -> tuple[Array, None]:
+            x, dy = (part[None].astype(wide) for part in sample)
+            if channels == filters == 1:
+                sums = jnp.stack([jnp.sum(part * dy, others) for _, part in self._parts(x, sizes)])
+            else:
+                dy = by_channel(dy)
+                sums = jnp.stack(
+                    [jnp.einsum("gfs,gcs->gfc", dy, by_channel(part)) for _, part in self._parts(x, sizes)]
+                )
+            return total + sums.reshape(total.shape), None
+
+        start = jnp.zeros((prod(self.window), self.groups, filters, channels), wide)
+        total, _ = lax.scan(add_sample, start, (padded, ograd))
+        # (window…, g, f / g, c / g) → (f, window…, c / g), and the last axis to where channels are.
+        moved = jnp.moveaxis(total.reshape(*self.window, self.groups * filters, channels), -2, 0)
+        return jnp.moveaxis(moved, -1, self.channel_axis).astype(data.dtype)
