@@ -98,7 +98,7 @@ CASES = [
     GradientCase(
         "BatchNorm",
         lambda sym, **given: sym.BatchNorm(**given, fix_gamma=False),
-        {"data": (32, 64, 56, 56)} | dict.fromkeys(("gamma", "beta", "moving_mean", "moving_var"), (64,)),
+        {"data": (32, 64, 56, 56), "gamma": (64,), "beta": (64,), "moving_mean": (64,), "moving_var": (64,)},
         without=("moving_mean", "moving_var"),
     ),
     GradientCase(

@@ -34,7 +34,8 @@ def alternating(first: Callable[[], Any], second: Callable[[], Any], rounds: int
         function()
         return (time.perf_counter() - start) * 1e3
 
-    once(first), once(second)  # compile
+    for function in (first, second):  # compile
+        once(function)
     pairs = []
     for i in range(rounds):
         if i % 2:

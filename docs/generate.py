@@ -159,7 +159,7 @@ def _function(op: Op) -> str:
 def _arguments(op: Op) -> Iterator[str]:
     """The function's arguments: inputs, then parameters; by keyword only once a required one follows a default."""
     defaulted = keyword_only = False
-    if not op.inputs and (op.key_var_num_args or op.params is None):
+    if not op.inputs and (op.fixed_num_inputs is None or op.params is None):
         yield "*data: Symbol"
         keyword_only = True
     for i, name in enumerate(op.inputs):
@@ -205,9 +205,11 @@ def _argument_lines(op: Op) -> list[str]:
 def _namespace(name: str, namespace: Namespace) -> list[str]:
     prefix, functions = namespace.prefix, namespace.functions.items()
     rows = [
-        f"    {op.name.removeprefix(prefix)} = {op.name}"
+        f"    {short} = staticmethod({op.name})"
         for op in public_operators()
-        if op.name.startswith(prefix) and op.name.removeprefix(prefix).isidentifier()
+        if op.name.startswith(prefix)
+        and (short := op.name.removeprefix(prefix)).isidentifier()
+        and short not in namespace.functions
     ]
     rows += [f"    {key} = staticmethod(_{f.__module__.rsplit('.')[-1]}.{f.__name__})" for key, f in functions]
     return [f"class {name}:", *(rows or ["    ..."])]

@@ -4,6 +4,9 @@ What does not fit must be refused while the graph is built or inferred, in the o
 lowering rule meets while JAX traces it counts as a defect.
 """
 
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import random

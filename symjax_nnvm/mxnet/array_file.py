@@ -219,7 +219,7 @@ def write_list(path: Path, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
         for header, parts in headers:
             file.write(header)
             for part in parts:
-                file.write(memoryview(part).cast("B") if part.size else b"")
+                file.write(part.reshape(-1).view(np.uint8).data)
         file.write(struct.pack("<Q", len(names)))
         for name in names:
             file.write(struct.pack("<Q", len(name)) + name)

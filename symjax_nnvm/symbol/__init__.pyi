@@ -1289,7 +1289,7 @@ def amp_cast(data: Symbol, dtype: _DType, name: str | None = None, attr: _Attr =
     """float32, float16 or bfloat16 data in another dtype; any other data as they are. The gradient is cast back.
 
     dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', required. the result's dtype, where data are float32, float16 or bfloat16."""
-def amp_multicast(num_outputs: int, cast_narrow: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def amp_multicast(*data: Symbol, num_outputs: int, cast_narrow: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Arrays of float32, float16 and bfloat16, cast to the widest (or narrowest) of their dtypes; float16 with bfloat16 makes float32. Arrays of any other dtype stay as they are and have no say; MXNet may cast to the dtype of the first array, be it int32.
 
     num_outputs: int ≥ 1, required. number of inputs, and of outputs.
@@ -1301,7 +1301,7 @@ def all_finite(data: Symbol, init_output: bool = True, name: str | None = None, 
     """1 if every element is finite, 0 if one is infinite or NaN.
 
     init_output: boolean, optional, default=True. start from 1; without effect, as a graph has no earlier value to go on from."""
-def multi_all_finite(num_arrays: int = 1, init_output: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def multi_all_finite(*data: Symbol, num_arrays: int = 1, init_output: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 if every element of every array is finite, 0 if one is infinite or NaN. Arrays may have different dtypes.
 
     num_arrays: int ≥ 1, optional, default=1. number of arrays.
@@ -1309,13 +1309,13 @@ def multi_all_finite(num_arrays: int = 1, init_output: bool = True, name: str | 
     init_output: boolean, optional, default=True. start from 1; without effect, as a graph has no earlier value to go on from.
 
     data: NDArray-or-Symbol[]. the arrays."""
-def multi_sum_sq(num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def multi_sum_sq(*data: Symbol, num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum of the squares of each array, summed in float32 at least; MXNet sums float16 in float16.
 
     num_arrays: int ≥ 1, required. number of arrays.
 
     data: NDArray-or-Symbol[]. the arrays."""
-def reset_arrays(num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def reset_arrays(*data: Symbol, num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sets arrays to 0. They are auxiliary states; the outputs are their new values, by which a graph can refer to the node. MXNet's operator has no outputs, and its graphs crash.
 
     num_arrays: int ≥ 1, required. number of arrays.
@@ -1667,7 +1667,7 @@ def mp_lamb_update_phase2(weight: Symbol, g: Symbol | None = None, r1: Symbol | 
     lower_bound: float, optional, default=-1.0. smallest norm of the weight; negative: none.
 
     upper_bound: float, optional, default=-1.0. largest norm of the weight; negative: none."""
-def multi_sgd_update(lrs: Sequence[float] | float, wds: Sequence[float] | float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def multi_sgd_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent of many weights.
 
     lrs: tuple of float, required. learning rate of each weight.
@@ -1681,7 +1681,7 @@ def multi_sgd_update(lrs: Sequence[float] | float, wds: Sequence[float] | float,
     num_weights: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad of each weight."""
-def multi_sgd_mom_update(lrs: Sequence[float] | float, wds: Sequence[float] | float, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def multi_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent with momentum of many weights.
 
     lrs: tuple of float, required. learning rate of each weight.
@@ -1697,7 +1697,7 @@ def multi_sgd_mom_update(lrs: Sequence[float] | float, wds: Sequence[float] | fl
     num_weights: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mom of each weight."""
-def multi_mp_sgd_update(lrs: Sequence[float] | float, wds: Sequence[float] | float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def multi_mp_sgd_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent of many weights. Of the float32 copies of half-precision weights.
 
     lrs: tuple of float, required. learning rate of each weight.
@@ -1711,7 +1711,7 @@ def multi_mp_sgd_update(lrs: Sequence[float] | float, wds: Sequence[float] | flo
     num_weights: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, weight32 of each weight."""
-def multi_mp_sgd_mom_update(lrs: Sequence[float] | float, wds: Sequence[float] | float, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def multi_mp_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent with momentum of many weights. Of the float32 copies of half-precision weights.
 
     lrs: tuple of float, required. learning rate of each weight.
@@ -1727,7 +1727,7 @@ def multi_mp_sgd_mom_update(lrs: Sequence[float] | float, wds: Sequence[float] |
     num_weights: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mom, weight32 of each weight."""
-def preloaded_multi_sgd_update(rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def preloaded_multi_sgd_update(*data: Symbol, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent of many weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
 
     rescale_grad: float, optional, default=1.0. factor of the gradient.
@@ -1737,7 +1737,7 @@ def preloaded_multi_sgd_update(rescale_grad: float = 1.0, clip_gradient: float =
     num_weights: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad of each weight."""
-def preloaded_multi_sgd_mom_update(momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def preloaded_multi_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent with momentum of many weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
 
     momentum: float, optional, default=0.0. share of the last step that is taken again.
@@ -1749,7 +1749,7 @@ def preloaded_multi_sgd_mom_update(momentum: float = 0.0, rescale_grad: float = 
     num_weights: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mom of each weight."""
-def preloaded_multi_mp_sgd_update(rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def preloaded_multi_mp_sgd_update(*data: Symbol, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent of many weights. Of the float32 copies of half-precision weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
 
     rescale_grad: float, optional, default=1.0. factor of the gradient.
@@ -1759,7 +1759,7 @@ def preloaded_multi_mp_sgd_update(rescale_grad: float = 1.0, clip_gradient: floa
     num_weights: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, weight32 of each weight."""
-def preloaded_multi_mp_sgd_mom_update(momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def preloaded_multi_mp_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Stochastic gradient descent with momentum of many weights. Of the float32 copies of half-precision weights. Learning rates and weight decays are the inputs `lrs` and `wds`.
 
     momentum: float, optional, default=0.0. share of the last step that is taken again.
@@ -1771,7 +1771,7 @@ def preloaded_multi_mp_sgd_mom_update(momentum: float = 0.0, rescale_grad: float
     num_weights: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mom, weight32 of each weight."""
-def _multi_adamw_update(lrs: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, *, wds: Sequence[float] | float, etas: Sequence[float] | float, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def _multi_adamw_update(*data: Symbol, lrs: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wds: Sequence[float] | float, etas: Sequence[float] | float, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Adam with decoupled weight decay, of many weights. Where rescale_grad is 0, infinite or NaN everything stays as it was. MXNet misreads learning rates of weights that are not float32.
 
     lrs: tuple of float, required. learning rate of each weight.
@@ -1791,7 +1791,7 @@ def _multi_adamw_update(lrs: Sequence[float] | float, beta1: float = 0.899999976
     num_weights: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mean, var of each weight."""
-def _multi_mp_adamw_update(lrs: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, *, wds: Sequence[float] | float, etas: Sequence[float] | float, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def _multi_mp_adamw_update(*data: Symbol, lrs: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wds: Sequence[float] | float, etas: Sequence[float] | float, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Adam with decoupled weight decay, of many weights. Of the float32 copies of half-precision weights. Where rescale_grad is 0, infinite or NaN everything stays as it was.
 
     lrs: tuple of float, required. learning rate of each weight.
@@ -1811,7 +1811,7 @@ def _multi_mp_adamw_update(lrs: Sequence[float] | float, beta1: float = 0.899999
     num_weights: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
-def _multi_lamb_update(learning_rates: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, *, wds: Sequence[float] | float, rescale_grad: float = 1.0, lower_bound: float = -1.0, upper_bound: float = -1.0, clip_gradient: float = -1.0, bias_correction: bool = True, step_count: Sequence[int] | int, num_tensors: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def _multi_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, wds: Sequence[float] | float, rescale_grad: float = 1.0, lower_bound: float = -1.0, upper_bound: float = -1.0, clip_gradient: float = -1.0, bias_correction: bool = True, step_count: Sequence[int] | int, num_tensors: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """LAMB, of many weights.
 
     learning_rates: tuple of float, required. learning rate of each weight.
@@ -1839,7 +1839,7 @@ def _multi_lamb_update(learning_rates: Sequence[float] | float, beta1: float = 0
     num_tensors: int ≥ 1, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mean, var of each weight."""
-def _multi_mp_lamb_update(learning_rates: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, *, wds: Sequence[float] | float, rescale_grad: float = 1.0, lower_bound: float = -1.0, upper_bound: float = -1.0, clip_gradient: float = -1.0, bias_correction: bool = True, step_count: Sequence[int] | int, num_tensors: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def _multi_mp_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, wds: Sequence[float] | float, rescale_grad: float = 1.0, lower_bound: float = -1.0, upper_bound: float = -1.0, clip_gradient: float = -1.0, bias_correction: bool = True, step_count: Sequence[int] | int, num_tensors: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """LAMB, of many weights. Of the float32 copies of half-precision weights. The norm in its step is that of the half-precision weight.
 
     learning_rates: tuple of float, required. learning rate of each weight.
@@ -2771,91 +2771,83 @@ def minimum(left: Symbol | float, right: Symbol | float, name: str | None = None
 def hypot(left: Symbol | float, right: Symbol | float, name: str | None = None) -> Any: ...
 
 class contrib:
-    index_copy = _contrib_index_copy
-    interleaved_matmul_selfatt_qk = _contrib_interleaved_matmul_selfatt_qk
-    interleaved_matmul_selfatt_valatt = _contrib_interleaved_matmul_selfatt_valatt
-    interleaved_matmul_encdec_qk = _contrib_interleaved_matmul_encdec_qk
-    interleaved_matmul_encdec_valatt = _contrib_interleaved_matmul_encdec_valatt
-    SyncBatchNorm = _contrib_SyncBatchNorm
-    BatchNormWithReLU = _contrib_BatchNormWithReLU
-    boolean_mask = _contrib_boolean_mask
-    box_iou = _contrib_box_iou
-    box_nms = _contrib_box_nms
-    bipartite_matching = _contrib_bipartite_matching
-    box_encode = _contrib_box_encode
-    box_decode = _contrib_box_decode
-    quadratic = _contrib_quadratic
-    div_sqrt_dim = _contrib_div_sqrt_dim
-    allclose = _contrib_allclose
-    DeformableConvolution = _contrib_DeformableConvolution
-    ModulatedDeformableConvolution = _contrib_ModulatedDeformableConvolution
-    ROIAlign = _contrib_ROIAlign
-    RROIAlign = _contrib_RROIAlign
-    PSROIPooling = _contrib_PSROIPooling
-    DeformablePSROIPooling = _contrib_DeformablePSROIPooling
-    hawkesll = _contrib_hawkesll
-    MultiBoxPrior = _contrib_MultiBoxPrior
-    MultiBoxTarget = _contrib_MultiBoxTarget
-    MultiBoxDetection = _contrib_MultiBoxDetection
-    Proposal = _contrib_Proposal
-    MultiProposal = _contrib_MultiProposal
-    arange_like = _contrib_arange_like
-    index_array = _contrib_index_array
-    BilinearResize2D = _contrib_BilinearResize2D
-    AdaptiveAvgPooling2D = _contrib_AdaptiveAvgPooling2D
-    fft = _contrib_fft
-    ifft = _contrib_ifft
-    count_sketch = _contrib_count_sketch
-    round_ste = _contrib_round_ste
-    sign_ste = _contrib_sign_ste
-    gradientmultiplier = _contrib_gradientmultiplier
+    index_copy = staticmethod(_contrib_index_copy)
+    interleaved_matmul_selfatt_qk = staticmethod(_contrib_interleaved_matmul_selfatt_qk)
+    interleaved_matmul_selfatt_valatt = staticmethod(_contrib_interleaved_matmul_selfatt_valatt)
+    interleaved_matmul_encdec_qk = staticmethod(_contrib_interleaved_matmul_encdec_qk)
+    interleaved_matmul_encdec_valatt = staticmethod(_contrib_interleaved_matmul_encdec_valatt)
+    SyncBatchNorm = staticmethod(_contrib_SyncBatchNorm)
+    BatchNormWithReLU = staticmethod(_contrib_BatchNormWithReLU)
+    boolean_mask = staticmethod(_contrib_boolean_mask)
+    box_iou = staticmethod(_contrib_box_iou)
+    box_nms = staticmethod(_contrib_box_nms)
+    bipartite_matching = staticmethod(_contrib_bipartite_matching)
+    box_encode = staticmethod(_contrib_box_encode)
+    box_decode = staticmethod(_contrib_box_decode)
+    quadratic = staticmethod(_contrib_quadratic)
+    div_sqrt_dim = staticmethod(_contrib_div_sqrt_dim)
+    allclose = staticmethod(_contrib_allclose)
+    DeformableConvolution = staticmethod(_contrib_DeformableConvolution)
+    ModulatedDeformableConvolution = staticmethod(_contrib_ModulatedDeformableConvolution)
+    ROIAlign = staticmethod(_contrib_ROIAlign)
+    RROIAlign = staticmethod(_contrib_RROIAlign)
+    PSROIPooling = staticmethod(_contrib_PSROIPooling)
+    DeformablePSROIPooling = staticmethod(_contrib_DeformablePSROIPooling)
+    hawkesll = staticmethod(_contrib_hawkesll)
+    MultiBoxPrior = staticmethod(_contrib_MultiBoxPrior)
+    MultiBoxTarget = staticmethod(_contrib_MultiBoxTarget)
+    MultiBoxDetection = staticmethod(_contrib_MultiBoxDetection)
+    Proposal = staticmethod(_contrib_Proposal)
+    MultiProposal = staticmethod(_contrib_MultiProposal)
+    arange_like = staticmethod(_contrib_arange_like)
+    index_array = staticmethod(_contrib_index_array)
+    BilinearResize2D = staticmethod(_contrib_BilinearResize2D)
+    AdaptiveAvgPooling2D = staticmethod(_contrib_AdaptiveAvgPooling2D)
+    fft = staticmethod(_contrib_fft)
+    ifft = staticmethod(_contrib_ifft)
+    count_sketch = staticmethod(_contrib_count_sketch)
+    round_ste = staticmethod(_contrib_round_ste)
+    sign_ste = staticmethod(_contrib_sign_ste)
+    gradientmultiplier = staticmethod(_contrib_gradientmultiplier)
     foreach = staticmethod(_control_flow.foreach)
     while_loop = staticmethod(_control_flow.while_loop)
     cond = staticmethod(_control_flow.cond)
 
 class linalg:
-    gemm2 = _linalg_gemm2
-    potrf = _linalg_potrf
-    potri = _linalg_potri
-    gelqf = _linalg_gelqf
-    syevd = _linalg_syevd
-    gemm = _linalg_gemm
-    syrk = _linalg_syrk
-    trmm = _linalg_trmm
-    trsm = _linalg_trsm
-    inverse = _linalg_inverse
-    det = _linalg_det
-    slogdet = _linalg_slogdet
-    extractdiag = _linalg_extractdiag
-    makediag = _linalg_makediag
-    extracttrian = _linalg_extracttrian
-    maketrian = _linalg_maketrian
-    sumlogdiag = _linalg_sumlogdiag
+    gemm2 = staticmethod(_linalg_gemm2)
+    potrf = staticmethod(_linalg_potrf)
+    potri = staticmethod(_linalg_potri)
+    gelqf = staticmethod(_linalg_gelqf)
+    syevd = staticmethod(_linalg_syevd)
+    gemm = staticmethod(_linalg_gemm)
+    syrk = staticmethod(_linalg_syrk)
+    trmm = staticmethod(_linalg_trmm)
+    trsm = staticmethod(_linalg_trsm)
+    inverse = staticmethod(_linalg_inverse)
+    det = staticmethod(_linalg_det)
+    slogdet = staticmethod(_linalg_slogdet)
+    extractdiag = staticmethod(_linalg_extractdiag)
+    makediag = staticmethod(_linalg_makediag)
+    extracttrian = staticmethod(_linalg_extracttrian)
+    maketrian = staticmethod(_linalg_maketrian)
+    sumlogdiag = staticmethod(_linalg_sumlogdiag)
 
 class random:
-    exponential = _random_exponential
-    exponential_like = _random_exponential_like
-    gamma = _random_gamma
-    gamma_like = _random_gamma_like
-    generalized_negative_binomial = _random_generalized_negative_binomial
-    generalized_negative_binomial_like = _random_generalized_negative_binomial_like
-    negative_binomial = _random_negative_binomial
-    negative_binomial_like = _random_negative_binomial_like
-    normal = _random_normal
-    normal_like = _random_normal_like
-    poisson = _random_poisson
-    poisson_like = _random_poisson_like
-    uniform = _random_uniform
-    uniform_like = _random_uniform_like
-    randint = _random_randint
-    pdf_dirichlet = _random_pdf_dirichlet
-    pdf_exponential = _random_pdf_exponential
-    pdf_gamma = _random_pdf_gamma
-    pdf_generalized_negative_binomial = _random_pdf_generalized_negative_binomial
-    pdf_negative_binomial = _random_pdf_negative_binomial
-    pdf_normal = _random_pdf_normal
-    pdf_poisson = _random_pdf_poisson
-    pdf_uniform = _random_pdf_uniform
+    exponential_like = staticmethod(_random_exponential_like)
+    gamma_like = staticmethod(_random_gamma_like)
+    generalized_negative_binomial_like = staticmethod(_random_generalized_negative_binomial_like)
+    negative_binomial_like = staticmethod(_random_negative_binomial_like)
+    normal_like = staticmethod(_random_normal_like)
+    poisson_like = staticmethod(_random_poisson_like)
+    uniform_like = staticmethod(_random_uniform_like)
+    pdf_dirichlet = staticmethod(_random_pdf_dirichlet)
+    pdf_exponential = staticmethod(_random_pdf_exponential)
+    pdf_gamma = staticmethod(_random_pdf_gamma)
+    pdf_generalized_negative_binomial = staticmethod(_random_pdf_generalized_negative_binomial)
+    pdf_negative_binomial = staticmethod(_random_pdf_negative_binomial)
+    pdf_normal = staticmethod(_random_pdf_normal)
+    pdf_poisson = staticmethod(_random_pdf_poisson)
+    pdf_uniform = staticmethod(_random_pdf_uniform)
     uniform = staticmethod(_random_functions.uniform)
     normal = staticmethod(_random_functions.normal)
     randn = staticmethod(_random_functions.randn)

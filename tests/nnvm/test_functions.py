@@ -1,6 +1,7 @@
 """Operator functions: how calls become inputs, parameters, attributes and names."""
 
-# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Activation and LeakyReLU: special values, slopes learned and random, refusals."""
 
-# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
 

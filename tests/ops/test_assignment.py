@@ -1,6 +1,7 @@
 """Assignments: MXNet's values where only its imperative functions have them, places outside, refusals."""
 
-# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
 
 import jax
 import jax.numpy as jnp

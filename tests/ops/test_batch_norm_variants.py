@@ -1,5 +1,8 @@
 """BatchNorm_v1, SyncBatchNorm and BatchNormWithReLU: what tells them from BatchNorm."""
 
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 from typing import Any

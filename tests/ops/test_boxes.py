@@ -1,5 +1,8 @@
 """Boxes: suppression and matching against plain loops, mended and kept quirks, refusals."""
 
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 import itertools
 from functools import partial
 

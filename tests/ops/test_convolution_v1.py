@@ -1,5 +1,8 @@
 """Convolution_v1: where it is not Convolution."""
 
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import pytest

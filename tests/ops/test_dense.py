@@ -1,6 +1,7 @@
 """Dense layers and matrix products: inference backwards, refusals, and the code XLA makes of them."""
 
-# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """hawkesll: against its definition, MXNet's gradient where it has one, memory handed on, refusals."""
 
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,6 +1,7 @@
 """Arrays out of nothing: shapes and dtypes decided by their users, ranges, refusals."""
 
-# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
 
 import jax.numpy as jnp
 import numpy as np

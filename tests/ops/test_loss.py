@@ -1,6 +1,7 @@
 """Regression heads, MakeLoss, make_loss, SVMOutput: labels, quirks, kinks, refusals."""
 
-# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Updates of many weights: as the updates of one; names, inference, refusals."""
 
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,8 @@
 """sort, argsort, topk: ties, axes, the mended gradient, refusals, and the code XLA makes of them."""
 
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 import itertools

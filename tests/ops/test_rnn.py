@@ -1,5 +1,8 @@
 """RNN: parameters and shapes, sequence lengths, clipping, dropout, third order, what the gradient costs."""
 
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 from typing import Any

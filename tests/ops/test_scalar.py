@@ -1,6 +1,7 @@
 """Functions of an array and a number: integer data, exact zeros, errors."""
 
-# pyright: reportArgumentType=false, reportCallIssue=false  # some calls are wrong on purpose
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """IdentityAttachKLSparseReg: the penalty by its definition, and refusals."""
 
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 from __future__ import annotations
 
 from typing import Any

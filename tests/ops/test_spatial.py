@@ -1,5 +1,8 @@
 """Spatial transformers: inference in both directions, refusals, and what sampling means."""
 
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 import jax
 import jax.numpy as jnp
 import numpy as np
