@@ -15,6 +15,8 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
 from symjax_nnvm.ops.random_draws import DISTRIBUTIONS
 
+pytestmark = pytest.mark.slow  # as a whole: many seconds
+
 KEY = jax.random.key(5)
 N = 100_000
 NAMES = [row.name for row in DISTRIBUTIONS]

@@ -16,6 +16,8 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.comparison import assert_close
 
+pytestmark = pytest.mark.slow  # as a whole: many seconds
+
 DATA, ROIS = sym.Variable("data"), sym.Variable("rois")
 
 FORMS: dict[str, dict[str, Any]] = {
