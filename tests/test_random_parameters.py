@@ -145,12 +145,15 @@ def check(op: Op, rng: random.Random) -> bool:
     args = {name: value for name, value in values.items() if name not in aux}
     shown = f"{op.name}({params}) on {values}"
     try:
+        output_types = symbol.infer_type_partial(**{name: value.dtype for name, value in values.items()})[1]
         function = lowering.to_jax(symbol, is_train=rng.random() < 0.7)
-        traced, _ = jax.eval_shape(function, args, {n: values[n] for n in aux}, jax.random.key(0))
+        with jax.enable_x64(True):  # 64-bit dtypes are only themselves there
+            traced, _ = jax.eval_shape(function, args, {n: values[n] for n in aux}, jax.random.key(0))
     except NNVMError as error:
         assert "Lowering failed" not in str(error), f"{shown}\n{error}"  # noqa: PT017
         return False
-    for result, shape in zip(traced, outputs or [], strict=True):
+    for result, shape, dtype in zip(traced, outputs or [], output_types or [], strict=True):
+        assert dtype is None or result.dtype == np.dtype(dtype), f"{shown}\ninferred {dtype}"
         # A shape of which nothing or only part is known may turn out as anything that fits.
         assert not shape or len(shape) == len(result.shape), f"{shown}\ninferred {outputs}, got {traced}"
         assert all(want in (0, got) for want, got in zip(shape, result.shape, strict=False)), (

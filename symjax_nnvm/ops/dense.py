@@ -11,7 +11,7 @@ from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, register_op
+from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
 Entries = list[NodeEntry]
@@ -249,6 +249,7 @@ register_op(
     params=Gemm2Params,
     inputs=("A", "B"),
     infer_shape=lambda p, ins, outs: product_shapes(p, ins, outs, p.axis, 2),
+    infer_type=float_type,
     gradient=_gemm2_gradient,
     doc="alpha A B for matrices or batches of them.",
 )
