@@ -34,18 +34,19 @@ def _in_shape(function: str) -> _Method:
     return method
 
 
-def _of_values(method: str, instead: str) -> Callable[..., NoReturn]:
-    """A method of MXNet's arrays that a symbol has only to say what to do instead."""
+def _refusing(method: str, reason: str) -> Callable[..., NoReturn]:
+    """A method of MXNet that is here only to say what to do instead."""
 
     def refuse(self: Fluent, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedForSymbol(f"{method} makes no sense for a symbol, which holds no values. {instead}")
+        raise NotImplementedForSymbol(f"Symbol.{method}: {reason}")
 
     refuse.__name__ = refuse.__qualname__ = method
-    refuse.__doc__ = f"A symbol holds no values. {instead}"
+    refuse.__doc__ = f"Not here: {reason}"
     return refuse
 
 
-_RUN = "Compile it with lowering.compile and call the result."
+_NO_VALUES = "a symbol holds no values; compile it with lowering.compile and call the result."
+_XLA = "XLA optimises the whole graph when lowering.compile compiles it; there is no other backend."
 
 
 class Fluent:
@@ -149,10 +150,18 @@ class Fluent:
     log_softmax = _method("log_softmax")
     softmin = _method("softmin")
 
-    # what only arrays can do
-    asnumpy = _of_values("asnumpy", _RUN)
-    asscalar = _of_values("asscalar", _RUN)
-    wait_to_read = _of_values("wait_to_read", _RUN)
-    as_in_context = _of_values("as_in_context", "Move the arrays you call it with: jax.device_put(array, device).")
-    detach = _of_values("detach", "Stop gradients with symbol.BlockGrad.")
-    backward = _of_values("backward", "Its gradient is lowering.grad_fn, or, as a graph, Symbol.gradient.")
+    # what only arrays, or the engine, can do
+    asnumpy = _refusing("asnumpy", _NO_VALUES)
+    asscalar = _refusing("asscalar", _NO_VALUES)
+    wait_to_read = _refusing("wait_to_read", _NO_VALUES)
+    as_in_context = _refusing(
+        "as_in_context", "a symbol holds no values; move the arrays it is called with: jax.device_put(array, device)."
+    )
+    as_np_ndarray = _refusing("as_np_ndarray", "operators are those of the classic dialect; the numpy one is not here.")
+    detach = _refusing("detach", "stop gradients with symbol.BlockGrad.")
+    backward = _refusing("backward", "the gradient is lowering.grad_fn(symbol) or, as a graph, Symbol.gradient.")
+    bind = _refusing("bind", "import lowering, and call lowering.bind(symbol, …).")
+    simple_bind = _refusing("simple_bind", "import lowering, and call lowering.simple_bind(symbol, …).")
+    eval = _refusing("eval", "import lowering, and call lowering.to_jax(symbol)(arrays by name).")
+    optimize_for = _refusing("optimize_for", _XLA)
+    get_backend_symbol = _refusing("get_backend_symbol", _XLA)
