@@ -26,13 +26,11 @@ from symjax_nnvm.ir.node import NodeEntry, Subgraph
 from symjax_nnvm.ir.op import FLossEquivalent, TIsBackward
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList, format_shape
+from symjax_nnvm.passes.wide_dtypes import asking_for_64_bits
 
 __all__ = ["Program"]
 
 Arrays = Mapping[str, Any]
-
-_WIDE_DTYPES = {"float64", "int64", "uint64"}
-_ASKING_KEYS = {"dtype", "out_dtype", "__dtype__"}
 
 # What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
 _TRACE_ERRORS = (TypeError, ValueError, IndexError, KeyError, NotImplementedError, ArithmeticError, AssertionError)
@@ -279,16 +277,10 @@ class Program:
         if jax.dtypes.canonicalize_dtype(np.float64) == np.float64:
             return
         try:
-            dtypes = apply_pass(self.graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType").attrs["dtype"]
+            inferred = apply_pass(self.graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType")
         except InferenceError:
             return  # what does not fit together is reported where the arrays' dtypes are known
-        index, rptr = self.index, self.index.entry_rptr
-        wide = [dtype in _WIDE_DTYPES for dtype in dtypes]
-        origins = [
-            f"{self.name(nid)!r} ({dtypes[rptr[nid]]})"
-            for nid, node in enumerate(index.nodes)
-            if wide[rptr[nid]] and _ASKING_KEYS & node.source.attrs.dict.keys()
-        ]
+        origins = [f"{node.name!r} ({dtype})" for node, dtype in asking_for_64_bits(inferred)]
         if origins:
             listed = ", ".join(origins[:5]) + (f" and {len(origins) - 5} more" if len(origins) > 5 else "")
             warnings.warn(

@@ -7,6 +7,9 @@ from symjax_nnvm import graph as graph
 from symjax_nnvm import ops as ops
 from symjax_nnvm import passes as passes
 from symjax_nnvm import symbol as symbol
+from symjax_nnvm.check import CheckReport as CheckReport
+from symjax_nnvm.check import Problem as Problem
+from symjax_nnvm.check import check as check
 from symjax_nnvm.errors import AttributeConflictError as AttributeConflictError
 from symjax_nnvm.errors import ComposeError as ComposeError
 from symjax_nnvm.errors import GradientError as GradientError
