@@ -87,7 +87,7 @@ class PassError(NNVMError):
 
 
 class InferenceError(NNVMError):
-    """Shapes or dtypes that contradict each other. node: the name of the node where they do, None where there is none."""
+    """Shapes or dtypes that contradict each other. node: the name of the node where they do, if there is one."""
 
     def __init__(self, message: str, node: str | None = None):
         super().__init__(message)

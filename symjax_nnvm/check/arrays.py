@@ -61,16 +61,9 @@ def check_missing(symbol: Symbol, arrays: Arrays, given: Iterable[str], findings
             findings.add("input", "note", node.name, "Data: there is no array of this name, so calls must give one")
     surplus = [name for name in arrays if name not in names]
     structural = any("." in name for name in surplus)
+    fix = "Names with dots are Gluon's: symjax_nnvm.match_params(symbol, params) assigns them." if structural else ""
     for name in surplus:
-        findings.add(
-            "unused array",
-            "warning",
-            name,
-            "No variable has this name",
-            fix="Names with dots are Gluon's, of save_parameters: symjax_nnvm.match_params(symbol, params) assigns them."
-            if structural
-            else "",
-        )
+        findings.add("unused array", "warning", name, "No variable has this name", fix=fix)
 
 
 def check_shapes(arrays: Arrays, inferred: Mapping[str, Shape | None], findings: Findings) -> dict[str, Shape]:

@@ -34,7 +34,7 @@ def _has_fractional_half_step(p: Any) -> bool:
 DEVIATIONS = (
     Row(
         "RNN",
-        "sequence lengths work as in cuDNN, outputs past a sequence's end are 0; MXNet ignores or refuses them on a CPU",
+        "sequence lengths work as in cuDNN, outputs past an end are 0; MXNet ignores or refuses them on a CPU",
         lambda p: p.use_sequence_length,
     ),
     Row("RNN", "LSTM states are clipped as in cuDNN; MXNet ignores or refuses clipping on a CPU", _clips),
@@ -74,8 +74,8 @@ DEVIATIONS = (
     ),
     Row(
         "Pooling",
-        "the gradient divides by the part of a window inside the data, as the forward pass does; oneDNN, on which MXNet "
-        "runs on a CPU, by the whole window",
+        "the gradient divides by the part of a window inside the data, as the forward pass does; oneDNN, which "
+        "MXNet uses on a CPU, by the whole window",
         lambda p: p.pool_type == "avg" and p.pooling_convention == "full" and not p.global_pool,
         "training",
     ),

@@ -80,8 +80,8 @@ def _check_file(model: Model, findings: Findings) -> None:
             "difference",
             "warning",
             None,
-            "The file was saved in numpy-shape mode, in which a full reduction has shape () and a size may be 0; here it "
-            "has shape (1,), and 0 is an unknown size",
+            "The file was saved in numpy-shape mode, in which a full reduction has shape () and a size may be 0; here "
+            "it has shape (1,), and 0 is an unknown size",
         )
     version = model.attrs.get("mxnet_version")
     if isinstance(version, int) and version > _MXNET_VERSION:

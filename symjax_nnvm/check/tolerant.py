@@ -127,7 +127,7 @@ def _parameter_problems(attrs: Mapping[str, str], schema: ParamSchema) -> list[t
             found.append(("bad parameter", f"{param.name}={text[:80]!r}, expected {param.expected}", ""))
     given = {schema.canonical(key) for key in attrs}
     missing = [param.name for param in schema.fields.values() if param.required and param.name not in given]
-    found += [("bad parameter", f"{name} is required and not there", "") for name in missing]
+    found.extend(("bad parameter", f"{name} is required and not there", "") for name in missing)
     return found
 
 

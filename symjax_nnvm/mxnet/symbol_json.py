@@ -27,7 +27,7 @@ _UNVERSIONED = 800
 def load_symbol_json(text: str, report: Report | None = None) -> Graph:
     """The graph of a symbol file of any generation, upgraded and checked.
 
-    report: is told of nodes that cannot be used; without it they raise JSONFormatError, as a malformed file always does.
+    report: is told of nodes that cannot be used. Without it they raise JSONFormatError, as malformed files always do.
     """
     graph = load_json(text, parse=False, report=report)
     version = graph.attrs.get("mxnet_version", _UNVERSIONED)

@@ -239,7 +239,7 @@ class _Reader:
         self._unknown: dict[str, list[Node]] = {}
 
     def refuse_unknown_operators(self) -> None:
-        """Raise JSONFormatError when some operator is not registered, all of them in one message, or report each node."""
+        """Raise JSONFormatError when operators are not registered, all of them in one message, or report each node."""
         unknown, self._unknown = self._unknown, {}
         for op, nodes in unknown.items():
             others = [name for name in unknown if name != op]
