@@ -6,7 +6,7 @@ attribute `__layout__`) where an attribute spells out the shape of something tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, explain
@@ -117,7 +117,7 @@ def _agreed(places: list[HardCodedBatch]) -> int | None:
     return sizes.pop() if sizes else None
 
 
-def _listed(places) -> str:
+def _listed(places: Iterable[HardCodedBatch]) -> str:
     lines = [str(place) for place in places]
     return "; ".join(lines[:5]) + (f" and {len(lines) - 5} more" if len(lines) > 5 else "")
 
@@ -152,7 +152,10 @@ def _places(symbol: Symbol) -> dict[Node, HardCodedBatch]:
 
 
 def _dependent_on_data(graph: Symbol) -> Iterator[Node]:
-    """Inputs that are no parameters, what they reach, and constants, but those of size 1 that are broadcast anyway."""
+    """Inputs that are no parameters and what they reach; constants and parameters repeated for each sample.
+
+    Constants of size 1 that are broadcast anyway fit every batch.
+    """
     nodes = post_order(graph.outputs)
     learned = learned_variables(graph)
     carriers = reachable_from(graph.outputs, [n for n in nodes if n.is_variable and n not in learned])
@@ -161,7 +164,7 @@ def _dependent_on_data(graph: Symbol) -> Iterator[Node]:
     for node in nodes:
         if node in carriers:
             yield node
-        elif node.op is not None and not node.inputs:
+        elif node.op is not None and (not node.inputs or node.op.name == "broadcast_to"):
             place = _place(node, "")
             if place is not None and (place.size > 1 or node in elsewhere):
                 yield node
