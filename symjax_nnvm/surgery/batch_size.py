@@ -15,6 +15,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import parse_shape
+from symjax_nnvm.ops.random_draws import DISTRIBUTIONS
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.surgery.rebuild import reachable_from, rebuild
 from symjax_nnvm.surgery.roles import learned_variables
@@ -24,11 +25,11 @@ __all__ = ["HardCodedBatch", "hard_coded_batch", "set_batch_size"]
 
 _HINT = "__shape__"
 _SHAPE_PARAMETERS = {
-    **dict.fromkeys(("Reshape", "broadcast_to"), "shape"),
-    **dict.fromkeys(("_zeros", "_ones", "_full", "_zeros_without_dtype"), "shape"),
-    **dict.fromkeys((f"_random_{kind}" for kind in ("normal", "uniform", "exponential", "gamma", "poisson")), "shape"),
+    "Reshape": ("shape", "target_shape"),
+    **dict.fromkeys(("broadcast_to", "_zeros", "_ones", "_full", "_zeros_without_dtype"), ("shape",)),
+    **dict.fromkeys((f"_random_{row.name}" for row in DISTRIBUTIONS), ("shape",)),
 }
-"""Operator → the parameter that spells out the shape of its result."""
+"""Operator → the parameters that may spell out the shape of its result."""
 
 
 @dataclass(frozen=True)
@@ -171,10 +172,11 @@ def _dependent_on_data(graph: Symbol) -> Iterator[Node]:
 
 
 def _place(node: Node, path: str) -> HardCodedBatch | None:
-    param = _HINT if node.op is None else _SHAPE_PARAMETERS.get(node.op.name)
-    text = node.attrs.dict.get(param) if param is not None else None
-    if param is None or text is None:
+    candidates = (_HINT,) if node.op is None else _SHAPE_PARAMETERS.get(node.op.name, ())
+    param = next((param for param in candidates if node.attrs.dict.get(param)), None)
+    if param is None:
         return None
+    text = node.attrs.dict[param]
     dims = _dims(text)
     axis = max(node.attrs.dict.get("__layout__", "N").find("N"), 0)
     if axis >= len(dims) or dims[axis] < 1:

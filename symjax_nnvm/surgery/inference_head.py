@@ -7,20 +7,21 @@ symbol computes the same outputs, save those that cannot be computed without a l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from symjax_nnvm.errors import GraphError, InferenceError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.infer import infer_shape
-from symjax_nnvm.surgery.rebuild import reachable_from, rebuild
+from symjax_nnvm.surgery.rebuild import count_versions, reachable_from, rebuild
 from symjax_nnvm.surgery.roles import label_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["inference_symbol"]
 
-Meaning = Callable[[Node, str, int | None], NodeEntry]
-"""(a copy of a training head, the name of what replaces it, its data's number of axes if known) → what it computes."""
+Meaning = Callable[[Node, str, Callable[[], int | None]], NodeEntry]
+"""(a copy of a training head, the name for what replaces it, the number of its data's axes) → what it computes."""
 
 
 def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> Symbol:
@@ -36,7 +37,7 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
     Raises GraphError when every output needs a label, naming the outputs where the network can be cut instead.
     """
     heads = {entry.node for entry in symbol.outputs}
-    rank_of = _ranks(symbol)
+    ranks = cache(lambda: _ranks(symbol))  # most networks need none, or one
 
     def change(node: Node, copy: Node) -> NodeEntry | None:
         meaning = _MEANINGS.get(node.op.name) if node.op is not None else None
@@ -44,7 +45,7 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
             return None
         if meaning is _data and node not in heads and not copy.control_deps:
             return copy.inputs[0]
-        entry = meaning(copy, node.name, rank_of(node.inputs[0]))
+        entry = meaning(copy, node.name, lambda: ranks()(node.inputs[0]))
         entry.node.control_deps = copy.control_deps
         entry.node.attrs.dict |= {key: text for key, text in node.attrs.dict.items() if _is_hidden(key)}
         return entry
@@ -62,7 +63,7 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
                 f"label and feed the losses: {', '.join(_frontier(outputs, needing)) or 'none'}.",
             )
         )
-    return Symbol(rebuild(kept))
+    return Symbol(count_versions(kept))
 
 
 def _frontier(outputs: Sequence[NodeEntry], needing: set[Node]) -> list[str]:
@@ -84,20 +85,20 @@ def _is_hidden(key: str) -> bool:
 # -- what each head computes ------------------------------------------------------------------------------------------
 
 
-def _data(head: Node, name: str, rank: int | None) -> NodeEntry:
+def _data(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
     return apply("_copy", head.inputs[0], name=name)
 
 
-def _sigmoid(head: Node, name: str, rank: int | None) -> NodeEntry:
+def _sigmoid(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
     return apply("sigmoid", head.inputs[0], name=name)
 
 
-def _softmax(head: Node, name: str, rank: int | None) -> NodeEntry:
+def _softmax(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
     """The softmax over axis 1, over the last axis, or over all axes but the first."""
     p, data = head.attrs.parsed, head.inputs[0]
     if p.multi_output:
         return apply("softmax", data, name=name, axis=1)
-    if p.preserve_shape or rank == 2:
+    if p.preserve_shape or rank() == 2:
         return apply("softmax", data, name=name, axis=-1)
     flat = apply("Flatten", data, name=f"{name}_flatten")
     return apply("reshape_like", apply("softmax", flat, name=f"{name}_flat", axis=-1), data, name=name)

@@ -10,7 +10,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import FMutateInputs
 from symjax_nnvm.ir.traverse import post_order
 
-__all__ = ["Change", "reachable_from", "rebuild"]
+__all__ = ["Change", "count_versions", "reachable_from", "rebuild"]
 
 Change = Callable[[Node, Node], NodeEntry | None]
 """(a node, its copy, whose inputs are copies already) → None to keep the copy, which may be edited, or the entry that
@@ -41,7 +41,7 @@ def rebuild(outputs: Sequence[NodeEntry], change: Change | None = None) -> list[
             copies[node] = copy
         else:
             replaced[node] = entry
-    return _count_versions([moved(entry) for entry in outputs])
+    return count_versions([moved(entry) for entry in outputs])
 
 
 def reachable_from(outputs: Sequence[NodeEntry], sources: Iterable[Node]) -> set[Node]:
@@ -53,8 +53,11 @@ def reachable_from(outputs: Sequence[NodeEntry], sources: Iterable[Node]) -> set
     return reached
 
 
-def _count_versions(outputs: list[NodeEntry]) -> list[NodeEntry]:
-    """Number the values of every state 0, 1, 2, … by the writers that are there, in place; the outputs, so numbered."""
+def count_versions(outputs: list[NodeEntry]) -> list[NodeEntry]:
+    """Number the values of every state 0, 1, 2, … by the writers that are there.
+
+    The nodes, which must be copies of one's own, are changed in place; returns the outputs, so numbered.
+    """
     nodes = post_order(outputs)
     written: dict[Node, set[int]] = {node: set() for node in nodes if node.is_variable and node.attrs.parsed.version}
     if not written and not any(entry.version for entry in outputs):

@@ -275,9 +275,7 @@ def test_dtypes_that_contradict_each_other():
 
 
 def test_random_operators():
-    net = (
-        sym.Dropout(X, name="drop") + sym._random_normal(shape=(2, 3), name="noise") + sym.Dropout(X, p=0, name="none")
-    )
+    net = sym.Dropout(X, name="drop") + sym.random.normal(shape=(2, 3), name="noise") + sym.Dropout(X, p=0, name="none")
     noise, drop = of_kind(nn.check(net), "random numbers")
     assert (noise.severity, noise.nodes) == ("warning", ("noise",))
     assert (drop.severity, drop.nodes) == ("note", ("drop",))

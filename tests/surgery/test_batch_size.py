@@ -99,6 +99,11 @@ def test_loop_bodies_change_too():
     assert {place.size for place in nn.hard_coded_batch(net)} == {4}
 
 
+def test_the_deprecated_parameter_of_old_files():
+    net = sym.Reshape(sym.Variable("data"), target_shape=(4, 0), name="old")
+    assert nn.set_batch_size(net, 2).get_attr("target_shape") == "(2, 0)"
+
+
 def test_disagreeing_places_are_ambiguous():
     net = sym.Group([flattened(4), sym.Reshape(sym.Variable("other"), shape=(6, -1), name="six")])
     with pytest.raises(nn.GraphError, match=r"ambiguous: the graph has 4, 6 .*Reshape six: shape=\(6, -1\).*old="):
