@@ -19,6 +19,8 @@ __all__ = ["freeze", "rename"]
 
 Pattern = str | re.Pattern[str]
 
+_DATA = re.compile(r"data\d*")  # what Module and Gluon's exports call inputs
+
 
 def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> Symbol:
     """The symbol with other names of nodes, variables and operators alike: a dict old → new, or a function of the name.
@@ -72,14 +74,15 @@ def freeze(
     symbol: Symbol,
     pattern: Pattern | Sequence[Pattern] = (),
     *,
-    data_names: Sequence[str] = ("data",),
+    data_names: Sequence[str] | None = None,
     label_names: Sequence[str] | None = None,
 ) -> list[str]:
     """The arguments that are still trained: the `wrt` of `lowering.grad_fn`, in the order of `list_arguments()`.
 
     pattern: names to freeze; shell patterns such as `conv1_*` or `stage[12]_*`, compiled regular expressions (which
     must match the whole name), or several of either. Arguments whose attribute `__lr_mult__` is 0 are frozen in any
-    case. data_names, and label_names (default: `inference_symbol`'s labels), are no parameters and never listed.
+    case. data_names (default: `data`, `data0`, `data1`, …) and label_names (default: `inference_symbol`'s labels) are no
+    parameters and never listed.
     Raises SymbolValueError for a pattern that matches no argument, with close matches.
     """
     patterns = [pattern] if isinstance(pattern, (str, re.Pattern)) else list(pattern)
@@ -93,7 +96,8 @@ def freeze(
             raise SymbolValueError(explain(f"No argument matches {text!r}", fix=did_you_mean(text, names) or None))
         frozen.update(matched)
     labels = [node.name for node in label_variables(symbol)] if label_names is None else label_names
-    frozen.update(data_names, labels)
+    data = [name for name in names if _DATA.fullmatch(name)] if data_names is None else data_names
+    frozen.update(data, labels)
     return [name for name in names if name not in frozen]
 
 

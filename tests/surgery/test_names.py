@@ -64,6 +64,12 @@ def test_freeze_lists_what_remains():
     assert nn.freeze(classifier(), re.compile(r".*(weight|gamma|beta)")) == ["conv1_bias", "fc1_bias", "fc2_bias"]
 
 
+def test_inputs_are_not_trained():
+    net = sym.FullyConnected(sym.Variable("data0") + sym.Variable("image"), num_hidden=2, name="fc")
+    assert nn.freeze(net) == ["image", "fc_weight", "fc_bias"]
+    assert nn.freeze(net, data_names=["data0", "image"]) == ["fc_weight", "fc_bias"]
+
+
 def test_lr_mult_zero_freezes():
     weight = sym.Variable("w", lr_mult=0.0)
     net = sym.FullyConnected(sym.Variable("data"), weight, num_hidden=2, name="fc")
