@@ -81,8 +81,8 @@ def freeze(
 
     pattern: names to freeze; shell patterns such as `conv1_*` or `stage[12]_*`, compiled regular expressions (which
     must match the whole name), or several of either. Arguments whose attribute `__lr_mult__` is 0 are frozen in any
-    case. data_names (default: `data`, `data0`, `data1`, …) and label_names (default: `inference_symbol`'s labels) are no
-    parameters and never listed.
+    case. data_names (default: `data`, `data0`, `data1`, …) and label_names (default: the labels `inference_symbol`
+    finds) are no parameters and never listed.
     Raises SymbolValueError for a pattern that matches no argument, with close matches.
     """
     patterns = [pattern] if isinstance(pattern, (str, re.Pattern)) else list(pattern)

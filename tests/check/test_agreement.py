@@ -21,7 +21,7 @@ VALUES = ["", "x", "-1", "0", "5", "(1,2)", "None", "1e9", "True", "[0, 1]", "10
 
 def _documents() -> list[dict[str, Any]]:
     loop, _ = sym.contrib.foreach(lambda step, s: (sym.Dropout(step * s), s + 1), X, sym.zeros(shape=(2,)))
-    states = {"moving_mean": sym.Variable("m"), "moving_var": sym.Variable("v")}
+    states: dict[str, Any] = {"moving_mean": sym.Variable("m"), "moving_var": sym.Variable("v")}
     shared = sym.Group([sym.BatchNorm(X, **states), sym.BatchNorm(X * 2, **states), *sym.split(X, num_outputs=3)])
     return [json.loads(net.tojson()) for net in (classifier(), loop, shared)]
 
