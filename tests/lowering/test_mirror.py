@@ -15,6 +15,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GradientError, LoweringError
 from symjax_nnvm.ir.register import same_shape
+from symjax_nnvm.passes.mirror import mirror_plan
 
 POLICIES = ("do_mirror", "blocks", lambda node: True)
 
@@ -28,7 +29,7 @@ nn.register_custom("_test_mirror_double", infer_shape=same_shape, gradient=_grad
 
 
 @lowering.lowers_custom("_test_mirror_double")
-def _double(data):
+def _double(p, data):
     return 2 * data
 
 
@@ -93,9 +94,9 @@ def sparse_reg(data: sym.Symbol) -> sym.Symbol:
 
 def recurrent(data: sym.Symbol) -> sym.Symbol:
     data = sym.reshape(data, shape=(2, 2, -1))
-    for i in range(4):
+    for i in range(2):
         args = [sym.Variable(f"rnn{i}_{what}") for what in ("parameters", "state", "cell")]
-        data = sym.tanh(sym.RNN(data, *args, state_size=3, num_layers=1, mode="lstm", p=0.0, name=f"rnn{i}")) * 2
+        data = sym.tanh(sym.RNN(data, *args, state_size=3, num_layers=1, mode="lstm", name=f"rnn{i}")) * 2
     return sym.sum(data * data)
 
 
@@ -124,7 +125,7 @@ def custom(data: sym.Symbol) -> sym.Symbol:
 
 def two_losses(data: sym.Symbol) -> sym.Symbol:
     h = dense(data, 6, 5)
-    return sym.Group([sym.MakeLoss(sym.sum(h * h)), sym.SoftmaxOutput(dense(h, 5, 3), sym.Variable("label"))])
+    return sym.Group([sym.MakeLoss(sym.sum(h * h)), sym.SoftmaxOutput(sym.sin(h * 2), sym.Variable("label"))])
 
 
 VECTORS: list[Callable[[sym.Symbol], sym.Symbol]] = [
@@ -161,24 +162,30 @@ def copies(net: sym.Symbol, mirror: Any, wrt: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_gradients_outputs_and_states_are_those_without_mirroring(name: str):
+def test_gradients_outputs_and_states_are_those_without_mirroring_to_the_bit(name: str):
     build, shape = GRAPHS[name]
     net = build(sym.Variable("data"))
     args, aux = arrays(net, shape)
     wrt = [n for n in args if n != "label"]
     key = jax.random.key(5)
-    wanted = jax.jit(lowering.grad_fn(net, wrt, mirror="off"))(args, aux, key)
+    wanted = lowering.grad_fn(net, wrt, mirror="off")(args, aux, key)
     for mirror in POLICIES:
         assert copies(net, mirror, wrt), mirror
-        got = jax.jit(lowering.grad_fn(net, wrt, mirror=mirror))(args, aux, key)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6), got, wanted)
+        got = lowering.grad_fn(net, wrt, mirror=mirror)(args, aux, key)
+        jax.tree.map(np.testing.assert_array_equal, got, wanted)
 
 
-def test_values_are_equal_to_the_bit_where_the_same_operations_run():
-    net = sym.sum(dense(sym.Variable("data")))
-    args, _ = arrays(net, (4, 6))
-    wanted = lowering.grad_fn(net, mirror="off")(args)
-    jax.tree.map(np.testing.assert_array_equal, lowering.grad_fn(net, mirror="blocks")(args), wanted)
+@pytest.mark.parametrize("name", ["residual", "with_dropout", "recurrent", "shared_state"])
+def test_compiled_gradients_differ_by_rounding_only(name: str):
+    build, shape = GRAPHS[name]
+    net = build(sym.Variable("data"))
+    args, aux = arrays(net, shape)
+    wrt = [n for n in args if n != "label"]
+    got, wanted = (
+        jax.jit(lowering.grad_fn(net, wrt, mirror=mirror))(args, aux, jax.random.key(5)) for mirror in ("blocks", "off")
+    )
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=4e-6 * np.abs(b).max())
 
 
 def test_dropouts_of_one_name_keep_their_masks_apart():
@@ -259,7 +266,7 @@ def test_blocks_of_a_deep_chain_need_a_third_of_the_memory():
 def test_mirroring_a_residual_network_saves_memory():
     net = residual(sym.Variable("data"))
     stored, mirrored, blocks = (temporaries(net, (64, 3, 16, 16), m) for m in ("off", "do_mirror", "blocks"))
-    assert mirrored < 0.75 * stored
+    assert mirrored < 0.8 * stored
     assert blocks < 0.6 * stored
 
 
@@ -272,6 +279,8 @@ def test_other_platforms_get_an_optimization_barrier_per_group(platform: str):
         traced = jax.jit(lowering.grad_fn(net, platform=platform, mirror=mirror)).trace(args)  # pyright: ignore
         return traced.lower(lowering_platforms=(platform,)).as_text()
 
-    program = lowering.gradient.GradientProgram(net, list(args), is_train=True, mirror="blocks")
+    shapes = {name: value.shape for name, value in args.items()}
+    plan = mirror_plan(net.outputs, "blocks", shapes)
+    assert plan is not None
     assert text("off").count("optimization_barrier") == 0
-    assert text("blocks").count("optimization_barrier") == sum(len(s.steps) > 1 for s in program.recomputations) > 1
+    assert text("blocks").count("optimization_barrier") == len({plan.group[node] for node in plan.recomputed}) > 1
