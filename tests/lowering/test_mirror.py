@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +12,12 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
+from lowering.gradient import GradientProgram
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GradientError, LoweringError
 from symjax_nnvm.ir.register import same_shape
 from symjax_nnvm.passes.mirror import mirror_plan
+from tests.test_docs import blocks as blocks_of_code
 
 POLICIES = ("do_mirror", "blocks", lambda node: True)
 
@@ -45,7 +47,7 @@ def residual(data: sym.Symbol) -> sym.Symbol:
     return sym.SoftmaxOutput(sym.FullyConnected(h, num_hidden=3, name="fc"), sym.Variable("label"), name="softmax")
 
 
-def dense(data: sym.Symbol, layers: int = 12, width: int = 8, act: str = "tanh") -> sym.Symbol:
+def dense(data: sym.Symbol, layers: int = 12, width: int = 8, act: Literal["tanh", "relu"] = "tanh") -> sym.Symbol:
     for i in range(layers):
         data = sym.Activation(sym.FullyConnected(data, num_hidden=width, name=f"fc{i}"), act_type=act, name=f"act{i}")
     return data
@@ -157,7 +159,7 @@ def arrays(net: sym.Symbol, shape: tuple[int, ...]) -> tuple[dict[str, Any], dic
 
 
 def copies(net: sym.Symbol, mirror: Any, wrt: list[str]) -> list[str]:
-    program = lowering.gradient.GradientProgram(net, wrt, is_train=True, mirror=mirror)
+    program = GradientProgram(net, wrt, is_train=True, mirror=mirror)
     return [name for step in program.backward_steps if (name := program.program.name(step.nid)).endswith("_mirror")]
 
 
@@ -268,6 +270,13 @@ def test_mirroring_a_residual_network_saves_memory():
     stored, mirrored, blocks = (temporaries(net, (64, 3, 16, 16), m) for m in ("off", "do_mirror", "blocks"))
     assert mirrored < 0.8 * stored
     assert blocks < 0.6 * stored
+
+
+def test_the_documented_example_shows_what_it_promises(capsys: pytest.CaptureFixture[str]):
+    (code,) = blocks_of_code("docs/mirroring.md", "python")
+    exec(compile(code, "docs/mirroring.md", "exec"), {})
+    stored, blocks = (float(line.split()[1]) for line in capsys.readouterr().out.splitlines())
+    assert blocks < stored / 2
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])

@@ -47,10 +47,15 @@ def test_a_false_attribute_forces_nothing_and_a_word_is_an_error():
         chosen(sym.tanh(x, name="a", attr={"force_mirroring": "often"}), None)
 
 
-def test_do_mirror_keeps_what_mxnet_keeps():
-    net = sym.FullyConnected(sym.Dropout(unit(sym.Variable("x"), "u"), name="drop"), num_hidden=3, name="fc")
-    net = sym.SoftmaxOutput(sym.concat(net, net, name="cat"), name="softmax")
-    assert chosen(net, "do_mirror") == {"u_bn", "u_relu"}
+def test_both_of_mxnet_s_rules_choose_what_mxnet_chooses():
+    """Expected: the `_mirror` nodes in `debug_str()` of MXNet 1.9.1's executor for this graph."""
+    net = unit(sym.Variable("x"), "u")
+    with sym.AttrScope(force_mirroring="True"):
+        net = sym.tanh(sym.Dropout(net, name="drop"), name="forced")
+    net = sym.FullyConnected(sym.concat(net, sym.sigmoid(net, name="sig"), name="cat"), num_hidden=3, name="fc")
+    net = sym.SoftmaxOutput(sym.tanh(net, name="t"), name="softmax")
+    assert chosen(net, None) == {"forced"}
+    assert chosen(net, "do_mirror") == {"forced", "sig", "t", "u_bn", "u_relu"}
 
 
 def test_the_attribute_forces_a_convolution_under_do_mirror_too():
