@@ -43,7 +43,6 @@ class Recomputation(Generic[S]):
 
     def run(self, run_step: RunStep[S], env: list[Any], key: jax.Array | None, platform: str) -> None:
         """Fill the output slots of an environment."""
-
         after = [env[slot] for slot in self.after if env[slot] is not None]
         guard = _behind_choice if platform == "cpu" else _behind_barrier
         guarded, key = guard([env[slot] for slot in self.guarded], key, after)
