@@ -9,10 +9,11 @@ from typing import TypeVar
 from symjax_nnvm.errors import GradientError, explain
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import FGradient, FInferShape, FLossEquivalent, Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.passes.eliminate_common_expressions import copy_repeated
 
 __all__ = ["AggregateFun", "AttrHintFun", "MirrorFun", "check_grad_all_zero", "default_aggregate", "mx_gradient"]
 
@@ -93,7 +94,7 @@ def gradient_pass(graph: Graph) -> Graph:
     mirror_of = _mirror(order, graph.attrs.get("grad_mirror_fun"))
     _backpropagate(order, slots, mirror_of, aggregate, hint, graph.attrs.get("zero_ops", ()))
     grads = [_sum(slots[x.node][x.index], x, aggregate, hint) for x in xs]
-    return graph.derive(outputs=grads if not copy_op else _copy_duplicates(grads, copy_op), attrs={})
+    return graph.derive(outputs=grads if not copy_op else copy_repeated(grads, copy_op), attrs={})
 
 
 def _start(
@@ -235,19 +236,3 @@ def default_aggregate(grads: list[NodeEntry]) -> NodeEntry:
         case [grad]:
             return grad
     return apply("elemwise_sum", *grads, name="grad_sum", num_args=len(grads))
-
-
-def _copy_duplicates(grads: Sequence[NodeEntry], copy_op: str) -> list[NodeEntry]:
-    """The first x to use a gradient gets it, each further one a copy named `{gradient}_{k}_copy`."""
-    op = Op.get(copy_op)
-    uses: dict[NodeEntry, int] = {}
-    outputs: list[NodeEntry] = []
-    for grad in grads:
-        count = uses.get(grad, 0)
-        uses[grad] = count + 1
-        if count:
-            attrs = NodeAttrs(op, f"{grad.node.name}_{count}_copy")
-            attrs.parse()
-            grad = NodeEntry(Node(attrs, [grad]), 0, 0)
-        outputs.append(grad)
-    return outputs

@@ -42,7 +42,9 @@ def gradient_entries(symbol: Symbol, xs: Sequence[NodeEntry], head_grads: Sequen
 
 def shaped_zeros(grad: NodeEntry, like: NodeEntry) -> NodeEntry:
     """Attribute hint for MXGradient: where no gradient flows, zeros of the entry's own shape and dtype."""
-    return apply("zeros_like", like, name=f"{like.node.name}_zero_grad") if grad.node.op is Op.get("_zeros") else grad
+    if grad.node.op not in (Op.get("_zeros"), Op.get("_zeros_without_dtype")):
+        return grad
+    return apply("zeros_like", like, name=f"{like.node.name}_zero_grad")
 
 
 def ones_for_heads(symbol: Symbol) -> list[NodeEntry]:
