@@ -1,4 +1,4 @@
-"""InitFullGraph: forward outputs and gradients in one graph, built as MXNet's executor builds it (`graph_executor.cc`)."""
+"""InitFullGraph: outputs and gradients in one graph, built as MXNet's executor builds it (`graph_executor.cc`)."""
 
 from __future__ import annotations
 
