@@ -95,10 +95,10 @@ def _loses_digits(given: Any, held: Any) -> bool:
     return jnp.issubdtype(given, jnp.inexact) and not jnp.issubdtype(held, jnp.inexact)
 
 
-class ArrayDict(MutableMapping[str, "jax.Array | None"]):
+class ArrayDict(MutableMapping[str, Any]):
     """Arrays by name; assigning to a name writes the array. Names come and go with the graph only.
 
-    A name without an array reads as None: a gradient that nobody asked for.
+    A name reads as a jax.Array, or as None for a gradient that nobody asked for.
     """
 
     def __init__(self, what: str, names: Sequence[str], cells: Sequence[ArrayCell | None]):
@@ -115,7 +115,7 @@ class ArrayDict(MutableMapping[str, "jax.Array | None"]):
             )
         return self._cells[name]
 
-    def __getitem__(self, name: str) -> jax.Array | None:
+    def __getitem__(self, name: str) -> Any:
         cell = self._cell(name)
         return None if cell is None else cell.show()
 
@@ -135,7 +135,7 @@ class ArrayDict(MutableMapping[str, "jax.Array | None"]):
         return f"{{{', '.join(f'{name!r}: {_describe(cell)}' for name, cell in self._cells.items())}}}"
 
 
-class ArrayList(Sequence["jax.Array | None"]):
+class ArrayList(Sequence[Any]):
     """Arrays by number, in the order of the graph; assigning to a number writes the array."""
 
     def __init__(self, what: str, cells: Iterable[ArrayCell | None]):
@@ -143,9 +143,9 @@ class ArrayList(Sequence["jax.Array | None"]):
         self._cells = list(cells)
 
     @overload
-    def __getitem__(self, index: int) -> jax.Array | None: ...
+    def __getitem__(self, index: int) -> Any: ...
     @overload
-    def __getitem__(self, index: slice) -> list[jax.Array | None]: ...
+    def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return [None if cell is None else cell.show() for cell in self._cells[index]]

@@ -97,7 +97,7 @@ class ExecutorFunctions:
             program = self.program(is_train)
             env = program.forward_values(self._args(args), self._aux(aux), _key(randomness))
             outputs, new_aux = program.program.collect(env)
-            known = self._argument_names(program)
+            known = self._known(program, args, outputs[: program.num_outputs])
             residuals = {slot: env[slot] for slot in program.residual_slots if slot not in known}
             seen = self._seen(program, program.forward_steps, env) if monitored else []
             return outputs[: program.num_outputs], self._listed(new_aux), residuals, seen
@@ -113,8 +113,7 @@ class ExecutorFunctions:
 
         def backward(args: Arrays, outputs: Arrays, residuals: Any, randomness: Randomness, heads: Any, old: Any):
             program = self.program(is_train)
-            named = self._args(args)
-            values = {**residuals, **{slot: named[name] for slot, name in self._argument_names(program).items()}}
+            values = {**residuals, **self._known(program, args, outputs)}
             env = program.backward_values(outputs, values, _key(randomness), heads)
             grads = program.collect_gradients(env)
             seen = self._seen(program, program.backward_steps, env) if monitored else []
@@ -148,12 +147,12 @@ class ExecutorFunctions:
     def _listed(self, aux: dict[str, jax.Array]) -> list[jax.Array]:
         return [aux[name] for name in self.aux_names]
 
-    def _argument_names(self, program: GradientProgram) -> dict[int, str]:
-        """The slots of arguments among the residuals: they need not be kept, the executor has the arrays."""
-        index, lowered = program.program.index, program.program
-        names = {index.entry_rptr[nid]: lowered.name(nid) for nid in index.input_nodes}
-        arguments = set(self.arg_names)
-        return {slot: names[slot] for slot in program.residual_slots if names.get(slot) in arguments}
+    def _known(self, program: GradientProgram, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, Any]:
+        """Residuals that need not be kept, by slot: the executor holds its arguments and outputs anyway."""
+        index, lowered, named = program.program.index, program.program, self._args(args)
+        held = {index.entry_rptr[nid]: named.get(lowered.name(nid)) for nid in index.input_nodes}
+        held |= zip(lowered.output_slots[: program.num_outputs], outputs, strict=True)
+        return {slot: held[slot] for slot in program.residual_slots if held.get(slot) is not None}
 
     def _add(self, grads: dict[str, jax.Array], old: Sequence[jax.Array | None]) -> list[jax.Array]:
         return [grads[n] if sum is None else sum + grads[n] for n, sum in zip(self.wrt, old, strict=True)]

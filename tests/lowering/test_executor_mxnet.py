@@ -28,7 +28,8 @@ def recorded() -> Any:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_values_after_every_call_equal_mxnet(name: str, recorded: Any) -> None:
     scenario = SCENARIOS[name]
-    executor = lowering.simple_bind(scenario.build(sym), grad_req=scenario.grad_req, **scenario.shapes)
+    shapes: dict[str, Any] = dict(scenario.shapes)
+    executor = lowering.simple_bind(scenario.build(sym), grad_req=scenario.grad_req, **shapes)
     seen = play(scenario, executor, jnp.asarray, np.asarray)
     expected = {key: value for key, value in recorded.items() if key.startswith(f"{name}/")}
     ours = {f"{name}/{i}/{what}": value for i, record in enumerate(seen) for what, value in record.items()}
@@ -41,7 +42,7 @@ def test_values_after_every_call_equal_mxnet(name: str, recorded: Any) -> None:
 def test_the_printed_graph_equals_mxnet(name: str) -> None:
     case = PRINTED[name]
     symbol = case.build(sym)
-    shapes = dict.fromkeys(symbol.list_arguments(), case.shape)
+    shapes: dict[str, Any] = dict.fromkeys(symbol.list_arguments(), case.shape)
     ours = lowering.simple_bind(symbol, grad_req=case.grad_req, **shapes).debug_str()
     theirs = json.loads((GOLDENS / "printed.json").read_text())[name]
     if name == "eight gradients":  # deviation: a sum's links are not ordered by control dependencies
