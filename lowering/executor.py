@@ -184,7 +184,8 @@ class Executor:
 
         out_grads: the head gradients: an array, a list by output number or a dict by output name. Needed for every
         output that is not a loss head; those of loss heads are ignored. is_train: whether states such as moving
-        averages follow, and whether BatchNorm's gradient passes through the statistics of the batch.
+        averages follow; after a pass in inference also whether BatchNorm's gradient passes through its statistics, as
+        in MXNet.
         May be called several times; a random operator's gradient uses the numbers of the forward pass each time.
         Raises GradientError for a missing head gradient or one of the wrong shape, and before the first forward pass.
         """
@@ -198,7 +199,8 @@ class Executor:
         args, aux = self._values()
         if self._residuals is None:  # the pass was in inference, or fused: neither keeps anything
             _, _, self._residuals, _ = functions.forward_keeping(self._is_train)(args, aux, randomness)
-        run = functions.backward(bool(is_train), donate=self._may_donate(), monitored=self._monitor is not None)
+        in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
+        run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
         grads, seen = run(args, self._outputs, self._residuals, randomness, heads, self._old_gradients())
         self._keep_gradients(grads)
         if self._monitor is not None:

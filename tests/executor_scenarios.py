@@ -187,6 +187,9 @@ SCENARIOS: dict[str, Scenario] = {
     "backward in inference": Scenario(
         _batch_norm(fix_gamma=False), {"x": _SHAPE}, [forward(False), backward(_SHAPE, is_train=False)]
     ),
+    "backward in training after a pass in inference": Scenario(
+        _batch_norm(fix_gamma=False), {"x": _SHAPE}, [forward(False), backward(_SHAPE)]
+    ),
     "global statistics": Scenario(
         _batch_norm(fix_gamma=False, use_global_stats=True), {"x": _SHAPE}, [forward(True), backward(_SHAPE)]
     ),
