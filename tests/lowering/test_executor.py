@@ -393,3 +393,23 @@ def test_the_example_of_the_page_runs() -> None:
     names: dict[str, Any] = {}
     exec(compile(code, "docs/executor.md", "exec"), names)
     assert names["accuracy"] > 0.9
+
+
+def test_calls_compile_nothing_anew() -> None:
+    executor = filled(mlp(), "add", data=(4, 5))
+    for data in (np.ones((4, 5)), jnp.ones((4, 5)), np.ones((4, 5), "float32"), jnp.full((4, 5), 1.0)):
+        executor.forward_backward(data=data)
+        executor.arg_dict["fc1_weight"] -= 0.1 * executor.arg_dict["fc1_weight"]
+        executor.arg_dict["fc1_bias"] = 0.5
+    run: Any = executor._functions.forward_backward(donate=True)
+    assert run._cache_size() == 1
+
+
+def test_integer_arguments_get_a_gradient_of_zeros() -> None:
+    net = sym.Embedding(x, input_dim=4, output_dim=2, name="embed")
+    executor = lowering.simple_bind(net, type_dict={"x": "int32", "embed_weight": "float32"}, x=(3,))
+    executor.forward(is_train=True, x=np.array([1, 1, 3]))
+    executor.backward(ones(3, 2))
+    assert executor.grad_dict["x"].dtype == "int32"
+    np.testing.assert_array_equal(executor.grad_dict["x"], [0, 0, 0])
+    np.testing.assert_array_equal(executor.grad_dict["embed_weight"], [[0, 0], [2, 2], [0, 0], [1, 1]])
