@@ -16,6 +16,7 @@ import numpy as np
 
 from lowering.executor_arrays import ArrayCell, ArrayDict, ArrayList, array_like
 from lowering.executor_functions import ExecutorFunctions, Randomness
+from lowering.executor_heads import head_gradients
 from lowering.executor_reshape import reshaped_arrays
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, explain
 from symjax_nnvm.symbol.symbol import Symbol
@@ -262,38 +263,7 @@ class Executor:
         return (self._key, self._forwards) if self._functions.draws(is_train) else None
 
     def _heads(self, out_grads: Any) -> list[Any]:
-        """One head gradient per output; None where none is needed."""
-        names = self.symbol.list_outputs()
-        required = self._functions.required_heads
-        match out_grads:
-            case None:
-                given: list[Any] = []
-            case Mapping():
-                unknown = [name for name in out_grads if name not in names]
-                if unknown:
-                    raise ExecutorValueError(
-                        explain(f"Head gradients of unknown outputs {unknown}", expected=f"names among {names}")
-                    )
-                given = [out_grads.get(name) for name in names]
-            case list() | tuple():
-                given = list(out_grads[: len(names)])
-            case _:
-                given = [out_grads]
-        given += [None] * (len(names) - len(given))
-        for name, needed, head in zip(names, required, given, strict=True):
-            if head is not None and not array_like(head):
-                raise ExecutorTypeError(f"inputs must be NDArray, got {type(head).__name__} for output {name}")
-            if needed and head is None:
-                raise GradientError(
-                    explain(
-                        "Because the last operator is not Loss function, head_gradient is required when calling "
-                        "backward",
-                        node=name,
-                        fix="If you are attempting to minimize the output as an objective, please modify your network "
-                        "and pass it through the make_loss symbol.",
-                    )
-                )
-        return [head if needed else None for needed, head in zip(required, given, strict=True)]
+        return head_gradients(out_grads, self.symbol.list_outputs(), self._functions.required_heads)
 
     def _old_gradients(self) -> list[jax.Array | None]:
         return [None if cell is None else cell.value for cell in self._adds]
