@@ -3,6 +3,9 @@
 import lowering.ops as ops
 from lowering.compile import CompiledFunction as CompiledFunction
 from lowering.compile import compile as compile
+from lowering.executor import Executor as Executor
+from lowering.executor import bind as bind
+from lowering.executor import simple_bind as simple_bind
 from lowering.function import to_jax as to_jax
 from lowering.gradient import differentiable as differentiable
 from lowering.gradient import grad_fn as grad_fn
@@ -13,7 +16,9 @@ from lowering.verify import check_gradients as check_gradients
 
 __all__ = [
     "CompiledFunction",
+    "Executor",
     "GradientReport",
+    "bind",
     "check_gradients",
     "compile",
     "differentiable",
@@ -21,5 +26,6 @@ __all__ = [
     "lowers",
     "lowers_custom",
     "ops",
+    "simple_bind",
     "to_jax",
 ]

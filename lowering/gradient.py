@@ -16,10 +16,11 @@ import numpy as np
 from lowering.interpret import Program
 from lowering.recompute import recomputations
 from symjax_nnvm.errors import GradientError, explain
-from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.types import Shape
-from symjax_nnvm.passes.mirror import Mirror, mirror_plan
-from symjax_nnvm.symbol.gradient import gradient_entries
+from symjax_nnvm.passes.full_graph import init_full_graph
+from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["GradientProgram", "differentiable", "grad_fn", "is_float_array"]
@@ -54,15 +55,12 @@ class GradientProgram:
         self.symbol = symbol
         self.wrt = list(wrt)
         self.num_outputs = len(symbol.outputs)
-        self.heads = [create_variable_node(f"_head_grad_{i}") for i in range(self.num_outputs)]
         xs = [NodeEntry(x, 0, 0) for x in _variables(symbol, wrt)]
-        plan = mirror_plan(symbol.outputs, mirror, shapes)
-        grads = gradient_entries(symbol, xs, [NodeEntry(head, 0, 0) for head in self.heads], plan)
-        self.program = Program([*symbol.outputs, *grads], is_train=is_train, platform=platform)
-        self.forward = Program(symbol.outputs, is_train=is_train, platform=platform)
+        graph = init_full_graph(Graph(symbol.outputs), xs, mirror, shapes)
+        self.program = Program(graph.outputs, is_train=is_train, platform=platform)
+        self.forward = Program(graph.outputs[: self.num_outputs], is_train=is_train, platform=platform)
+        self.head_ids = self._head_ids(graph.attrs["head_grads"])
         index = self.program.index
-        live = set(self.program.variables)
-        self.head_ids = [index.node_id(h) if index.exist(h) and index.node_id(h) in live else None for h in self.heads]
         forward_nodes = {
             self.program.stand_in(index.node_id(self.forward.index.nodes[step.nid].source))
             for step in self.forward.steps
@@ -70,7 +68,13 @@ class GradientProgram:
         self.forward_steps = [step for step in self.program.steps if step.nid in forward_nodes]
         self.backward_steps = [step for step in self.program.steps if step.nid not in forward_nodes]
         self.residual_slots = self._residual_slots()
-        self._backward = recomputations(self.backward_steps, self.program) if plan else self.backward_steps
+        self._backward = recomputations(self.backward_steps, self.program)
+
+    def _head_ids(self, heads: Sequence[Node]) -> list[int | None]:
+        """The numbers of the head gradients; None where the gradients do not depend on one, as for a loss head."""
+        index, live = self.program.index, set(self.program.variables)
+        numbers = [index.node_id(head) if index.exist(head) else None for head in heads]
+        return [nid if nid in live else None for nid in numbers] or [None] * self.num_outputs
 
     def _residual_slots(self) -> list[int]:
         """Slots that the backward part, or the gradients themselves, read from the forward part."""
@@ -134,13 +138,17 @@ class GradientProgram:
         self, args: Arrays, aux: Arrays, key: jax.Array | None
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
         """(outputs, new auxiliary states, residuals by slot)."""
-        values = self.bind(args, aux)
-        env: list[Any] = [None] * self.program.num_slots
-        for nid, value in values.items():
-            env[self.program.index.entry_rptr[nid]] = value
-        self.program.run_steps(self.forward_steps, env, key)
+        env = self.forward_values(args, aux, key)
         outputs, new_aux = self.program.collect(env)
         return outputs[: self.num_outputs], new_aux, {slot: env[slot] for slot in self.residual_slots}
+
+    def forward_values(self, args: Arrays, aux: Arrays, key: jax.Array | None) -> list[Any]:
+        """The environment after the forward steps: a value in each slot that they fill."""
+        env: list[Any] = [None] * self.program.num_slots
+        for nid, value in self.bind(args, aux).items():
+            env[self.program.index.entry_rptr[nid]] = value
+        self.program.run_steps(self.forward_steps, env, key)
+        return env
 
     def run_backward(
         self,
@@ -150,6 +158,16 @@ class GradientProgram:
         head_grads: Sequence[Any] | None,
     ) -> dict[str, jax.Array]:
         """Gradients by argument name, from what `run_forward` left."""
+        return self.collect_gradients(self.backward_values(outputs, residuals, key, head_grads))
+
+    def backward_values(
+        self,
+        outputs: Sequence[jax.Array],
+        residuals: Mapping[int, jax.Array],
+        key: jax.Array | None,
+        head_grads: Sequence[Any] | None,
+    ) -> list[Any]:
+        """The environment after the backward steps: a value in each slot that they fill."""
         env: list[Any] = [None] * self.program.num_slots
         for slot, value in residuals.items():
             env[slot] = value
@@ -157,6 +175,10 @@ class GradientProgram:
         for nid, value in heads.items():
             env[self.program.index.entry_rptr[nid]] = value
         self.program.run_steps(self._backward, env, key)
+        return env
+
+    def collect_gradients(self, env: Sequence[Any]) -> dict[str, jax.Array]:
+        """Gradients by argument name, from the environment that `backward_values` filled."""
         grads = [env[slot] for slot in self.program.output_slots[self.num_outputs :]]
         return dict(zip(self.wrt, grads, strict=True))
 

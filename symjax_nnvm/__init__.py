@@ -11,7 +11,10 @@ from symjax_nnvm.check import CheckReport as CheckReport
 from symjax_nnvm.check import Problem as Problem
 from symjax_nnvm.check import check as check
 from symjax_nnvm.errors import AttributeConflictError as AttributeConflictError
+from symjax_nnvm.errors import BindError as BindError
 from symjax_nnvm.errors import ComposeError as ComposeError
+from symjax_nnvm.errors import ExecutorTypeError as ExecutorTypeError
+from symjax_nnvm.errors import ExecutorValueError as ExecutorValueError
 from symjax_nnvm.errors import GradientError as GradientError
 from symjax_nnvm.errors import GraphError as GraphError
 from symjax_nnvm.errors import InferenceError as InferenceError
@@ -26,6 +29,7 @@ from symjax_nnvm.errors import OpNotRegisteredError as OpNotRegisteredError
 from symjax_nnvm.errors import ParamError as ParamError
 from symjax_nnvm.errors import ParamsFormatError as ParamsFormatError
 from symjax_nnvm.errors import PassError as PassError
+from symjax_nnvm.errors import UnknownArrayError as UnknownArrayError
 from symjax_nnvm.graph import Graph as Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph as IndexedGraph
 from symjax_nnvm.ir.node import Node as Node

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 __all__ = [
     "AttributeConflictError",
+    "BindError",
     "ComposeError",
+    "ExecutorTypeError",
+    "ExecutorValueError",
     "GradientError",
     "GraphError",
     "InferenceError",
@@ -28,6 +31,7 @@ __all__ = [
     "SymbolIndexError",
     "SymbolTypeError",
     "SymbolValueError",
+    "UnknownArrayError",
     "explain",
 ]
 
@@ -108,6 +112,24 @@ class GradientError(NNVMError):
 
 class LoweringError(NNVMError):
     """A graph that cannot be translated to JAX, or fails while it is being traced."""
+
+
+class BindError(NNVMError, RuntimeError):
+    """Arrays, shapes or dtypes that do not fit the graph they are to be bound to."""
+
+
+class ExecutorTypeError(NNVMError, TypeError):
+    """A Python value of a type that an executor does not take."""
+
+
+class ExecutorValueError(NNVMError, ValueError):
+    """A Python value that an executor does not take: a wrong shape, name or request."""
+
+
+class UnknownArrayError(NNVMError, KeyError):
+    """A name under which an executor holds no array."""
+
+    __str__ = Exception.__str__  # KeyError would print the message's repr
 
 
 class MissingExtraError(NNVMError, ImportError):

@@ -445,6 +445,8 @@ FDraws: OpMap[Callable[[NodeAttrs], Literal["always", "training"] | None]] = Op.
 
 FDeviation: OpMap[Callable[[NodeAttrs], Deviation | None]] = Op.get_attr("FDeviation")
 """attrs → how a node with these parameters differs from MXNet 1.9.1 where that runs; default not at all."""
+THasDeterministicOutput: OpMap[bool] = Op.get_attr("THasDeterministicOutput")
+"""Whether equal inputs give equal outputs; default True. False: the operator draws random numbers, or may."""
 
 TFileName: OpMap[str] = Op.get_attr("TFileName")
 """The operator's name in files, where it is not its own."""

@@ -147,6 +147,7 @@ register_op(
     gradient=_leaky_relu_gradient,
     inplace=((0, 0),),
     FSetInputVarAttrOnCompose=_initial_slope,
+    THasDeterministicOutput=False,
     doc="x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for "
     "each channel, rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the "
     "slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ.",

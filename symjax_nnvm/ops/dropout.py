@@ -50,6 +50,7 @@ register_op(
     infer_type=float_type,
     gradient=_dropout_gradient,
     inplace=((0, 0),),
+    THasDeterministicOutput=False,
     doc="In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. "
     "The hidden output `mask` holds the factors.",
 )

@@ -75,6 +75,7 @@ register_op(
     infer_shape=_multinomial_shapes,
     infer_type=_multinomial_types,
     gradient=_multinomial_gradient,
+    THasDeterministicOutput=False,
     doc="Draws classes by their probabilities, along the last axis of data [s]x[k] → [s]x[t]; with get_prob also the "
     "logarithm of each draw's probability, whose gradient is that of REINFORCE. The probabilities of a distribution "
     "should add up to 1; where they do not their proportions count, where MXNet draws classes that there are not. A "
@@ -142,6 +143,7 @@ register_op(
     outputs=("output0", "output1"),
     infer_shape=lambda p, ins, outs: ((), [p.shape, p.shape[:1]]),
     infer_type=lambda p, ins, outs: ((), ["int64", "int64"]),
+    THasDeterministicOutput=False,
     doc="For each of b rows n different classes, drawn again and again from the log-uniform distribution P(c) = "
     "log((c + 2) / (c + 1)) / log(range_max + 1) until n different ones are found, in the order they are found in "
     "(b, n); and how many draws that took (b,). MXNet documents this distribution, and draws another one, in which "
@@ -154,5 +156,6 @@ register_op(
     "_shuffle",
     aliases=("_npi_shuffle", "shuffle"),
     infer_shape=same_shape,
+    THasDeterministicOutput=False,
     doc="The slices of data along the first axis in random order; every order is equally likely.",
 )

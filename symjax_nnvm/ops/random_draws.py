@@ -155,6 +155,7 @@ for _row in DISTRIBUTIONS:
         inputs=(),
         infer_shape=drawn_shape,
         infer_type=_drawn_type,
+        THasDeterministicOutput=False,
         doc=f"Draws from {_row.doc}.",
     )
     register_op(
@@ -164,6 +165,7 @@ for _row in DISTRIBUTIONS:
         infer_type=float_type,
         gradient=lambda node, ograds: [None],
         FIgnoreInputs=lambda attrs: (0,),
+        THasDeterministicOutput=False,
         doc=f"Draws from {_row.doc}, in the shape and dtype of data.",
     )
     register_op(
@@ -174,6 +176,7 @@ for _row in DISTRIBUTIONS:
         infer_shape=_sample_shapes,
         infer_type=_drawn_type,
         gradient=lambda node, ograds: [None] * len(node.inputs),
+        THasDeterministicOutput=False,
         doc=f"Draws from {_row.doc}: parameters [s] → [t] draws for each element, [s]x[t].{_OUTSIDE}",
     )
 
@@ -203,6 +206,7 @@ register_op(
     inputs=(),
     infer_shape=drawn_shape,
     infer_type=lambda p, ins, outs: ((), [p.dtype or "int32"]),
+    THasDeterministicOutput=False,
     doc="Integers from low up to but without high, all equally likely. An empty range, or one that the dtype cannot "
     "hold, is an error, where MXNet crashes or wraps around.",
 )

@@ -255,6 +255,7 @@ register_op(
     infer_shape=partial(_visible, _operand_shapes),
     infer_type=partial(_visible, _operand_types),
     gradient=_gradient,
+    THasDeterministicOutput=False,
     FListOutputNames=lambda attrs: heads(attrs.parsed),
     doc="Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, "
     "gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, "

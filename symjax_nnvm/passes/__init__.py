@@ -1,5 +1,7 @@
 """The passes, one per file; importing the package registers them by their NNVM names."""
 
+from symjax_nnvm.passes import eliminate_common_expressions as eliminate_common_expressions
+from symjax_nnvm.passes import full_graph as full_graph
 from symjax_nnvm.passes import gradient as gradient
 from symjax_nnvm.passes import infer as infer
 from symjax_nnvm.passes import json_graph as json_graph

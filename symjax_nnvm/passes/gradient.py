@@ -10,10 +10,11 @@ from typing import TypeVar
 from symjax_nnvm.errors import GradientError, explain
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import FGradient, FInferShape, FLossEquivalent, Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.passes.eliminate_common_expressions import copy_repeated
 from symjax_nnvm.passes.mirror import MirrorPlan
 from symjax_nnvm.passes.recompute import Copies
 
@@ -50,13 +51,15 @@ def mx_gradient(
     attr_hint_fun: AttrHintFun | None = None,
     zero_ops: Sequence[Op] = (),
     copy_op: str = "",
+    mirror_plan: MirrorPlan | None = None,
 ) -> G:
     """The graph of the gradients of `ys` with respect to `xs`, given the gradients of `ys`.
 
     aggregate_fun: sums gradients; default `zeros` / the gradient itself / `elemwise_sum`. mirror_fun: nodes to
     recompute in the backward part. attr_hint_fun: gives shape and dtype to gradients that have none of their own.
     zero_ops: operators that produce zeros, `zeros_like` first: what is only reached by zeros needs no gradient rule.
-    copy_op: operator that copies a gradient which is the gradient of several xs.
+    copy_op: operator that copies a gradient which is the gradient of several xs. mirror_plan: says more than mirror_fun
+    can, and takes its place: groups of copies, and who else reads them (`passes/mirror.py`).
 
     Returns a graph with one output per x. Raises GradientError.
     """
@@ -71,6 +74,7 @@ def mx_gradient(
         "attr_hint_fun": attr_hint_fun,
         "zero_ops": list(zero_ops),
         "copy_op": copy_op,
+        "grad_mirror_plan": mirror_plan,
     }
     attrs |= {key: value for key, value in options.items() if value}
     return apply_pass(graph.derive(attrs=graph.attrs | attrs), "MXGradient")
@@ -84,10 +88,7 @@ def mx_gradient(
 )
 @bulk_allocation()
 def gradient_pass(graph: Graph) -> Graph:
-    """Return a gradient graph of grad_ys with respect to grad_xs; see `mx_gradient` for the options.
-
-    `grad_mirror_plan`, a `MirrorPlan`, says more than `grad_mirror_fun` can: groups, and who else reads the copies.
-    """
+    """Return a gradient graph of grad_ys with respect to grad_xs; see `mx_gradient` for the options."""
     ys: list[NodeEntry] = graph.attrs["grad_ys"]
     xs: list[NodeEntry] = graph.attrs["grad_xs"]
     ys_out_grad: list[NodeEntry] = graph.attrs["grad_ys_out_grad"]
@@ -99,7 +100,7 @@ def gradient_pass(graph: Graph) -> Graph:
     plan = graph.attrs.get("grad_mirror_plan") or _nnvm_plan(order, graph.attrs.get("grad_mirror_fun"))
     _backpropagate(order, slots, Copies(order, plan), aggregate, hint, graph.attrs.get("zero_ops", ()))
     grads = [_sum(slots[x.node][x.index], x, aggregate, hint) for x in xs]
-    return graph.derive(outputs=grads if not copy_op else _copy_duplicates(grads, copy_op), attrs={})
+    return graph.derive(outputs=grads if not copy_op else copy_repeated(grads, copy_op), attrs={})
 
 
 def _start(
@@ -232,19 +233,3 @@ def default_aggregate(grads: list[NodeEntry]) -> NodeEntry:
         case [grad]:
             return grad
     return apply("elemwise_sum", *grads, name="grad_sum", num_args=len(grads))
-
-
-def _copy_duplicates(grads: Sequence[NodeEntry], copy_op: str) -> list[NodeEntry]:
-    """The first x to use a gradient gets it, each further one a copy named `{gradient}_{k}_copy`."""
-    op = Op.get(copy_op)
-    uses: dict[NodeEntry, int] = {}
-    outputs: list[NodeEntry] = []
-    for grad in grads:
-        count = uses.get(grad, 0)
-        uses[grad] = count + 1
-        if count:
-            attrs = NodeAttrs(op, f"{grad.node.name}_{count}_copy")
-            attrs.parse()
-            grad = NodeEntry(Node(attrs, [grad]), 0, 0)
-        outputs.append(grad)
-    return outputs

@@ -12,21 +12,15 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 
 if TYPE_CHECKING:
-    from symjax_nnvm.passes.mirror import MirrorPlan
     from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["gradient_entries", "ones_for_heads", "shaped_zeros", "wrt_entries"]
 
 
-def gradient_entries(
-    symbol: Symbol,
-    xs: Sequence[NodeEntry],
-    head_grads: Sequence[NodeEntry],
-    mirror: MirrorPlan | None = None,
-) -> list[NodeEntry]:
+def gradient_entries(symbol: Symbol, xs: Sequence[NodeEntry], head_grads: Sequence[NodeEntry]) -> list[NodeEntry]:
     """The gradients of a symbol's outputs with respect to entries; zeros of the right shape where none flows.
 
-    mirror: what to compute again (`passes/mirror.py`). Raises GradientError.
+    Raises GradientError.
     """
     if len(head_grads) != len(symbol.outputs):
         raise GradientError(
@@ -42,14 +36,15 @@ def gradient_entries(
         "grad_ys_out_grad": list(head_grads),
         "attr_hint_fun": shaped_zeros,
         "zero_ops": [Op.get("zeros_like"), Op.get("_zeros")],
-        "grad_mirror_plan": mirror,
     }
     return apply_pass(Graph(symbol.outputs, request), "MXGradient").outputs
 
 
 def shaped_zeros(grad: NodeEntry, like: NodeEntry) -> NodeEntry:
     """Attribute hint for MXGradient: where no gradient flows, zeros of the entry's own shape and dtype."""
-    return apply("zeros_like", like, name=f"{like.node.name}_zero_grad") if grad.node.op is Op.get("_zeros") else grad
+    if grad.node.op not in (Op.get("_zeros"), Op.get("_zeros_without_dtype")):
+        return grad
+    return apply("zeros_like", like, name=f"{like.node.name}_zero_grad")
 
 
 def ones_for_heads(symbol: Symbol) -> list[NodeEntry]:

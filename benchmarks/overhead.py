@@ -1,0 +1,129 @@
+"""What a call costs above the compiled function: a network of 160 small parameters, forward and backward.
+
+    python benchmarks/overhead.py [--rounds 300] [--mxnet PYTHON]
+
+Each way of calling is timed until its results are ready, in rounds in which all of them run, in an order that turns.
+The bare function is `jax.jit(lowering.grad_fn(net))`, called with dicts of arrays. Besides the medians there are lower
+deciles, which other processes disturb less; what a way costs above the bare function is the difference of those.
+--mxnet: the Python of an environment with MXNet 1.9.1; its executor then
+runs the same network in a process of its own, after ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.overhead_case import BATCH, WIDTH, build, values
+
+Calls = dict[str, Callable[[], Any]]
+
+
+def calls() -> Calls:
+    """The ways to run one forward and backward, each returning what it computes."""
+    import jax
+
+    import lowering
+    from symjax_nnvm import symbol as sym
+
+    net = build(sym)
+    executor = lowering.simple_bind(net, data=(BATCH, WIDTH))
+    arrays = values({name: array.shape for name, array in executor.arg_dict.items() if array is not None})
+    executor.copy_params_from(arrays)
+    args = {name: jax.device_put(value) for name, value in arrays.items()}
+    data = {name: args[name] for name in ("data", "softmax_label")}
+    bare = jax.jit(lowering.grad_fn(net, list(args)))
+
+    def two_calls() -> Any:
+        executor.forward(is_train=True, **data)
+        executor.backward()
+        return executor.grad_dict["fc0_weight"]
+
+    def one_call() -> Any:
+        executor.forward_backward(**data)
+        return executor.grad_dict["fc0_weight"]
+
+    ways: Calls = {
+        "bare jitted function": lambda: bare(args),
+        "Executor.forward + backward": two_calls,
+        "Executor.forward_backward": one_call,
+    }
+    if hasattr(lowering, "Trainer"):
+        ways["Trainer.step"] = _trainer_step(net, arrays)
+    return ways
+
+
+def _trainer_step(net: Any, arrays: dict[str, Any]) -> Callable[[], Any]:
+    """One training step; it does more than the others: the optimiser's update is part of it."""
+    import jax
+
+    import lowering
+
+    trainer: Any = lowering.Trainer(net, "sgd", {"learning_rate": 0.01})  # pyright: ignore[reportAttributeAccessIssue]
+    names = ("data", "softmax_label")
+    trainer.init(
+        0,
+        args={name: value for name, value in arrays.items() if name not in names},
+        **{name: arrays[name].shape for name in names},
+    )
+    batch = {name: jax.device_put(arrays[name]) for name in names}
+
+    def step() -> Any:
+        trainer.step(batch)
+        return trainer.state.params
+
+    return step
+
+
+def measure(ways: Calls, rounds: int) -> dict[str, list[float]]:
+    """µs of every call, by way."""
+    import jax
+
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    names = list(ways)
+    for i in range(rounds + 20):
+        turn = i % len(names)
+        for name in names[turn:] + names[:turn]:
+            start = time.perf_counter()
+            jax.block_until_ready(ways[name]())
+            taken = (time.perf_counter() - start) * 1e6
+            if i >= 20:  # the first ones compile and warm up
+                times[name].append(taken)
+    return times
+
+
+def of_mxnet(python: str, rounds: int) -> list[float]:
+    """MXNet's µs of every call, from its own process."""
+    script = Path(__file__).parent / "overhead_mxnet.py"
+    done = subprocess.run([python, str(script), str(rounds)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=300)
+    parser.add_argument("--mxnet", help="Python of an environment with MXNet 1.9.1")
+    options = parser.parse_args()
+    times = measure(calls(), options.rounds)
+    if options.mxnet:
+        times["MXNet 1.9.1, forward + backward"] = of_mxnet(options.mxnet, options.rounds)
+    print(f"{'160 parameters, forward and backward':38} {'median µs':>10} {'decile µs':>10} {'above bare':>11}")
+    bare = None
+    for name, taken in times.items():
+        decile = statistics.quantiles(taken, n=10)[0]
+        bare = decile if bare is None else bare
+        print(f"{name:38} {statistics.median(taken):10.0f} {decile:10.0f} {decile - bare:11.0f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The arrays that an executor holds: cells of fixed shape and dtype, read and written by name or by number.
+
+A jax.Array never changes, so what MXNet writes as `ex.arg_dict["w"][:] = x` is an assignment to the name here:
+`ex.arg_dict["w"] = x`. The cell checks and converts what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from typing import Any, overload
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, explain
+
+__all__ = ["ArrayCell", "ArrayDict", "ArrayList", "Device", "array_like"]
+
+Device = Any
+"""A `jax.Device`, or None where JAX decides."""
+
+
+def array_like(value: Any) -> bool:
+    """Whether a value has a shape and a dtype, as arrays of JAX and NumPy do."""
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+class ArrayCell:
+    """One array, its shape and dtype fixed. Executors that share a cell see each other's writes.
+
+    value: the jax.Array it holds now. shown: whether somebody outside may hold that very array, so that its memory
+    must not be given to XLA.
+    """
+
+    __slots__ = ("device", "dtype", "name", "shape", "shown", "value")
+
+    def __init__(self, name: str, value: jax.Array, device: Device, *, shown: bool):
+        self.name = name
+        self.value = value
+        self.shape = value.shape
+        self.dtype = value.dtype
+        self.device = device
+        self.shown = shown
+
+    @classmethod
+    def zeros(cls, name: str, shape: Sequence[int], dtype: Any, device: Device) -> ArrayCell:
+        """A cell of zeros."""
+        return cls(name, jnp.zeros(tuple(shape), dtype, device=device), device, shown=False)
+
+    def show(self) -> jax.Array:
+        """The array, for somebody outside."""
+        self.shown = True
+        return self.value
+
+    def keep(self, value: jax.Array) -> None:
+        """Hold an array that the executor itself computed."""
+        self.value = value
+        self.shown = False
+
+    def assign(self, value: Any, *, cast: bool = False) -> None:
+        """Hold a copy of a value of the cell's shape, or of one number for all elements, in the cell's dtype.
+
+        NumPy's memory is copied, so that it may be used again at once. cast: also convert where digits are lost, from
+        floating-point numbers to integers. Raises ExecutorValueError.
+        """
+        fits = isinstance(value, jax.Array) and value.shape == self.shape and value.dtype == self.dtype
+        if fits and not value.weak_type:  # a weak type would have the graph compiled anew
+            if self.device is not None and value.devices() != {self.device}:
+                value = jax.device_put(value, self.device)
+            self.value, self.shown = value, True
+            return
+        if not isinstance(value, jax.Array):
+            value = np.asarray(value)
+        if value.shape not in (self.shape, ()):
+            raise ExecutorValueError(
+                f"Shape not match! Argument {self.name}, need: {self.shape}, received: {value.shape}"
+            )
+        if not cast and _loses_digits(value.dtype, self.dtype):
+            raise ExecutorValueError(
+                explain(
+                    f"Array {self.name!r} of the wrong dtype",
+                    expected=self.dtype.name,
+                    got=value.dtype.name,
+                    fix=f'Convert it: array.astype("{self.dtype.name}").',
+                )
+            )
+        if value.shape != self.shape:
+            value = jnp.full(self.shape, value, self.dtype)
+        # astype copies NumPy's memory, so that JAX may use the copy as it is.
+        self.value, self.shown = jax.device_put(value.astype(self.dtype), self.device), True
+
+
+def _loses_digits(given: Any, held: Any) -> bool:
+    return jnp.issubdtype(given, jnp.inexact) and not jnp.issubdtype(held, jnp.inexact)
+
+
+class ArrayDict(MutableMapping[str, Any]):
+    """Arrays by name; assigning to a name writes the array. Names come and go with the graph only.
+
+    A name reads as a jax.Array, or as None for a gradient that nobody asked for.
+    """
+
+    def __init__(self, what: str, names: Sequence[str], cells: Sequence[ArrayCell | None]):
+        repeated = [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
+        if repeated:
+            raise ExecutorValueError(f"Duplicate names detected, {list(names)}: {what}s can only be told by number")
+        self._what = what
+        self._cells = dict(zip(names, cells, strict=True))
+
+    def _cell(self, name: str) -> ArrayCell | None:
+        if name not in self._cells:
+            raise UnknownArrayError(
+                explain(f"Unknown {self._what} {name!r}", expected=f"one of {list(self._cells) or 'none at all'}")
+            )
+        return self._cells[name]
+
+    def __getitem__(self, name: str) -> Any:
+        cell = self._cell(name)
+        return None if cell is None else cell.show()
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _assign(self._what, name, self._cell(name), value)
+
+    def __delitem__(self, name: str) -> None:
+        raise ExecutorTypeError(f"The {self._what}s of an executor are those of its graph; {name!r} stays")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{name!r}: {_describe(cell)}' for name, cell in self._cells.items())}}}"
+
+
+class ArrayList(Sequence[Any]):
+    """Arrays by number, in the order of the graph; assigning to a number writes the array."""
+
+    def __init__(self, what: str, cells: Iterable[ArrayCell | None]):
+        self._what = what
+        self._cells = list(cells)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [None if cell is None else cell.show() for cell in self._cells[index]]
+        cell = self._cells[index]
+        return None if cell is None else cell.show()
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        _assign(self._what, index, self._cells[index], value)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __repr__(self) -> str:
+        return f"[{', '.join(map(_describe, self._cells))}]"
+
+
+def _assign(what: str, name: str | int, cell: ArrayCell | None, value: Any) -> None:
+    if cell is None:
+        raise ExecutorValueError(
+            explain(
+                f"There is no array for {what} {name!r} to be written to", fix="Bind with grad_req 'write' or 'add'."
+            )
+        )
+    cell.assign(value)
+
+
+def _describe(cell: ArrayCell | None) -> str:
+    return "None" if cell is None else f"{cell.dtype.name}{list(cell.shape)}"

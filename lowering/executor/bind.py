@@ -1,0 +1,326 @@
+"""`bind` and `simple_bind`: a graph and its arrays become an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lowering.executor.arrays import ArrayCell, Device, array_like
+from lowering.executor.executor import Executor
+from lowering.executor.functions import ExecutorFunctions
+from lowering.executor.groups import check_groups
+from symjax_nnvm.errors import (
+    BindError,
+    ExecutorTypeError,
+    ExecutorValueError,
+    InferenceError,
+    NNVMError,
+    explain,
+)
+from symjax_nnvm.ir.types import is_known, shape_from_legacy
+from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["bind", "simple_bind"]
+
+GradReq = str | Sequence[str] | Mapping[str, str] | None
+Context = Any
+"""A `jax.Device`, the name of a platform, or None."""
+Given = Sequence[Any] | Mapping[str, Any]
+
+_REQUESTS = ("write", "add", "null")
+
+
+def simple_bind(
+    symbol: Symbol,
+    ctx: Context = None,
+    grad_req: GradReq = "write",
+    type_dict: Mapping[str, Any] | None = None,
+    *,
+    group2ctx: Mapping[str, Context] | None = None,
+    shared_exec: Executor | None = None,
+    shared_arg_names: Sequence[str] | None = None,
+    seed: int | jax.Array = 0,
+    mirror: Mirror = None,
+    **shapes: Sequence[int],
+) -> Executor:
+    """An executor with new arrays, all zeros, of the shapes that follow from those given by name.
+
+    ctx: a `jax.Device` or "cpu", "gpu", "tpu"; default where JAX puts arrays. grad_req: "write", "add" or "null": for
+    all arguments, as a list in their order, or as a dict by name, in which a missing name means null; None means null
+    for all. type_dict: dtypes by name, from which the others follow; left out, every argument that declares no dtype is
+    float32. group2ctx: see `bind`. shared_exec: its auxiliary states, and of the arguments those in shared_arg_names,
+    with their gradients, are shared: both executors see every write. seed: of random operators, a number or a PRNG
+    key; every forward pass draws new numbers. mirror: what the backward part
+    computes again instead of keeping it, as in `grad_fn`. shapes: of arguments or auxiliary states.
+
+    Raises BindError listing the shapes given when they contradict each other or do not decide all others, and for a
+    name the graph does not have; ExecutorValueError for a bad grad_req.
+    """
+    device = _device(ctx)
+    _check_names(symbol)
+    requests = _grad_requests(symbol, grad_req, "simple_bind")
+    try:
+        arg_shapes, aux_shapes = _decided_shapes(symbol, shapes)
+        arg_types, aux_types = _decided_types(symbol, type_dict)
+        if group2ctx is not None:
+            check_groups(symbol, group2ctx)
+    except NNVMError as error:
+        given = "".join(f"{name}: {shape}\n" for name, shape in shapes.items())
+        raise BindError(f"simple_bind error. Arguments:\n{given}{error}") from error
+
+    def new(names: Sequence[str], shapes: Sequence[Any], dtypes: Sequence[Any]) -> list[ArrayCell]:
+        triples = zip(names, shapes, dtypes, strict=True)
+        return [ArrayCell.zeros(name, shape, jax.dtypes.canonicalize_dtype(t), device) for name, shape, t in triples]
+
+    args = new(symbol.list_arguments(), arg_shapes, arg_types)
+    aux = new(symbol.list_auxiliary_states(), aux_shapes, aux_types)
+    pairs = zip(args, requests, strict=True)
+    grads = [
+        None if req == "null" else ArrayCell.zeros(cell.name, cell.shape, cell.dtype, device) for cell, req in pairs
+    ]
+    if shared_exec is not None:
+        _share(shared_exec, shared_arg_names or (), args, grads, aux)
+    return _executor(symbol, args, grads, aux, requests, device, seed, mirror)
+
+
+def bind(
+    symbol: Symbol,
+    ctx: Context = None,
+    args: Given | None = None,
+    args_grad: Given | None = None,
+    grad_req: GradReq = "write",
+    aux_states: Given | None = None,
+    group2ctx: Mapping[str, Context] | None = None,
+    *,
+    seed: int | jax.Array = 0,
+    mirror: Mirror = None,
+) -> Executor:
+    """An executor over arrays that the caller has, moved to ctx if one is given.
+
+    args: every argument, as a list in the order of `symbol.list_arguments()` or as a dict by name, which may hold more.
+    args_grad: arrays that gradients are written to (or added to) likewise; a missing name or None means that this
+    gradient is not computed, whatever grad_req says. aux_states: every auxiliary state likewise. ctx, grad_req, seed,
+    mirror: as in `simple_bind`. group2ctx: a device for each `ctx_group` in the graph; every group must be there, and
+    all nodes still run on one device.
+
+    Raises ExecutorValueError and ExecutorTypeError for arrays that are missing or none, BindError listing the shapes or
+    dtypes when they contradict the graph.
+    """
+    device = _device(ctx)
+    _check_names(symbol)
+    names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    arg_cells = _cells("args", names, args if args is not None else [], device, partial=False)
+    aux_cells = _cells("aux_states", aux_names, aux_states if aux_states is not None else [], device, partial=False)
+    grads = None if args_grad is None else _cells("args_grad", names, args_grad, device, partial=True)
+    requests = _grad_requests(symbol, grad_req, "bind")
+    requests = (
+        ["null"] * len(names) if grads is None else [r if g else "null" for r, g in zip(requests, grads, strict=True)]
+    )
+    known = [cell for cell in (*arg_cells, *aux_cells) if cell is not None]
+    _check_fit(symbol, known)
+    for arg, grad in zip(arg_cells, grads or (), strict=False):
+        if arg and grad and (grad.shape, grad.dtype) != (arg.shape, arg.dtype):
+            expected, got = f"{arg.dtype.name}{arg.shape}", f"{grad.dtype.name}{grad.shape}"
+            raise BindError(
+                explain(f"The gradient array does not fit argument {arg.name!r}", expected=expected, got=got)
+            )
+    if group2ctx is not None:
+        check_groups(symbol, group2ctx)
+    arguments, states = known[: len(names)], known[len(names) :]
+    return _executor(symbol, arguments, grads, states, requests, device, seed, mirror)
+
+
+def _executor(
+    symbol: Symbol,
+    args: Sequence[ArrayCell],
+    grads: Sequence[ArrayCell | None] | None,
+    aux: Sequence[ArrayCell],
+    requests: Sequence[str],
+    device: Device,
+    seed: int | jax.Array,
+    mirror: Mirror,
+) -> Executor:
+    wrt = [cell.name for cell, req in zip(args, requests, strict=True) if req != "null"]
+    platform = None if device is None else device.platform
+    shapes = {cell.name: cell.shape for cell in (*args, *aux)}
+    functions = ExecutorFunctions(symbol, wrt, platform=platform, mirror=mirror, shapes=shapes)
+    functions.program(True)  # errors in the graph are told here, not by the first run
+    key = jax.random.key(seed) if isinstance(seed, int) else seed
+    return Executor(functions, args, grads, aux, requests, key)
+
+
+# -- what the caller gives -------------------------------------------------------------------------------------------
+
+
+def _device(ctx: Context) -> Device:
+    if ctx is None or isinstance(ctx, jax.Device):
+        return ctx
+    if isinstance(ctx, str):
+        return jax.devices(ctx)[0]
+    raise ExecutorTypeError(f'Context type error: expected a jax.Device, "cpu", "gpu", "tpu" or None, got {ctx!r}')
+
+
+def _check_names(symbol: Symbol) -> None:
+    for what, names in (("arguments", symbol.list_arguments()), ("auxiliary states", symbol.list_auxiliary_states())):
+        repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+        if repeated:
+            raise ExecutorValueError(
+                f"Duplicate names detected among the {what}: {repeated}. Give every variable a name of its own."
+            )
+
+
+def _grad_requests(symbol: Symbol, grad_req: GradReq, where: str) -> list[str]:
+    """One of write, add and null for each argument. Raises ExecutorValueError."""
+    names = symbol.list_arguments()
+    match grad_req:
+        case None:
+            requests = ["null"] * len(names)
+        case str():
+            requests = [grad_req] * len(names)
+        case Mapping():
+            unknown = [name for name in grad_req if name not in names]
+            if unknown:
+                raise ExecutorValueError(
+                    explain(f"grad_req for unknown arguments {unknown}", expected=f"names among {names}")
+                )
+            requests = [grad_req.get(name, "null") for name in names]
+        case _:
+            requests = list(grad_req)
+    if names and not isinstance(grad_req, str) and grad_req is not None and not len(grad_req):
+        raise ExecutorValueError(f"grad_req in {where} cannot be an empty list or dict; None means null for all")
+    if len(requests) != len(names):
+        raise ExecutorValueError(
+            f"The length of grad_req list does not match the number of input arguments in {where}, expected "
+            f"{len(names)}, provided {len(requests)}"
+        )
+    for request in requests:
+        if request not in _REQUESTS:
+            raise ExecutorValueError(
+                f"grad_req={request} is not a valid input in {where}; only 'null', 'write', and 'add' are supported"
+            )
+    return requests
+
+
+def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, partial: bool) -> list[ArrayCell | None]:
+    """A cell for each name; None where partial arrays leave one out."""
+    if isinstance(given, Mapping):
+        missing = [] if partial else [name for name in names if name not in given]
+        if missing:
+            raise ExecutorValueError(
+                f"key `{missing[0]}` is missing in `{what}`" + (f", and so are {missing[1:]}" if missing[1:] else "")
+            )
+        arrays = [given.get(name) for name in names]
+    elif isinstance(given, list):
+        if len(given) != len(names):
+            raise ExecutorValueError(
+                f"Length of {what} does not match the number of arguments: {len(given)} for {list(names)}"
+            )
+        arrays = given
+    else:
+        raise ExecutorTypeError(
+            f"Only accept list of NDArrays or dict of str to NDArray as {what}, got {type(given).__name__}"
+        )
+    for name, array in zip(names, arrays, strict=True):
+        if not array_like(array) and not (partial and array is None):
+            raise ExecutorTypeError(f"Only accept arrays in {what}, got {type(array).__name__} for {name}")
+    pairs = zip(names, arrays, strict=True)
+    return [None if array is None else _given(name, array, device) for name, array in pairs]
+
+
+def _given(name: str, array: Any, device: Device) -> ArrayCell:
+    value = jnp.array(array) if not isinstance(array, jax.Array) else array
+    if value.weak_type:  # would have the graph compiled anew when it is written
+        value = value.astype(value.dtype)
+    return ArrayCell(name, value if device is None else jax.device_put(value, device), device, shown=True)
+
+
+# -- what follows from it --------------------------------------------------------------------------------------------
+
+
+def _decided_shapes(symbol: Symbol, shapes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Shapes of all arguments and states. Raises BindError for unknown names and shapes that stay undecided."""
+    inputs = symbol.list_inputs()
+    unknown = [name for name in shapes if name not in inputs]
+    if unknown:
+        raise BindError(explain(f"The graph has no {unknown}", expected=f"shapes of {inputs}"))
+    arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**shapes)
+    named = [*zip(symbol.list_arguments(), arg_shapes, strict=True)]
+    named += zip(symbol.list_auxiliary_states(), aux_shapes, strict=True)
+    undecided = [(name, shape) for name, shape in named if not is_known(shape_from_legacy(shape))]
+    if undecided:
+        listed = "".join(f"{name}: {tuple(d or -1 for d in shape) or None}, " for name, shape in undecided[:10])
+        raise BindError(
+            "InferShape pass cannot decide shapes for the following arguments (-1 means unknown dimensions). Please "
+            f"consider providing them as inputs:\n{listed}"
+        )
+    return arg_shapes, aux_shapes
+
+
+def _decided_types(symbol: Symbol, type_dict: Mapping[str, Any] | None) -> tuple[list[Any], list[Any]]:
+    """Dtypes of all arguments and states. Raises BindError."""
+    inputs = symbol.list_inputs()
+    unknown = [name for name in type_dict or () if name not in inputs]
+    if unknown:
+        raise BindError(explain(f"The graph has no {unknown}", expected=f"dtypes of {inputs}"))
+    if type_dict is None:
+        declared = symbol.attr_dict()
+        names = symbol.list_arguments()
+        type_dict = {name: "float32" for name in names if "__dtype__" not in declared.get(name, {})}
+    arg_types, _, aux_types = symbol.infer_type_partial(**type_dict)
+    named = [*zip(symbol.list_arguments(), arg_types, strict=True)]
+    named += zip(symbol.list_auxiliary_states(), aux_types, strict=True)
+    undecided = [name for name, dtype in named if dtype is None]
+    if undecided:
+        raise BindError(
+            "InferType pass cannot decide types for the following arguments. Please consider providing them in "
+            f"type_dict:\n{', '.join(undecided[:10])}"
+        )
+    return arg_types, aux_types
+
+
+def _check_fit(symbol: Symbol, cells: Sequence[ArrayCell]) -> None:
+    """Raise BindError when shapes or dtypes contradict the graph."""
+    try:
+        symbol.infer_shape_partial(**{cell.name: cell.shape for cell in cells})
+    except InferenceError as error:
+        given = "".join(f"{cell.name}: {cell.shape}\n" for cell in cells)
+        raise BindError(f"bind error. Arguments:\n{given}{error}") from error
+    try:
+        symbol.infer_type_partial(**{cell.name: cell.dtype for cell in cells})
+    except InferenceError as error:
+        given = "".join(f"{cell.name}: {cell.dtype.name}\n" for cell in cells)
+        raise BindError(f"bind error. Arguments:\n{given}{error}") from error
+
+
+def _share(
+    executor: Executor,
+    shared_arg_names: Sequence[str],
+    args: list[ArrayCell],
+    grads: list[ArrayCell | None],
+    aux: list[ArrayCell],
+) -> None:
+    """Put cells of another executor in the place of new ones. Raises BindError when they do not fit."""
+    arg_cells, grad_cells, aux_cells = executor.cells()
+    unknown = [name for name in shared_arg_names if name not in arg_cells or name not in {cell.name for cell in args}]
+    if unknown:
+        raise BindError(explain(f"shared_exec and the graph do not both have {unknown}", fix="Name common arguments."))
+
+    def shared(cell: ArrayCell, other: ArrayCell) -> ArrayCell:
+        if (cell.shape, cell.dtype) != (other.shape, other.dtype):
+            expected, got = f"{cell.dtype.name}{cell.shape}", f"{other.dtype.name}{other.shape}"
+            raise BindError(explain(f"Array {cell.name!r} of shared_exec does not fit", expected=expected, got=got))
+        return other
+
+    for i, cell in enumerate(args):
+        if cell.name in shared_arg_names:
+            args[i] = shared(cell, arg_cells[cell.name])
+            grad, other = grads[i], grad_cells.get(cell.name)
+            if grad is not None and other is not None:
+                grads[i] = shared(grad, other)
+    for i, cell in enumerate(aux):
+        if cell.name in aux_cells:
+            aux[i] = shared(cell, aux_cells[cell.name])

@@ -1,0 +1,344 @@
+"""Executor: a graph bound to arrays, run forward and backward as MXNet's executor runs it.
+
+Made by `bind` and `simple_bind`. Its arrays are jax.Arrays, read and written by name: `ex.arg_dict["w"] = x` is what
+MXNet writes as `ex.arg_dict["w"][:] = x`. Source of the semantics: MXNet 1.9.1's `graph_executor.cc`, `executor.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like
+from lowering.executor.functions import ExecutorFunctions, Randomness
+from lowering.executor.heads import head_gradients
+from lowering.executor.reshape import reshaped_arrays
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, explain
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Executor"]
+
+Monitor = Callable[[str, jax.Array], None]
+
+
+class Executor:
+    """A graph with its arrays: arguments, gradients, auxiliary states.
+
+    `forward` runs the graph, `backward` computes the gradients that were asked for, `forward_backward` does both as one
+    program. Arrays returned stay as they are: a later run makes new ones and does not overwrite them.
+    """
+
+    def __init__(
+        self,
+        functions: ExecutorFunctions,
+        args: Sequence[ArrayCell],
+        grads: Sequence[ArrayCell | None] | None,
+        aux: Sequence[ArrayCell],
+        grad_req: Sequence[str],
+        key: jax.Array,
+    ):
+        """For `bind` and `simple_bind`. grads: one cell or None per argument, or None when no array was given at all.
+        grad_req: one of write, add and null per argument; null wherever there is no gradient cell."""
+        self._functions = functions
+        self._args, self._grads, self._aux = list(args), None if grads is None else list(grads), list(aux)
+        self._grad_req = list(grad_req)
+        self._written = [cell for cell, req in zip(grads or (), grad_req, strict=False) if cell and req != "null"]
+        self._adds = [cell if req == "add" else None for cell, req in self._requests()]
+        self._any_adds = any(self._adds)
+        self._key = key
+        self._forwards = 0
+        self._is_train = False
+        self._outputs: list[jax.Array] | None = None
+        self._residuals: Any = None
+        self._new_aux: list[jax.Array] | None = None  # what the states become when the backward part runs
+        self._aux_read: list[jax.Array] = []
+        self._monitor: tuple[Monitor, bool] | None = None
+
+    def _requests(self) -> list[tuple[ArrayCell, str]]:
+        pairs = zip(self._grads or (), self._grad_req, strict=False)
+        return [(cell, req) for cell, req in pairs if cell is not None and req != "null"]
+
+    # -- arrays ----------------------------------------------------------------------------------------------------
+
+    @property
+    def symbol(self) -> Symbol:
+        """The graph, as it was given."""
+        return self._functions.symbol
+
+    @cached_property
+    def arg_arrays(self) -> ArrayList:
+        """The arguments, in the order of `symbol.list_arguments()`."""
+        return ArrayList("argument", self._args)
+
+    @cached_property
+    def grad_arrays(self) -> ArrayList | None:
+        """The gradients, in the order of the arguments; None for one that is not computed. None when nothing is."""
+        return None if self._grads is None else ArrayList("gradient", self._grads)
+
+    @cached_property
+    def aux_arrays(self) -> ArrayList:
+        """The auxiliary states, in the order of `symbol.list_auxiliary_states()`."""
+        return ArrayList("auxiliary state", self._aux)
+
+    @cached_property
+    def arg_dict(self) -> ArrayDict:
+        """The arguments by name. Raises ExecutorValueError for an assignment of the wrong shape or dtype."""
+        return ArrayDict("argument", self._functions.arg_names, self._args)
+
+    @cached_property
+    def grad_dict(self) -> ArrayDict:
+        """The gradients by argument name; None for one that is not computed."""
+        if self._grads is None:
+            raise ExecutorTypeError("The executor was bound without args_grad and has no gradients")
+        return ArrayDict("gradient", self._functions.arg_names, self._grads)
+
+    @cached_property
+    def aux_dict(self) -> ArrayDict:
+        """The auxiliary states by name."""
+        return ArrayDict("auxiliary state", self._functions.aux_names, self._aux)
+
+    @property
+    def outputs(self) -> list[jax.Array]:
+        """The outputs of the latest forward pass; zeros before the first."""
+        if self._outputs is None:
+            shapes, _ = jax.eval_shape(self._functions.forward(False), *self._values(), self._randomness(False))
+            return [jnp.zeros(out.shape, out.dtype) for out in shapes]
+        return list(self._outputs)
+
+    @property
+    def output_dict(self) -> dict[str, jax.Array]:
+        """The outputs of the latest forward pass by name. Raises ExecutorValueError when names repeat."""
+        names = self.symbol.list_outputs()
+        if len(set(names)) < len(names):
+            raise ExecutorValueError(f"Duplicate names detected, {names}: outputs can only be told by number")
+        return dict(zip(names, self.outputs, strict=True))
+
+    def cells(self) -> tuple[dict[str, ArrayCell], dict[str, ArrayCell], dict[str, ArrayCell]]:
+        """What holds the arguments, the gradients that are computed, and the states, by name: for sharing."""
+        grads = {cell.name: cell for cell in self._grads or () if cell is not None}
+        return self._cell_of_argument, grads, {cell.name: cell for cell in self._aux}
+
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any] | None = None,
+        allow_extra_params: bool = False,
+    ) -> None:
+        """Copy arrays into arguments and auxiliary states of the same names, cast to their dtypes.
+
+        What is not named stays as it is. Raises ExecutorValueError for a name the graph does not have, unless
+        allow_extra_params, and for a wrong shape; names are checked before anything is copied.
+        """
+        pairs: list[tuple[ArrayCell, Any]] = []
+        for params, names, cells, quoted, what in (
+            (arg_params, self._functions.arg_names, self._args, '"{}"', "arguments"),
+            (aux_params or {}, self._functions.aux_names, self._aux, "{}", "auxiliary states"),
+        ):
+            by_name = dict(zip(names, cells, strict=True))
+            for name, array in params.items():
+                if name in by_name:
+                    pairs.append((by_name[name], array))
+                elif not allow_extra_params:
+                    raise ExecutorValueError(f"Find name {quoted.format(name)} that is not in the {what}")
+        for cell, array in pairs:
+            if np.shape(array) != cell.shape:
+                raise ExecutorValueError(
+                    explain(f"Array {cell.name!r} of the wrong shape", expected=cell.shape, got=np.shape(array))
+                )
+        for cell, array in pairs:
+            cell.assign(array, cast=True)
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def forward(self, is_train: bool = False, **data: Any) -> list[jax.Array]:
+        """Copy arrays into arguments by name, run the graph, return the outputs.
+
+        In training, what `backward` reads is kept until the next run. States such as BatchNorm's moving averages
+        change in `backward`, as on MXNet's CPU; states that update operators write change here.
+        Raises ExecutorTypeError for an unknown argument, ExecutorValueError for a wrong shape or dtype.
+        """
+        self._write(data)
+        self._start(bool(is_train))
+        functions, randomness = self._functions, self._randomness(self._is_train)
+        args, aux = self._values()
+        if self._monitor is not None:
+            run = functions.forward_keeping(self._is_train, monitored=True)
+            self._outputs, new_aux, self._residuals, seen = run(args, aux, randomness)
+            self._report(seen, forward=True)
+        elif self._is_train and functions.wrt:
+            run = functions.forward_keeping(self._is_train)
+            self._outputs, new_aux, self._residuals, _ = run(args, aux, randomness)
+        else:
+            self._outputs, new_aux = functions.forward(self._is_train)(args, aux, randomness)
+        for i in functions.written_in_forward:
+            self._aux[i].keep(new_aux[i])
+        self._new_aux, self._aux_read = new_aux, aux
+        return self.outputs
+
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
+        """Compute the gradients of the latest forward pass and write or add them to the gradient arrays.
+
+        out_grads: the head gradients: an array, a list by output number or a dict by output name. Needed for every
+        output that is not a loss head; those of loss heads are ignored. is_train: whether states such as moving
+        averages follow; after a pass in inference also whether BatchNorm's gradient passes through its statistics, as
+        in MXNet.
+        May be called several times; a random operator's gradient uses the numbers of the forward pass each time.
+        Raises GradientError for a missing head gradient or one of the wrong shape, and before the first forward pass.
+        """
+        functions = self._functions
+        if not functions.wrt:
+            return
+        heads = self._heads(out_grads)
+        if self._outputs is None:
+            raise GradientError("backward needs what a forward pass has left; call forward(is_train=True) first")
+        randomness = self._randomness(self._is_train)
+        args, aux = self._values()
+        if self._residuals is None:  # the pass was in inference, or fused: neither keeps anything
+            _, _, self._residuals, _ = functions.forward_keeping(self._is_train)(args, aux, randomness)
+        in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
+        run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
+        grads, seen = run(args, self._outputs, self._residuals, randomness, heads, self._old_gradients())
+        self._keep_gradients(grads)
+        if self._monitor is not None:
+            self._report(seen, forward=False)
+        if is_train:
+            self._advance_states(args, aux, randomness)
+
+    def forward_backward(self, out_grads: Any = None, **data: Any) -> list[jax.Array]:
+        """`forward(is_train=True, **data)` and `backward(out_grads)` as one program; returns the outputs.
+
+        XLA then sees the whole and keeps no more than it needs: faster, and smaller, than the two calls.
+        """
+        functions = self._functions
+        if self._monitor is not None or not functions.wrt:
+            outputs = self.forward(True, **data)
+            self.backward(out_grads)
+            return outputs
+        heads = self._heads(out_grads)
+        self._write(data)
+        self._start(True)
+        args, aux = self._values()
+        run = functions.forward_backward(donate=self._may_donate())
+        self._outputs, grads, new_aux = run(args, aux, self._randomness(True), heads, self._old_gradients())
+        self._keep_gradients(grads)
+        for cell, value in zip(self._aux, new_aux, strict=True):
+            cell.keep(value)
+        self._new_aux = None
+        return list(self._outputs or ())
+
+    def _write(self, data: Mapping[str, Any]) -> None:
+        for name, value in data.items():
+            if not array_like(value):
+                raise ExecutorValueError(
+                    f"only accept keyword argument of NDArrays and numpy.ndarray, got {type(value).__name__} for {name}"
+                )
+            if name not in self._cell_of_argument:
+                raise ExecutorTypeError(f"Unknown argument {name}; the graph has {self._functions.arg_names}")
+            cell = self._cell_of_argument[name]
+            if value.shape != cell.shape:
+                raise ExecutorValueError(
+                    f"Shape not match! Argument {name}, need: {cell.shape}, received: {value.shape}"
+                )
+            cell.assign(value)
+
+    @cached_property
+    def _cell_of_argument(self) -> dict[str, ArrayCell]:
+        return dict(zip(self._functions.arg_names, self._args, strict=True))
+
+    def _start(self, is_train: bool) -> None:
+        """Begin a forward pass: new random numbers, and no memory held for the backward part of the one before."""
+        self._residuals = self._new_aux = None
+        self._forwards += 1
+        self._is_train = is_train
+
+    def _values(self) -> tuple[list[jax.Array], list[jax.Array]]:
+        return [cell.value for cell in self._args], [cell.value for cell in self._aux]
+
+    def _randomness(self, is_train: bool) -> Randomness:
+        return (self._key, self._forwards) if self._functions.draws(is_train) else None
+
+    def _heads(self, out_grads: Any) -> list[Any]:
+        return head_gradients(out_grads, self.symbol.list_outputs(), self._functions.required_heads)
+
+    def _old_gradients(self) -> list[jax.Array | None]:
+        return [None if cell is None else cell.value for cell in self._adds]
+
+    def _may_donate(self) -> bool:
+        """Whether sums of gradients may be updated in place: nobody outside has seen the arrays."""
+        return self._any_adds and not any(cell.shown for cell in self._adds if cell is not None)
+
+    def _keep_gradients(self, grads: Sequence[jax.Array]) -> None:
+        for cell, grad in zip(self._written, grads, strict=True):
+            cell.keep(grad)
+
+    def _advance_states(self, args: list[jax.Array], aux: list[jax.Array], randomness: Randomness) -> None:
+        """Give the states their new values: those the forward part found, if it read what the states hold now."""
+        functions = self._functions
+        later = [i for i in range(len(aux)) if i not in functions.written_in_forward]
+        if not later:
+            return
+        new_aux = self._new_aux
+        if new_aux is None or any(aux[i] is not self._aux_read[i] for i in later):
+            _, new_aux = functions.forward(self._is_train)(args, aux, randomness)
+        for i in later:
+            self._aux[i].keep(new_aux[i])
+        self._new_aux = None
+
+    # -- other shapes ----------------------------------------------------------------------------------------------
+
+    def reshape(
+        self, partial_shaping: bool = False, allow_up_sizing: bool = False, **shapes: Sequence[int]
+    ) -> Executor:
+        """A new executor for other input shapes. Arrays that keep their shape are shared: both see every write.
+
+        shapes: argument shapes by name; what they do not decide stays. An array that gets smaller starts with the
+        leading elements of the old one, a bigger one with zeros. partial_shaping: let shapes change that were not
+        given. allow_up_sizing: let arrays grow. Raises BindError.
+        """
+        args, grads, aux = reshaped_arrays(
+            self.symbol, (self._args, self._grads, self._aux), shapes, partial_shaping, allow_up_sizing
+        )
+        return Executor(self._functions, args, grads, aux, self._grad_req, self._key)
+
+    # -- looking inside --------------------------------------------------------------------------------------------
+
+    def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:
+        """Have `callback(name, array)` called for every output of every operator, forward and backward.
+
+        Calls come in the order of execution, after the forward or the backward part has run. monitor_all: before its
+        outputs, each operator's inputs. None ends it. Monitored runs keep every value in memory; what
+        mirroring computes again is not told.
+        """
+        self._monitor = None if callback is None else (callback, monitor_all)
+
+    def _report(self, seen: Sequence[Sequence[jax.Array]], *, forward: bool) -> None:
+        assert self._monitor is not None
+        callback, monitor_all = self._monitor
+        names = self._functions.step_names(forward)
+        for (input_names, output_names), inputs, outputs in zip(names, seen[::2], seen[1::2], strict=True):
+            if monitor_all:
+                for called, value in zip(input_names, inputs, strict=True):
+                    for name in called if value is not None else ():
+                        callback(name, value)
+            for name, value in zip(output_names, outputs, strict=True):
+                if value is not None:
+                    callback(name, value)
+
+    def debug_str(self) -> str:
+        """The graph that runs, forward outputs and then gradients, in NNVM's layout; and the memory of its arrays."""
+        graph = Symbol(self._functions.program(True).program.graph.outputs)
+        cells = [*self._args, *(self._grads or ()), *self._aux]
+        allocated = sum(cell.value.nbytes for cell in cells if cell is not None)
+        return f"{graph.debug_str()}Total {allocated >> 20} MB allocated\n"
+
+    def get_optimized_symbol(self) -> Symbol:
+        """A copy of the forward part as it runs: equal nodes merged."""
+        return Symbol(self._functions.program(True).forward.graph.outputs).copy()
+
+    def __repr__(self) -> str:
+        return f"<Executor {self.symbol!r}, arguments {self.arg_arrays!r}>"

@@ -1,0 +1,196 @@
+"""What an executor runs: jitted functions of lists of arrays, made on first use.
+
+An argument's or a state's place in a list is fixed when the executor is made, so a call builds no dicts and infers
+nothing. The graph is split where NNVM splits it (`GradientProgram`): the forward function leaves what the backward
+function reads, and nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+
+from lowering.gradient import GradientProgram
+from symjax_nnvm.ir.node import NodeEntry
+from symjax_nnvm.ir.op import FListInputNames
+from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["ExecutorFunctions", "Randomness"]
+
+Arrays = Sequence[jax.Array]
+
+Randomness = tuple[jax.Array, int] | None
+"""(the executor's key, number of the forward pass), or None for a graph that draws nothing."""
+
+
+class ExecutorFunctions:
+    """The functions of one graph for one choice of arguments to differentiate.
+
+    symbol: the graph. wrt: names of the arguments whose gradients are computed. args and aux of every function follow
+    `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an executable for each.
+    mirror: what the backward part computes again, by the given shapes of variables (`passes/mirror.py`).
+    """
+
+    def __init__(
+        self, symbol: Symbol, wrt: Sequence[str], *, platform: str | None, mirror: Mirror, shapes: Mapping[str, Shape]
+    ):
+        self.symbol = symbol
+        self.wrt = list(wrt)
+        self.arg_names = symbol.list_arguments()
+        self.aux_names = symbol.list_auxiliary_states()
+        self._options: dict[str, Any] = {"platform": platform, "mirror": mirror, "shapes": shapes}
+        self._programs: dict[bool, GradientProgram] = {}
+        self._jitted: dict[Any, Callable[..., Any]] = {}
+
+    def program(self, is_train: bool) -> GradientProgram:
+        """The lowered graph, in training or in inference. Both number their nodes and values alike."""
+        found = self._programs.get(is_train)
+        if found is None:
+            found = self._programs[is_train] = GradientProgram(
+                self.symbol, self.wrt, is_train=is_train, **self._options
+            )
+        return found
+
+    def draws(self, is_train: bool) -> bool:
+        """Whether the graph draws random numbers."""
+        return self.program(is_train).program.needs_key
+
+    @cached_property
+    def required_heads(self) -> list[bool]:
+        """Whether the gradients depend on the head gradient of each output."""
+        return [nid is not None for nid in self.program(True).head_ids]
+
+    @cached_property
+    def written_in_forward(self) -> list[int]:
+        """Numbers of the states that are written whenever the forward part runs.
+
+        The others are those of operators that ask whether they train, such as BatchNorm: the backward part of a
+        training step writes them, as in MXNet.
+        """
+        program = self.program(True).program
+        last_writer = {slot: step for step in program.steps for slot in step.outputs}
+        return [
+            i
+            for i, name in enumerate(self.aux_names)
+            if "is_train" not in last_writer[program.aux_slots[name]].rule.needs
+        ]
+
+    # -- the functions ---------------------------------------------------------------------------------------------
+
+    def forward(self, is_train: bool) -> Callable[..., Any]:
+        """(args, aux, randomness) → (outputs, new states)."""
+
+        def forward(args: Arrays, aux: Arrays, randomness: Randomness):
+            program = self.program(is_train).forward
+            env = program.run(program.bind(self._args(args), self._aux(aux)), _key(randomness))
+            outputs, new_aux = program.collect(env)
+            return outputs, self._listed(new_aux)
+
+        return self._jit(("forward", is_train), forward)
+
+    def forward_keeping(self, is_train: bool, monitored: bool = False) -> Callable[..., Any]:
+        """(args, aux, randomness) → (outputs, new states, residuals, values of the forward steps if monitored)."""
+
+        def forward_keeping(args: Arrays, aux: Arrays, randomness: Randomness):
+            program = self.program(is_train)
+            env = program.forward_values(self._args(args), self._aux(aux), _key(randomness))
+            outputs, new_aux = program.program.collect(env)
+            known = self._known(program, args, outputs[: program.num_outputs])
+            residuals = {slot: env[slot] for slot in program.residual_slots if slot not in known}
+            seen = self._seen(program, program.forward_steps, env) if monitored else []
+            return outputs[: program.num_outputs], self._listed(new_aux), residuals, seen
+
+        return self._jit(("forward_keeping", is_train, monitored), forward_keeping)
+
+    def backward(self, is_train: bool, donate: bool = False, monitored: bool = False) -> Callable[..., Any]:
+        """(args, outputs, residuals, randomness, head gradients, old gradients to add to) → (gradients, values).
+
+        Lists of gradients follow `wrt`; an old gradient is None where the new one is only written. donate: consume the
+        old gradients' memory.
+        """
+
+        def backward(args: Arrays, outputs: Arrays, residuals: Any, randomness: Randomness, heads: Any, old: Any):
+            program = self.program(is_train)
+            values = {**residuals, **self._known(program, args, outputs)}
+            env = program.backward_values(outputs, values, _key(randomness), heads)
+            grads = program.collect_gradients(env)
+            seen = self._seen(program, program.backward_steps, env) if monitored else []
+            return self._add(grads, old), seen
+
+        return self._jit(("backward", is_train, donate, monitored), backward, donate_argnums=(5,) if donate else ())
+
+    def forward_backward(self, donate: bool = False) -> Callable[..., Any]:
+        """(args, aux, randomness, head gradients, old gradients) → (outputs, gradients, new states), as one program."""
+
+        def forward_backward(args: Arrays, aux: Arrays, randomness: Randomness, heads: Any, old: Any):
+            outputs, grads, new_aux = self.program(True)(self._args(args), self._aux(aux), _key(randomness), heads)
+            return outputs, self._add(grads, old), self._listed(new_aux)
+
+        return self._jit(("forward_backward", donate), forward_backward, donate_argnums=(4,) if donate else ())
+
+    def _jit(self, which: Any, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        found = self._jitted.get(which)
+        if found is None:
+            found = self._jitted[which] = jax.jit(function, **options)
+        return found
+
+    # -- lists, names and slots ------------------------------------------------------------------------------------
+
+    def _args(self, args: Arrays) -> dict[str, jax.Array]:
+        return dict(zip(self.arg_names, args, strict=True))
+
+    def _aux(self, aux: Arrays) -> dict[str, jax.Array]:
+        return dict(zip(self.aux_names, aux, strict=True))
+
+    def _listed(self, aux: dict[str, jax.Array]) -> list[jax.Array]:
+        return [aux[name] for name in self.aux_names]
+
+    def _known(self, program: GradientProgram, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, Any]:
+        """Residuals that need not be kept, by slot: the executor holds its arguments and outputs anyway."""
+        index, lowered, named = program.program.index, program.program, self._args(args)
+        held = {index.entry_rptr[nid]: named.get(lowered.name(nid)) for nid in index.input_nodes}
+        held |= zip(lowered.output_slots[: program.num_outputs], outputs, strict=True)
+        return {slot: held[slot] for slot in program.residual_slots if held.get(slot) is not None}
+
+    def _add(self, grads: dict[str, jax.Array], old: Sequence[jax.Array | None]) -> list[jax.Array]:
+        return [grads[n] if sum is None else sum + grads[n] for n, sum in zip(self.wrt, old, strict=True)]
+
+    # -- monitoring ------------------------------------------------------------------------------------------------
+
+    def _seen(self, program: GradientProgram, steps: Sequence[Any], env: Sequence[Any]) -> list[list[jax.Array]]:
+        """Inputs and outputs of steps: two lists one after the other for each step, in the order they run."""
+        entry_rptr = program.program.index.entry_rptr
+        seen: list[list[jax.Array]] = []
+        for step in steps:
+            visible = step.outputs[: entry_rptr[step.nid + 1] - entry_rptr[step.nid]]
+            seen += [[env[slot] for slot in step.inputs], [env[slot] for slot in visible]]
+        return seen
+
+    def step_names(self, forward: bool) -> list[tuple[list[tuple[str, ...]], list[str]]]:
+        """For each step that `_seen` reports: the names of each input, and of each output.
+
+        A variable has two names: its own, and `{node}_{input}`, which other inputs have alone.
+        """
+        program = self.program(True)
+        nodes = program.program.index.nodes
+        names: list[tuple[list[tuple[str, ...]], list[str]]] = []
+        for step in program.forward_steps if forward else program.backward_steps:
+            node = nodes[step.nid].source
+            listed = FListInputNames.get(node.op)
+            called = list(listed(node.attrs)) if listed else [f"input{i}" for i in range(len(node.inputs))]
+            inputs = [
+                (entry.node.name, f"{node.name}_{name}") if entry.node.is_variable else (f"{node.name}_{name}",)
+                for entry, name in zip(node.inputs, called, strict=True)
+            ]
+            outputs = Symbol(NodeEntry(node, i) for i in range(node.num_outputs()))
+            names.append((inputs, outputs.list_outputs()))
+        return names
+
+
+def _key(randomness: Randomness) -> jax.Array | None:
+    return None if randomness is None else jax.random.fold_in(*randomness)

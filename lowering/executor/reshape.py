@@ -1,0 +1,86 @@
+"""The arrays of an executor for other input shapes: shared where the shape stays, new where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.executor.arrays import ArrayCell
+from symjax_nnvm.errors import BindError, InferenceError, explain
+from symjax_nnvm.ir.types import is_known, shape_from_legacy
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["reshaped_arrays"]
+
+Cells = Sequence[ArrayCell]
+Shapes = Sequence[tuple[int, ...]]
+
+
+def reshaped_arrays(
+    symbol: Symbol,
+    arrays: tuple[Cells, Sequence[ArrayCell | None] | None, Cells],
+    shapes: Mapping[str, Any],
+    partial_shaping: bool,
+    allow_up_sizing: bool,
+) -> tuple[list[ArrayCell], list[ArrayCell | None] | None, list[ArrayCell]]:
+    """(arguments, gradients, states) of `Executor.reshape`. Raises BindError."""
+    args, grads, aux = arrays
+    unknown = [name for name in shapes if name not in symbol.list_inputs()]
+    if unknown:
+        raise BindError(explain(f"reshape: the graph has no {unknown}", expected=f"names among {symbol.list_inputs()}"))
+    arg_shapes, aux_shapes = _infer(symbol, args, aux, shapes)
+    changed = {}
+    for what, cells, found in (("arg", args, arg_shapes), ("aux", aux, aux_shapes)):
+        for cell, shape in zip(cells, found, strict=True):
+            _check(what, cell, shape, cell.name in shapes, partial_shaping, allow_up_sizing)
+            changed[cell] = cell if shape == cell.shape else _resized(cell, shape)
+
+    def gradient(cell: ArrayCell | None, arg: ArrayCell) -> ArrayCell | None:
+        if cell is None or changed[arg] is arg:
+            return cell
+        return ArrayCell.zeros(cell.name, changed[arg].shape, cell.dtype, cell.device)
+
+    new_grads = None if grads is None else [gradient(cell, arg) for cell, arg in zip(grads, args, strict=True)]
+    return [changed[cell] for cell in args], new_grads, [changed[cell] for cell in aux]
+
+
+def _infer(symbol: Symbol, args: Cells, aux: Cells, shapes: Mapping[str, Any]) -> tuple[Shapes, Shapes]:
+    """Shapes of arguments and states that follow from the given ones; what they do not decide stays."""
+    try:
+        found, _, _ = symbol.infer_shape_partial(**shapes)
+        decided = [is_known(shape_from_legacy(shape)) for shape in found]
+        stay = {cell.name: cell.shape for cell, known in zip(args, decided, strict=True) if not known}
+        arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**{**stay, **shapes})
+    except InferenceError as error:
+        given = "".join(f"{name}: {shape}\n" for name, shape in shapes.items())
+        raise BindError(f"reshape error. Arguments:\n{given}{error}") from error
+    return arg_shapes, aux_shapes
+
+
+def _check(
+    what: str, cell: ArrayCell, shape: tuple[int, ...], given: bool, partial_shaping: bool, allow_up_sizing: bool
+) -> None:
+    if shape == cell.shape:
+        return
+    if not given and not partial_shaping:
+        raise BindError(
+            f"Shape of unspecifie {what}: {cell.name} changed, from {cell.shape} to {shape}. This can cause the new "
+            "executor to not share parameters with the old one. Please check for error in network. If this is "
+            "intended, set partial_shaping=True to suppress this warning."
+        )
+    if np.prod(shape, dtype=np.int64) > cell.value.size and not allow_up_sizing:
+        raise BindError(
+            f"New shape of {what}: {cell.name} is larger than original, {shape} after {cell.shape}. First making a "
+            "big executor and then down sizing it is more efficient than the reverse. If you really want to up size, "
+            "set allow_up_sizing=True to enable allocation of new arrays."
+        )
+
+
+def _resized(cell: ArrayCell, shape: tuple[int, ...]) -> ArrayCell:
+    size = int(np.prod(shape, dtype=np.int64))
+    if size > cell.value.size:
+        return ArrayCell.zeros(cell.name, shape, cell.dtype, cell.device)
+    return ArrayCell(cell.name, jnp.ravel(cell.value)[:size].reshape(shape), cell.device, shown=False)
