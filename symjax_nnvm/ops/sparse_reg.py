@@ -67,6 +67,7 @@ register_op(
     infer_shape=_shapes,
     infer_type=_types,
     gradient=_gradient,
+    FNumFileOutputs=lambda attrs: 1,
     inplace=((0, 0),),
     doc="The identity, whose gradient adds a penalty that draws the mean of each unit's activations, between 0 and 1, "
     "to a target (sparse autoencoders). The moving average follows when the forward part runs in training; in MXNet "

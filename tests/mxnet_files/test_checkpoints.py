@@ -31,10 +31,7 @@ def test_a_checkpoint_predicts_what_mxnet_predicted():
 def test_saving_gives_mxnets_files(tmp_path: Path):
     net, args, aux = nn.load_checkpoint(FILES / "net", 3)
     nn.save_checkpoint(tmp_path / "net", 3, net, args, aux)
-    ours, theirs = (json.loads((folder / "net-symbol.json").read_text()) for folder in (tmp_path, FILES))
-    # The one difference: MXNet's wheel counts a workspace of oneDNN as a second output of max pooling.
-    assert theirs.pop("node_row_ptr")[-1] == ours.pop("node_row_ptr")[-1] + 1
-    assert ours == theirs
+    assert (tmp_path / "net-symbol.json").read_bytes() == (FILES / "net-symbol.json").read_bytes()
     assert (tmp_path / "net-0003.params").read_bytes() == (FILES / "net-0003.params").read_bytes()
 
 
