@@ -52,9 +52,7 @@ def save_safetensors(path: str | os.PathLike[str], args: Mapping[str, Any], aux:
     library = _library()
     both = sorted(args.keys() & aux.keys())
     if both:
-        raise ParamsFormatError(
-            f"{both} are both arguments and auxiliary states; a safetensors file has one of a name."
-        )
+        raise ParamsFormatError(f"{both} are arguments and auxiliary states at once; a file has one array of a name.")
     arrays = {name: _dense(value) for name, value in (*args.items(), *aux.items())}
     metadata = {_AUX: json.dumps(list(aux))}
     for name, array in arrays.items():
