@@ -46,13 +46,19 @@ class Misshaped:
 
 @dataclass(frozen=True)
 class Ambiguous:
-    """Arrays of which nothing tells to which of some variables they belong."""
+    """Blocks of a file of which nothing tells to which of some layers of the symbol they belong.
 
+    roles: what each has an array of, `weight`, `bias`. names, sources: the layers' variables, the blocks' arrays.
+    """
+
+    blocks: tuple[str, ...]
+    layers: tuple[str, ...]
+    roles: tuple[str, ...]
     names: tuple[str, ...]
     sources: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{_listed(self.sources)} could each be any of {_listed(self.names)}"
+        return f"{_listed(self.blocks)} ({', '.join(self.roles)}) could each be any of {_listed(self.layers)}"
 
 
 @dataclass(frozen=True)
@@ -192,7 +198,8 @@ class _Search:
                 self.take(name, ours.members[role])
         for candidates, layers in groups:
             sources = tuple(self.left.pop(bare) for bare in _members(layers))
-            self.ambiguous.append(Ambiguous(_members(candidates), sources))
+            blocks, names = (tuple(layer.name for layer in some) for some in (layers, candidates))
+            self.ambiguous.append(Ambiguous(blocks, names, tuple(layers[0].members), _members(candidates), sources))
 
     def result(self) -> ParamsMatch:
         """Everything that was found."""
