@@ -65,11 +65,10 @@ def test_layers_that_no_order_tells_apart_are_reported():
     (group,) = match.ambiguous
     assert set(group.sources) == {"left.weight", "left.bias", "right.weight", "right.bias"}
     assert set(group.names) == {f"twins_dense{i}_{role}" for i in (0, 1) for role in ("weight", "bias")}
-    with pytest.raises(
-        ParamsMismatchError,
-        match="(?s)left, right .weight, bias. could each be any of twins_dense1, twins_dense0.*Give the arrays the symbol's names",
-    ):
+    with pytest.raises(ParamsMismatchError) as raised:
         match.raise_if_incomplete()
+    assert "left, right (weight, bias) could each be any of twins_dense1, twins_dense0" in str(raised.value)
+    assert "Give the arrays the symbol's names to decide" in str(raised.value)
 
 
 def test_names_decide_what_order_does_not():
