@@ -1,4 +1,4 @@
-"""Symbol files of every MXNet generation: upgraded, rule by rule, into what MXNet 1.9.1 makes of them, byte for byte."""
+"""Symbol files of every MXNet generation: upgraded, rule by rule, into what MXNet 1.9.1 makes of them, to the byte."""
 
 from __future__ import annotations
 
