@@ -135,6 +135,14 @@ def test_the_last_of_arrays_of_one_name_counts():
     assert np.asarray(arrays["a"]).tolist() == [0, 0]
 
 
+def test_a_sparse_array_that_mxnet_saved_too_early():
+    # Its storage shape says (0, 2), but a row and its number follow.
+    header = u32(0xF993FAC9, 1, 2) + i64(0, 2) + u32(2) + i64(3, 2) + u32(1, 0, 0) + u32(6, 1) + i64(1)
+    (array,) = read_list(file_of(header + struct.pack("<2f", 5, 6) + i64(1)))
+    assert isinstance(array, RowSparseArray)
+    assert array.todense().tolist() == [[0, 0], [5, 6], [0, 0]]
+
+
 def test_any_byte_but_zero_is_true():
     (array,) = read_list(file_of(dense(data=b"\x02\x00", dtype=7)))
     assert np.asarray(array).tolist() == [True, False]

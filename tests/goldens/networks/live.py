@@ -33,6 +33,18 @@ from tests.ladder import all_cases, build
 HERE = Path(__file__).parent
 
 
+NOT_IN_FILES = "_backward_"
+"""How operators begin that no symbol function makes: MXNet's of these names have other outputs than ours."""
+
+
+OTHERWISE = {
+    "_cond:outer:(1,)x(2,3)x(2,3)": "both branches read one outer node, which MXNet passes twice",
+    "_cond:outer:(1,)x(2,3)x(2,3):eval": "the same",
+    "_random_uniform:low=1.5,high=1.5,shape=(2,2),dtype=None": "MXNet's function makes dtype None float64",
+}
+"""Cases that MXNet's Python functions compose in another way, and why."""
+
+
 class Tally:
     """How often something was the same, and the names of what was not."""
 
@@ -71,6 +83,8 @@ def composed() -> Tally:
     """Every case, composed by MXNet and by us."""
     tally = Tally("cases composed by both")
     for _, case in all_cases():
+        if case.op.startswith(NOT_IN_FILES) or case.id in OTHERWISE:
+            continue
         try:
             theirs = _composed_by_mxnet(case)
         except (mx.MXNetError, AttributeError, TypeError, ValueError) as error:
@@ -112,7 +126,7 @@ MAKERS: tuple[Maker, ...] = (
     lambda rng, pool: sym.Pooling(_pick(rng, pool), kernel=(2, 2), pool_type=("max", "avg", "sum")[rng.randint(3)]),
     lambda rng, pool: sym.Concat(*(_pick(rng, pool) for _ in range(rng.randint(1, 14))), dim=int(rng.randint(3))),
     lambda rng, pool: sym.SliceChannel(_pick(rng, pool), num_outputs=int(rng.randint(2, 12)))[1],
-    lambda rng, pool: sym.Reshape(_pick(rng, pool), shape=tuple(int(n) for n in rng.randint(-1, 9, rng.randint(1, 6)))),
+    lambda rng, pool: sym.Reshape(_pick(rng, pool), shape=tuple(int(n) for n in rng.randint(0, 9, rng.randint(1, 6)))),
     lambda rng, pool: sym.mean(_pick(rng, pool), axis=(None, 1, (0, 2))[rng.randint(3)], keepdims=True),
     lambda rng, pool: sym.LeakyReLU(_pick(rng, pool), act_type=("prelu", "leaky", "elu")[rng.randint(3)]),
     lambda rng, pool: sym.Dropout(_pick(rng, pool), p=float(rng.rand()), axes=(0, 1)),
@@ -162,10 +176,14 @@ def arrays(count: int) -> Tally:
     with tempfile.TemporaryDirectory() as folder:
         theirs, ours, again = (Path(folder) / name for name in ("theirs", "ours", "again"))
         for seed in range(count):
-            mx.nd.save(str(theirs), random_arrays(np.random.RandomState(seed)))
+            made = random_arrays(np.random.RandomState(seed))
+            mx.nd.waitall()  # or it saves storage shapes that are not known yet
+            mx.nd.save(str(theirs), made)
             nn.save_arrays(ours, nn.load_arrays(theirs))
             tally.add(f"arrays {seed}, through us", theirs.read_bytes(), ours.read_bytes())
-            mx.nd.save(str(again), mx.nd.load(str(ours)))
+            loaded = mx.nd.load(str(ours))
+            mx.nd.waitall()
+            mx.nd.save(str(again), loaded)
             tally.add(f"arrays {seed}, through MXNet", ours.read_bytes(), again.read_bytes())
     return tally
 
@@ -206,7 +224,7 @@ def main() -> int:
     chosen = parser.parse_args()
     networks = [path.name.removesuffix("-symbol.json") for path in sorted(HERE.glob("*-symbol.json"))]
     tallies = (
-        resaved("cases", ((case.id, build(case).tojson()) for _, case in all_cases())),
+        resaved("cases", ((c.id, build(c).tojson()) for _, c in all_cases() if not c.op.startswith(NOT_IN_FILES))),
         composed(),
         resaved("networks", ((n, sym.load(HERE / f"{n}-symbol.json").tojson()) for n in networks)),
         resaved("random graphs", random_graphs(chosen.graphs)),
