@@ -46,7 +46,7 @@ def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
         size = os.fstat(file.fileno()).st_size
         head = file.read(64)
         if is_list_file(head):
-            return read_list(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), str(path))
+            return _read_mapped(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path)
         if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
             return _read_zip(path, size)
         if head[:4] == b"\x93NUM":
@@ -60,6 +60,16 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
     Raises ParamsFormatError for dtypes and names that MXNet 1.x cannot load, OSError.
     """
     write_list(Path(fname), arrays)
+
+
+def _read_mapped(data: mmap.mmap, path: Path) -> Arrays:
+    """The arrays of a mapped file. Headers lie far apart: the system should not read ahead of them, only of arrays."""
+    if hasattr(mmap, "MADV_RANDOM"):
+        data.madvise(mmap.MADV_RANDOM)
+    arrays = read_list(data, str(path))
+    if hasattr(mmap, "MADV_RANDOM"):
+        data.madvise(mmap.MADV_NORMAL)
+    return arrays
 
 
 def _refuse(path: Path, head: bytes, size: int) -> NoReturn:
