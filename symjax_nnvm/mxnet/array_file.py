@@ -197,8 +197,9 @@ def _read_sparse(
             raise reader.fail(f"the {part} of {what} are {aux_dtype}, expected integers")
         aux_shape = reader.dims(reader.number("i", f"the rank of the {part} of {what}"), "q", f"the {part} of {what}")
         headers.append((part, aux_shape, aux_dtype))
-    # MXNet writes the storage shape before it has waited for the array, and reads as many rows as there are indices.
-    stored = headers[-1][1][:1] + stored[1:]
+    if stored[:1] == (0,):
+        # MXNet writes this shape before it has waited for the array, and reads as many rows as there are indices.
+        stored = headers[-1][1][:1] + stored[1:]
     data = reader.array(stored, dtype, f"the data of {what}")
     parts = {part: reader.array(dims, aux_dtype, f"the {part} of {what}") for part, dims, aux_dtype in headers}
     try:

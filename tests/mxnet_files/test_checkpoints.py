@@ -76,3 +76,13 @@ def test_an_unknown_multiplier_is_refused():
     document["nodes"][3]["attr"]["nothing_lr_mult"] = "2"
     with pytest.raises(JSONFormatError, match="Failed loading Op fc1.*nothing_lr_mult"):
         sym.load_json(json.dumps(document))
+
+
+def test_the_files_are_what_netron_looks_for(tmp_path: Path):
+    # Its reader takes .json files with these fields, looks for NAME-0000.params beside NAME-symbol.json, and knows
+    # array files by their first 8 bytes.
+    net, args, aux = nn.load_checkpoint(FILES / "net", 3)
+    nn.save_checkpoint(tmp_path / "net", 0, net, args, aux)
+    document = json.loads((tmp_path / "net-symbol.json").read_text())  # strict JSON
+    assert all(document[field] for field in ("nodes", "arg_nodes", "heads"))
+    assert (tmp_path / "net-0000.params").read_bytes()[:8] == bytes([0x12, 1, 0, 0, 0, 0, 0, 0])
