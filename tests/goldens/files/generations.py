@@ -181,7 +181,7 @@ RULES: dict[str, Node] = {
         },
         version=10300,
     ),
-    "rule 3: trailing inputs become variables": graph(old("null", "x"), old("FullyConnected", "fc", 0, **_FC)),
+    "rule 3: trailing inputs become variables": graph(old("null", "x"), old("FullyConnected", "fc", 0, num_hidden="4")),
     "rule 3: states become variables": graph(
         old("null", "x"),
         old("null", "g"),
@@ -189,7 +189,7 @@ RULES: dict[str, Node] = {
         old("BatchNorm", "bn", 0, 1, 2, eps="0.01"),
         old("IdentityAttachKLSparseReg", "kl", 3, penalty="0.1"),
     ),
-    "rule 3: without a node's name": graph(old("null", "x"), old("FullyConnected", "", 0, **_FC)),
+    "rule 3: without a node's name": graph(old("null", "x"), old("FullyConnected", "", 0, num_hidden="4")),
     "rule 3: not of operators without names of inputs": graph(old("null", "x"), old("Concat", "c", 0, num_args="1")),
     "rule 4: default initialisers": graph(
         new("null", "x"),
