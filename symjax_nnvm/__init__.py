@@ -28,6 +28,7 @@ from symjax_nnvm.errors import NotImplementedForSymbol as NotImplementedForSymbo
 from symjax_nnvm.errors import OpNotRegisteredError as OpNotRegisteredError
 from symjax_nnvm.errors import ParamError as ParamError
 from symjax_nnvm.errors import ParamsFormatError as ParamsFormatError
+from symjax_nnvm.errors import ParamsMismatchError as ParamsMismatchError
 from symjax_nnvm.errors import PassError as PassError
 from symjax_nnvm.errors import UnknownArrayError as UnknownArrayError
 from symjax_nnvm.graph import Graph as Graph
@@ -47,8 +48,13 @@ from symjax_nnvm.ir.pass_registry import register_pass as register_pass
 from symjax_nnvm.ir.register import register_op as register_op
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint as load_checkpoint
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint as save_checkpoint
+from symjax_nnvm.mxnet.match import ParamsMatch as ParamsMatch
+from symjax_nnvm.mxnet.match import match_params as match_params
+from symjax_nnvm.mxnet.model import load_model as load_model
 from symjax_nnvm.mxnet.params import load_arrays as load_arrays
 from symjax_nnvm.mxnet.params import save_arrays as save_arrays
+from symjax_nnvm.mxnet.safetensors_file import load_safetensors as load_safetensors
+from symjax_nnvm.mxnet.safetensors_file import save_safetensors as save_safetensors
 from symjax_nnvm.ops.custom import register_custom as register_custom
 from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
 from symjax_nnvm.surgery import HardCodedBatch as HardCodedBatch

@@ -27,6 +27,7 @@ __all__ = [
     "OpNotRegisteredError",
     "ParamError",
     "ParamsFormatError",
+    "ParamsMismatchError",
     "PassError",
     "SymbolIndexError",
     "SymbolTypeError",
@@ -100,6 +101,10 @@ class InferenceError(NNVMError):
 
 class ParamsFormatError(NNVMError, ValueError):
     """An array file (`.params`) that is malformed, or no array file."""
+
+
+class ParamsMismatchError(NNVMError, ValueError):
+    """Arrays that do not fit the symbol they are for: missing, wrongly shaped, or impossible to tell apart."""
 
 
 class JSONFormatError(NNVMError, ValueError):

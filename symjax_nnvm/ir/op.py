@@ -450,3 +450,7 @@ THasDeterministicOutput: OpMap[bool] = Op.get_attr("THasDeterministicOutput")
 
 TFileName: OpMap[str] = Op.get_attr("TFileName")
 """The operator's name in files, where it is not its own."""
+
+FNumFileOutputs: OpMap[Callable[[NodeAttrs], int]] = Op.get_attr("FNumFileOutputs")
+"""attrs → outputs that MXNet's wheel counts in `node_row_ptr`, where its hidden ones are not ours: oneDNN's workspaces
+there, what gradients read here. Nothing reads that table of a file."""

@@ -89,9 +89,12 @@ class _Reader:
     def array(self, shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
         """A view of the next elements."""
         data = self.take(prod(shape) * dtype.itemsize, what)
-        if dtype == np.bool_:  # any byte but 0 is true
-            return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
-        return np.frombuffer(data, dtype).reshape(shape)
+        # Any byte but 0 is true.
+        flat = np.frombuffer(data, np.uint8) != 0 if dtype == np.bool_ else np.frombuffer(data, dtype)
+        try:
+            return flat.reshape(shape)
+        except ValueError as error:  # no elements, and other dimensions beyond all bounds
+            raise self.fail(f"{what} cannot have shape {shape}: {error}") from None
 
 
 def is_list_file(head: bytes) -> bool:
@@ -194,6 +197,9 @@ def _read_sparse(
             raise reader.fail(f"the {part} of {what} are {aux_dtype}, expected integers")
         aux_shape = reader.dims(reader.number("i", f"the rank of the {part} of {what}"), "q", f"the {part} of {what}")
         headers.append((part, aux_shape, aux_dtype))
+    if stored[:1] == (0,):
+        # MXNet writes this shape before it has waited for the array, and reads as many rows as there are indices.
+        stored = headers[-1][1][:1] + stored[1:]
     data = reader.array(stored, dtype, f"the data of {what}")
     parts = {part: reader.array(dims, aux_dtype, f"the {part} of {what}") for part, dims, aux_dtype in headers}
     try:

@@ -14,6 +14,8 @@ import numpy as np
 
 from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.mxnet.array_file import Arrays, is_list_file, read_list, write_list
+from symjax_nnvm.mxnet.bfloat16 import bfloat16
+from symjax_nnvm.mxnet.sparse import sparse_from_members
 
 __all__ = ["load_arrays", "save_arrays"]
 
@@ -44,7 +46,7 @@ def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
         size = os.fstat(file.fileno()).st_size
         head = file.read(64)
         if is_list_file(head):
-            return read_list(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), str(path))
+            return _read_mapped(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path)
         if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
             return _read_zip(path, size)
         if head[:4] == b"\x93NUM":
@@ -58,6 +60,16 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
     Raises ParamsFormatError for dtypes and names that MXNet 1.x cannot load, OSError.
     """
     write_list(Path(fname), arrays)
+
+
+def _read_mapped(data: mmap.mmap, path: Path) -> Arrays:
+    """The arrays of a mapped file. Headers lie far apart: the system should not read ahead of them, only of arrays."""
+    if hasattr(mmap, "MADV_RANDOM"):
+        data.madvise(mmap.MADV_RANDOM)
+    arrays = read_list(data, str(path))
+    if hasattr(mmap, "MADV_RANDOM"):
+        data.madvise(mmap.MADV_NORMAL)
+    return arrays
 
 
 def _refuse(path: Path, head: bytes, size: int) -> NoReturn:
@@ -77,7 +89,13 @@ def _refuse(path: Path, head: bytes, size: int) -> NoReturn:
 # -- MXNet 2.0: zip files of .npy ------------------------------------------------------------------------------------
 
 
+_BFLOAT16 = b"'descr': '<b2'"
+"""How MXNet 2.0 spells bfloat16 in a header, which NumPy does not understand."""
+
+
 def _read_npy(data: bytes, what: str) -> np.ndarray:
+    if _BFLOAT16 in data[:128]:
+        return _read_npy(data.replace(_BFLOAT16, b"'descr': '<u2'", 1), what).view(bfloat16())
     try:
         return np.load(BytesIO(data), allow_pickle=False)
     except (ValueError, EOFError, OSError, SyntaxError, OverflowError, MemoryError) as error:
@@ -86,6 +104,7 @@ def _read_npy(data: bytes, what: str) -> np.ndarray:
 
 def _read_zip(path: Path, size: int) -> Arrays:
     arrays: dict[str, Any] = {}
+    sparse: dict[str, dict[str, Any]] = {}
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
@@ -95,14 +114,23 @@ def _read_zip(path: Path, size: int) -> Arrays:
                 what = f"{path}, member {member.filename!r}"
                 if not member.filename.endswith(".npy"):
                     raise ParamsFormatError(f"{what} is no .npy array.")
-                if "/" in member.filename:
-                    raise ParamsFormatError(f"{what} is part of a sparse array of MXNet 2.0, which is not supported.")
                 if member.file_size > MAX_INFLATION * max(member.compress_size, 1) or member.compress_size > size:
                     raise ParamsFormatError(f"{what} claims {member.file_size} bytes in {member.compress_size}.")
-                arrays[member.filename.removesuffix(".npy")] = _read_npy(archive.read(member), what)
+                name = member.filename.removesuffix(".npy")
+                folder, _, part = name.rpartition("/")
+                if folder and f"{folder}/format.npy" in archive.NameToInfo:
+                    content = archive.read(member)
+                    sparse.setdefault(folder, {})[part] = content if part == "format" else _read_npy(content, what)
+                else:
+                    arrays[name] = _read_npy(archive.read(member), what)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise ParamsFormatError(f"{path} is no readable zip file: {error}.") from None
     except OSError as error:
         raise ParamsFormatError(f"{path} cannot be read: {error}.") from None
+    for name, parts in sparse.items():
+        try:
+            arrays[name] = sparse_from_members(parts)
+        except ValueError as error:
+            raise ParamsFormatError(f"{path}, sparse array {name!r}: {error}.") from None
     numbered = [f"arr_{i}" for i in range(len(arrays))]
     return [arrays[name] for name in numbered] if arrays and set(arrays) == set(numbered) else arrays

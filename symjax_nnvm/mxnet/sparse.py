@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
 
-__all__ = ["MAX_DENSE_BYTES", "CSRArray", "RowSparseArray", "SparseArray"]
+__all__ = ["MAX_DENSE_BYTES", "CSRArray", "RowSparseArray", "SparseArray", "sparse_from_members"]
 
 MAX_DENSE_BYTES = 1 << 34
 """A sparse array of a few bytes can claim any shape; larger ones than this are not made dense."""
@@ -93,3 +95,25 @@ class CSRArray(SparseArray):
             rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
             np.add.at(dense, (rows, self.indices), self.data)
         return dense
+
+
+def sparse_from_members(parts: Mapping[str, Any]) -> SparseArray:
+    """The array that MXNet 2.0 keeps as a folder of .npy members: data, indices, shape, (csr) indptr, and format.
+
+    The header of `format` is malformed as 2.0 writes it, so its bytes are given; the word stands at their end.
+    Raises ValueError.
+    """
+    text = bytes(parts["format"]).replace(b"\0", b"").rstrip()
+    kind = next((kind for kind in ("row_sparse", "csr") if text.endswith(kind.encode())), None)
+    expected = {"data", "indices", "shape", "format"} | ({"indptr"} if kind == "csr" else set())
+    if kind is None:
+        raise ValueError("the member format ends neither with row_sparse nor with csr")
+    if parts.keys() != expected:
+        raise ValueError(f"a {kind} array has members {sorted(expected)}, not {sorted(parts)}")
+    for name in expected - {"data", "format"}:
+        if parts[name].dtype.kind not in "iu" or parts[name].ndim != 1:
+            raise ValueError(f"the member {name} is no vector of integers")
+    shape = tuple(int(dim) for dim in parts["shape"])
+    if kind == "csr":
+        return CSRArray(shape, parts["data"], indptr=parts["indptr"], indices=parts["indices"])
+    return RowSparseArray(shape, parts["data"], indices=parts["indices"])

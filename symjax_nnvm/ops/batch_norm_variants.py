@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ops.normalization import (
@@ -87,3 +88,5 @@ for _name, _params, _gradient, _doc in (
         FSetInputVarAttrOnCompose=initial_moving_statistics,
         doc=_doc,
     )
+
+Op.get("_contrib_BatchNormWithReLU").set_attr("FNumFileOutputs", lambda attrs: 4)  # one is a workspace of oneDNN

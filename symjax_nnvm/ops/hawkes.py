@@ -119,6 +119,7 @@ register_op(
     infer_shape=_shapes,
     infer_type=_types,
     gradient=_gradient,
+    FNumFileOutputs=lambda attrs: 2,
     doc="Log-likelihood (n,) of k univariate Hawkes processes with exponential decay (Bacry et al. 2015), observed "
     "together until max_time (n,): λₖ(t) = ldaₖ + αₖ βₖ sₖ(t), with sₖ(t) = Σ exp(-βₖ (t - tᵢ)) over the events i of "
     "process k before t. state (n, k) is s at time 0, the second output s at max_time. lags (n, t) are the times "

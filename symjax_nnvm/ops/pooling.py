@@ -9,7 +9,7 @@ import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -236,6 +236,12 @@ def _pick_gradient(node: Node, ograds: Entries):
     return [apply("_backward_Pooling_max", ograds[0], data, y, **_given(node)), None, None]
 
 
+def _outputs_in_files(attrs: NodeAttrs) -> int:
+    """MXNet's wheel gives maxima that oneDNN can pool a second, hidden output: its workspace."""
+    p: PoolingParams = attrs.parsed
+    return 2 if p.pool_type == "max" and p.kernel and p.layout in (None, *DEFAULT_LAYOUTS) else 1
+
+
 register_op(
     "Pooling",
     aliases=("_npx_pooling",),
@@ -243,6 +249,7 @@ register_op(
     infer_shape=pooling_shapes,
     infer_type=float_type,
     gradient=_pooling_gradient,
+    FNumFileOutputs=_outputs_in_files,
     doc="The maximum, sum, mean or p-norm of every window of the spatial axes. The p-norm is that of signed values: "
     "the p-th root of the sum of p-th powers.",
 )

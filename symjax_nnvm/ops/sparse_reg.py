@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, replaced
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, Types, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
@@ -57,6 +57,12 @@ def _gradient(node: Node, ograds: Entries):
     return [apply("_cast_like", apply("broadcast_add", dy, penalty), node.inputs[0]), None]
 
 
+def _initial_average(attrs: NodeAttrs, variable: Node, i: int) -> None:
+    """A moving average that says nothing else starts as 0."""
+    if i == 1:
+        variable.attrs.dict.setdefault("__init__", '["zero", {}]')
+
+
 register_op(
     "IdentityAttachKLSparseReg",
     params=KLSparseRegParams,
@@ -67,6 +73,8 @@ register_op(
     infer_shape=_shapes,
     infer_type=_types,
     gradient=_gradient,
+    FSetInputVarAttrOnCompose=_initial_average,
+    FNumFileOutputs=lambda attrs: 1,
     inplace=((0, 0),),
     doc="The identity, whose gradient adds a penalty that draws the mean of each unit's activations, between 0 and 1, "
     "to a target (sparse autoencoders). The moving average follows when the forward part runs in training; in MXNet "

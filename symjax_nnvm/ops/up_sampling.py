@@ -210,8 +210,8 @@ def _input_names(attrs: NodeAttrs) -> list[str]:
 
 
 def _initial_weight(attrs: NodeAttrs, variable: Node, i: int) -> None:
-    """A filter that says nothing else starts as the one that interpolates."""
-    if i == 1 and attrs.parsed.sample_type == "bilinear":
+    """A filter that says nothing else starts as the one that interpolates. MXNet says so of a second image, too."""
+    if i == 1:
         variable.attrs.dict.setdefault("__init__", '["bilinear", {}]')
 
 

@@ -7,13 +7,14 @@ The layout is that of dmlc's JSON writer, blanks at line ends included, so that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from symjax_nnvm.errors import JSONFormatError, explain
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph, IndexedNode
-from symjax_nnvm.ir.op import TFileName
+from symjax_nnvm.ir.op import FNumFileOutputs, TFileName
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.passes.json_attrs import attr_to_json
 from symjax_nnvm.passes.json_reader import MAX_SUBGRAPH_DEPTH, check_nodes, load_json
@@ -81,7 +82,7 @@ def _graph_text(index: IndexedGraph, attrs: dict[str, tuple[str, Any]], depth: i
     fields = [
         f'"nodes": {_block("[]", [_node_text(inode, depth + 3) for inode in index.nodes], depth + 2, True)}',
         f'"arg_nodes": {_numbers(index.input_nodes, depth + 2)}',
-        f'"node_row_ptr": {_numbers(index.entry_rptr, depth + 2)}',
+        f'"node_row_ptr": {_numbers(_row_ptr(index, attrs), depth + 2)}',
         f'"heads": {_entries(index.outputs, depth + 2)}',
     ]
     if attrs:
@@ -90,6 +91,18 @@ def _graph_text(index: IndexedGraph, attrs: dict[str, tuple[str, Any]], depth: i
         ]
         fields.append(f'"attrs": {_block("{}", items, depth + 2, len(items) > 1)}')
     return _block("{}", fields, depth + 1, True)
+
+
+def _row_ptr(index: IndexedGraph, attrs: dict[str, tuple[str, Any]]) -> Sequence[int]:
+    """Running totals of the nodes' outputs: MXNet's counts, or ours where a graph attribute is a list by them."""
+    if any(type_name.startswith("list") for type_name, _ in attrs.values()):
+        return index.entry_rptr
+    counts = [end - begin for begin, end in pairwise(index.entry_rptr)]
+    for nid, inode in enumerate(index.nodes):
+        counted = FNumFileOutputs.get(inode.source.attrs.op)
+        if counted is not None:
+            counts[nid] = counted(inode.source.attrs)
+    return list(accumulate(counts, initial=0))
 
 
 def _attr_text(type_name: str, value: Any, depth: int) -> str:

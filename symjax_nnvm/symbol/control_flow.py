@@ -15,6 +15,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.traverse import post_order, post_order_nodes, successors
+from symjax_nnvm.symbol.hidden_keys import hidden_key
 from symjax_nnvm.symbol.scope import AttrScope, NameManager
 from symjax_nnvm.symbol.symbol import Symbol, create_operator
 
@@ -290,7 +291,8 @@ def _unite(*bodies: _Body) -> tuple[list[NodeEntry], list[list[int]]]:
 
 def _create(op: str, graphs: Sequence[Symbol], inputs: Sequence[NodeEntry], **params: object) -> list[Symbol]:
     """The node, as one symbol per output."""
-    texts = AttrScope.current.get(None) | {key: value_to_text(value) for key, value in params.items()}
+    texts = {hidden_key(key): value for key, value in AttrScope.current.get(None).items()}
+    texts |= {key: value_to_text(value) for key, value in params.items()}
     texts["num_args"] = str(len(graphs) + len(inputs))
     symbols = [*graphs, *(Symbol([entry]) for entry in inputs)]
     made = create_operator(Op.get(op), symbols, {}, texts, None, op)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,14 @@ def test_the_last_of_arrays_of_one_name_counts():
     assert np.asarray(arrays["a"]).tolist() == [0, 0]
 
 
+def test_a_sparse_array_that_mxnet_saved_too_early():
+    # Its storage shape says (0, 2), but a row and its number follow.
+    header = u32(0xF993FAC9, 1, 2) + i64(0, 2) + u32(2) + i64(3, 2) + u32(1, 0, 0) + u32(6, 1) + i64(1)
+    (array,) = read_list(file_of(header + struct.pack("<2f", 5, 6) + i64(1)))
+    assert isinstance(array, RowSparseArray)
+    assert array.todense().tolist() == [[0, 0], [5, 6], [0, 0]]
+
+
 def test_any_byte_but_zero_is_true():
     (array,) = read_list(file_of(dense(data=b"\x02\x00", dtype=7)))
     assert np.asarray(array).tolist() == [True, False]
@@ -151,6 +160,69 @@ def test_zip_files_of_mxnet_2(tmp_path: Path):
     assert [array.shape for array in listed(tmp_path / "list.npz")] == [(1,), (2,)]
     np.save(tmp_path / "one.npy", np.ones(4))
     assert listed(tmp_path / "one.npy")[0].shape == (4,)
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def zip_of(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return path
+
+
+SPARSE = {
+    "r/data": npy(np.ones((1, 2), np.float32)),
+    "r/indices": npy(np.array([1])),
+    "r/shape": npy(np.array([3, 2])),
+    "r/format": b"\x93NUMPY\x01\0v\0broken header row_sparse",
+}
+CSR = {
+    "c/data": npy(np.array([1, 2])),
+    "c/indices": npy(np.array([2, 0])),
+    "c/indptr": npy(np.array([0, 1, 2])),
+    "c/shape": npy(np.array([2, 3])),
+    "c/format": b"\x93NUMPY\x01\0v\0broken header csr",
+}
+
+
+def test_sparse_arrays_of_mxnet_2(tmp_path: Path):
+    arrays = load_arrays(zip_of(tmp_path / "s.params", **SPARSE, **CSR, w=npy(np.ones(2))))
+    assert isinstance(arrays, dict)
+    rows, csr = arrays["r"], arrays["c"]
+    assert isinstance(rows, RowSparseArray)
+    assert rows.todense().tolist() == [[0, 0], [1, 1], [0, 0]]
+    assert isinstance(csr, CSRArray)
+    assert csr.todense().tolist() == [[0, 0, 1], [2, 0, 0]]
+    assert np.asarray(arrays["w"]).tolist() == [1, 1]
+
+
+def test_bfloat16_of_mxnet_2(tmp_path: Path):
+    stored = npy(np.array([0x3F80, 0xC020], np.uint16)).replace(b"'<u2'", b"'<b2'")
+    arrays = load_arrays(zip_of(tmp_path / "b.params", w=stored))
+    assert isinstance(arrays, dict)
+    assert arrays["w"].dtype.name == "bfloat16"
+    assert np.asarray(arrays["w"]).astype(np.float32).tolist() == [1, -2.5]
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (SPARSE | {"r/format": b"coo"}, "ends neither with row_sparse nor with csr"),
+        (SPARSE | {"r/indptr": npy(np.zeros(1, int))}, "members"),
+        ({name: data for name, data in CSR.items() if name != "c/indptr"}, "a csr array has members"),
+        (SPARSE | {"r/indices": npy(np.array([0.5]))}, "no vector of integers"),
+        (SPARSE | {"r/indices": npy(np.array([9]))}, "row numbers go from 9 to 9"),
+        (SPARSE | {"r/shape": npy(np.array([-3, 2]))}, "sparse array 'r'"),
+    ],
+)
+def test_malformed_sparse_arrays_of_mxnet_2_are_refused(members: dict[str, bytes], message: str, tmp_path: Path):
+    with pytest.raises(ParamsFormatError, match=message):
+        load_arrays(zip_of(tmp_path / "s.params", **members))
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------

@@ -31,10 +31,7 @@ def test_a_checkpoint_predicts_what_mxnet_predicted():
 def test_saving_gives_mxnets_files(tmp_path: Path):
     net, args, aux = nn.load_checkpoint(FILES / "net", 3)
     nn.save_checkpoint(tmp_path / "net", 3, net, args, aux)
-    ours, theirs = (json.loads((folder / "net-symbol.json").read_text()) for folder in (tmp_path, FILES))
-    # The one difference: MXNet's wheel counts a workspace of oneDNN as a second output of max pooling.
-    assert theirs.pop("node_row_ptr")[-1] == ours.pop("node_row_ptr")[-1] + 1
-    assert ours == theirs
+    assert (tmp_path / "net-symbol.json").read_bytes() == (FILES / "net-symbol.json").read_bytes()
     assert (tmp_path / "net-0003.params").read_bytes() == (FILES / "net-0003.params").read_bytes()
 
 
@@ -79,3 +76,13 @@ def test_an_unknown_multiplier_is_refused():
     document["nodes"][3]["attr"]["nothing_lr_mult"] = "2"
     with pytest.raises(JSONFormatError, match="Failed loading Op fc1.*nothing_lr_mult"):
         sym.load_json(json.dumps(document))
+
+
+def test_the_files_are_what_netron_looks_for(tmp_path: Path):
+    # Its reader takes .json files with these fields, looks for NAME-0000.params beside NAME-symbol.json, and knows
+    # array files by their first 8 bytes.
+    net, args, aux = nn.load_checkpoint(FILES / "net", 3)
+    nn.save_checkpoint(tmp_path / "net", 0, net, args, aux)
+    document = json.loads((tmp_path / "net-symbol.json").read_text())  # strict JSON
+    assert all(document[field] for field in ("nodes", "arg_nodes", "heads"))
+    assert (tmp_path / "net-0000.params").read_bytes()[:8] == bytes([0x12, 1, 0, 0, 0, 0, 0, 0])

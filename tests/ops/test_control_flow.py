@@ -146,3 +146,11 @@ def test_an_outer_loop_of_a_thousand_steps_compiles_once():
     run = lowering.compile(symbol)
     outputs, _ = run({"data": ones(1000, 2), "state": ones(2)})
     assert float(outputs[1][0]) == 1001
+
+
+def test_hidden_attributes_of_a_scope_reach_the_loop_and_its_body():
+    with sym.AttrScope(ctx_group="a"):
+        outputs, _ = sym.contrib.foreach(lambda x, s: (x + s, s), sym.Variable("x"), sym.Variable("s"))
+    loop = outputs.outputs[0].node
+    assert loop.attrs.dict["__ctx_group__"] == "a"
+    assert loop.attrs.subgraphs[0].outputs[0].node.attrs.dict["__ctx_group__"] == "a"

@@ -1,6 +1,6 @@
 """Make the array files that MXNet 1.9.1 writes, and what it reads from them. Run by hand in MXNet's environment.
 
-mxnet-env/bin/python tests/goldens/files/make.py
+mxnet-env/bin/python -m tests.goldens.files.make
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from pathlib import Path
 
 import mxnet as mx  # type: ignore[import-not-found]
 import numpy as np
+
+from tests.goldens.files.generations import GENERATIONS, RULES
 
 HERE = Path(__file__).parent
 
@@ -104,9 +106,21 @@ def checkpoint() -> None:
     np.savez_compressed(HERE / "net_expected.npz", data=data.asnumpy(), output=output.asnumpy())
 
 
+def upgraded() -> dict[str, dict[str, str]]:
+    """What MXNet saves after it loaded each file of `generations`, or what it says when it does not."""
+    found: dict[str, dict[str, str]] = {}
+    for name, document in (GENERATIONS | RULES).items():
+        try:
+            found[name] = {"saved": mx.sym.load_json(json.dumps(document, ensure_ascii=False)).tojson()}
+        except mx.MXNetError as error:
+            found[name] = {"error": str(error).strip().splitlines()[-1]}
+    return found
+
+
 def main() -> None:
     """Write array files, a checkpoint, and old symbols with what MXNet makes of them."""
     checkpoint()
+    (HERE / "generations.json").write_text(json.dumps(upgraded(), indent=1, ensure_ascii=False) + "\n")
     for name, document in LEGACY.items():
         text = json.dumps(document)
         (HERE / f"{name}.json").write_text(text)

@@ -1,0 +1,283 @@
+"""`match_params`: which array of a file belongs to which argument or state of a symbol, whatever names the file uses.
+
+Names are tried first: as they are, without `arg:` or `aux:`, then without the prefix of a Gluon block. What is left is
+matched by roles, shapes and order (`structural`). Everything that does not fit is reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from symjax_nnvm.errors import InferenceError, ParamsMismatchError
+from symjax_nnvm.ir.op import FListInputNames
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.mxnet.sparse import SparseArray
+from symjax_nnvm.mxnet.structural import Layers, compatible, file_layers, match_layers, symbol_layers
+from symjax_nnvm.symbol.inference import infer_shapes
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Ambiguous", "Misshaped", "ParamsMatch", "match_params"]
+
+_KINDS = ("arg:", "aux:")
+_PARAMETERS = ("weight", "bias", "gamma", "beta", "parameters")
+"""Inputs of operators that are learned: a variable there that has no array is missing, and no input of the model."""
+
+_LISTED = 20
+
+
+@dataclass(frozen=True)
+class Misshaped:
+    """An array that has a variable's name and not its shape."""
+
+    name: str
+    source: str
+    expected: Shape | None
+    got: tuple[int, ...]
+
+    def __str__(self) -> str:
+        origin = "" if self.source == self.name else f" ({self.source} in the file)"
+        return f"{self.name}{origin}: {format_shape(self.got)}, expected {format_shape(self.expected)}"
+
+
+@dataclass(frozen=True)
+class Ambiguous:
+    """Blocks of a file of which nothing tells to which of some layers of the symbol they belong.
+
+    roles: what each has an array of, `weight`, `bias`. names, sources: the layers' variables, the blocks' arrays.
+    """
+
+    blocks: tuple[str, ...]
+    layers: tuple[str, ...]
+    roles: tuple[str, ...]
+    names: tuple[str, ...]
+    sources: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{_listed(self.blocks)} ({', '.join(self.roles)}) could each be any of {_listed(self.layers)}"
+
+
+@dataclass(frozen=True)
+class ParamsMatch:
+    """What `match_params` found.
+
+    args, aux: arrays of the symbol's arguments and auxiliary states by name. sources: name → the file's name. inputs:
+    arguments that are no parameters: data and labels. missing: parameters and states without an array. surplus: the
+    file's arrays that nothing in the symbol is for. misshaped, ambiguous: see there. conflict: what inference says when
+    the arrays' shapes contradict each other, else empty.
+    """
+
+    args: dict[str, Any]
+    aux: dict[str, Any]
+    sources: dict[str, str]
+    inputs: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    surplus: tuple[str, ...] = ()
+    misshaped: tuple[Misshaped, ...] = ()
+    ambiguous: tuple[Ambiguous, ...] = ()
+    conflict: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every parameter and state has its array; arrays too many do no harm."""
+        return not (self.missing or self.misshaped or self.ambiguous or self.conflict)
+
+    def raise_if_incomplete(self) -> None:
+        """Raise ParamsMismatchError, with all that is wrong, unless every parameter and state has its array."""
+        if not self.ok:
+            raise ParamsMismatchError(f"The arrays do not fit the symbol.\n{self}")
+
+    def __str__(self) -> str:
+        parts = [
+            f"matched: {len(self.args)} arguments, {len(self.aux)} auxiliary states",
+            f"inputs: {_listed(self.inputs)}",
+        ]
+        problems = (("missing", self.missing), ("surplus", self.surplus))
+        parts += [f"{what} ({len(names)}): {_listed(names)}" for what, names in problems if names]
+        parts += [f"wrong shape: {wrong}" for wrong in self.misshaped[:_LISTED]]
+        if len(self.misshaped) > _LISTED:
+            parts.append(f"wrong shape: {len(self.misshaped) - _LISTED} more")
+        parts += [f"ambiguous: {group}" for group in self.ambiguous[:_LISTED]]
+        if self.ambiguous:
+            parts.append("Give the arrays the symbol's names to decide: match_params(symbol, {name: array, ...}).")
+        if self.conflict:
+            parts.append(f"contradiction: {self.conflict}")
+        return "\n".join(parts)
+
+
+def match_params(
+    symbol: Symbol, params: Mapping[str, Any], shapes: Mapping[str, Sequence[int]] | None = None
+) -> ParamsMatch:
+    """Match arrays to a symbol's arguments and auxiliary states. The graph decides which are which.
+
+    params: arrays by name, as `load_arrays` gives them: `arg:conv_weight`, `conv_weight`, without a Gluon block's
+    prefix (`save_params`), or structural (`0.weight`, `save_parameters`). shapes: shapes of the model's inputs,
+    `{"data": (1, 3, 224, 224)}`: with them every shape can be checked, and what is not in them and no label is a
+    parameter. Without them, parameters are what operators call weight, bias, gamma or beta. Sparse arrays are made
+    dense. Nothing is raised for arrays that do not fit: see `ParamsMatch.raise_if_incomplete`.
+
+    Raises InferenceError when the given shapes contradict the graph, SymbolValueError for unknown inputs in them.
+    """
+    search = _Search(symbol, params, dict(shapes or {}))
+    search.by_name()
+    search.without_prefix()
+    search.by_structure()
+    return search.result()
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return (", ".join(names[:_LISTED]) or "none") + more
+
+
+@dataclass
+class _Search:
+    """One search. pairs: name in the symbol → name in the file. left: names of the file that have no place yet."""
+
+    symbol: Symbol
+    params: Mapping[str, Any]
+    given: dict[str, Sequence[int]]
+    pairs: dict[str, str] = field(default_factory=dict)
+    ambiguous: list[Ambiguous] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.arguments = list(dict.fromkeys(self.symbol.list_arguments()))
+        self.states = list(dict.fromkeys(self.symbol.list_auxiliary_states()))
+        in_order = dict.fromkeys(self.symbol.list_inputs())
+        _, arguments, _, states = infer_shapes(self.symbol, (), self.given)
+        known = dict(zip(self.symbol.list_arguments(), arguments, strict=True))
+        known |= dict(zip(self.symbol.list_auxiliary_states(), states, strict=True))
+        self.expected: dict[str, Shape | None] = {name: known[name] for name in in_order if name not in self.given}
+        self.uses = _uses(self.symbol)
+        self.left = _bare_names(self.params, set(self.states))
+        self.lost = [source for source in self.params if source not in set(self.left.values())]
+
+    def take(self, name: str, bare: str) -> None:
+        """An array of the file is that of a variable."""
+        self.pairs[name] = self.left.pop(bare)
+
+    def wanted(self) -> dict[str, Shape | None]:
+        """Variables that have no array yet, with what is known of their shapes, in the order of the graph."""
+        return {name: shape for name, shape in self.expected.items() if name not in self.pairs}
+
+    def by_name(self) -> None:
+        """Names that are the symbol's."""
+        for name in self.expected:
+            if name in self.left:
+                self.take(name, name)
+
+    def without_prefix(self) -> None:
+        """Names that lack a prefix which all of the symbol's have, or have one instead of it: `net0_`."""
+        wanted = self.wanted()
+        names = list(self.left)
+        for skip in dict.fromkeys((0, _common_prefix(names))):
+            rests = [name[skip:] for name in names]
+            best: list[tuple[str, str]] = []
+            for candidate in wanted:
+                if rests and candidate.endswith(rests[0]):
+                    prefix = candidate[: len(candidate) - len(rests[0])]
+                    found = [(prefix + rest, name) for rest, name in zip(rests, names, strict=True)]
+                    best = max(best, [pair for pair in found if pair[0] in wanted], key=len)
+            if 2 * len(best) > len(names):
+                for name, bare in best:
+                    self.take(name, bare)
+                return
+
+    def by_structure(self) -> None:
+        """Structural names, by roles, shapes and order."""
+        found = file_layers({bare: np.shape(self.params[source]) for bare, source in self.left.items()})
+        roles = frozenset(role for layer in found for role in layer.members)
+        pairs, groups = match_layers(symbol_layers(self.wanted(), self.uses, roles), found)
+        for theirs, ours in pairs:
+            for role, name in theirs.members.items():
+                self.take(name, ours.members[role])
+        for candidates, layers in groups:
+            sources = tuple(self.left.pop(bare) for bare in _members(layers))
+            blocks, names = (tuple(layer.name for layer in some) for some in (layers, candidates))
+            self.ambiguous.append(Ambiguous(blocks, names, tuple(layers[0].members), _members(candidates), sources))
+
+    def result(self) -> ParamsMatch:
+        """Everything that was found."""
+        args: dict[str, Any] = {}
+        aux: dict[str, Any] = {}
+        misshaped: list[Misshaped] = []
+        states = set(self.states)
+        for name in self.expected:
+            if name not in self.pairs:
+                continue
+            array, expected = self.params[self.pairs[name]], self.expected[name]
+            got = tuple(np.shape(array))
+            if not compatible(expected, got):
+                misshaped.append(Misshaped(name, self.pairs[name], expected, got))
+                continue
+            (aux if name in states else args)[name] = array.todense() if isinstance(array, SparseArray) else array
+        unclear = {name for group in self.ambiguous for name in group.names}
+        without = [name for name in self.wanted() if name not in unclear]
+        missing = tuple(name for name in without if name in states or self._is_parameter(name))
+        return ParamsMatch(
+            args,
+            aux,
+            self.pairs,
+            inputs=tuple(n for n in self.arguments if n in self.given or (n in without and n not in missing)),
+            missing=missing,
+            surplus=(*self.left.values(), *self.lost),
+            misshaped=tuple(misshaped),
+            ambiguous=tuple(self.ambiguous),
+            conflict="" if misshaped or self.ambiguous else self._conflict(args | aux),
+        )
+
+    def _is_parameter(self, name: str) -> bool:
+        """Whether an argument without an array should have one."""
+        _, use = self.uses.get(name, ("", ""))
+        return use != "label" if self.given else use in _PARAMETERS
+
+    def _conflict(self, arrays: Mapping[str, Any]) -> str:
+        """What inference says of all shapes together."""
+        shapes = {name: np.shape(array) for name, array in arrays.items()}
+        # A scalar's shape means an unknown one to inference.
+        try:
+            infer_shapes(self.symbol, (), {name: shape for name, shape in shapes.items() if shape} | self.given)
+        except InferenceError as error:
+            return str(error)
+        return ""
+
+
+def _members(layers: Layers) -> tuple[str, ...]:
+    return tuple(name for layer in layers for name in layer.members.values())
+
+
+def _uses(symbol: Symbol) -> dict[str, tuple[str, str]]:
+    """Variable → (operator node, input) of its first reader."""
+    uses: dict[str, tuple[str, str]] = {}
+    for node in post_order(symbol.outputs):
+        if node.op is not None and any(entry.node.is_variable for entry in node.inputs):
+            names = list(FListInputNames[node.op](node.attrs)) if node.op in FListInputNames else ["data"]
+            for name, entry in zip(names, node.inputs, strict=False):
+                if entry.node.is_variable:
+                    uses.setdefault(entry.node.name, (node.name, name))
+    return uses
+
+
+def _bare_names(params: Mapping[str, Any], states: set[str]) -> dict[str, str]:
+    """Names without `arg:` and `aux:` → names in the file. Of two that become one, that of the right kind counts."""
+    bare: dict[str, str] = {}
+    for source in params:
+        kind = next((kind for kind in _KINDS if source.startswith(kind)), "")
+        name = source.removeprefix(kind)
+        if name not in bare or kind == ("aux:" if name in states else "arg:"):
+            bare[name] = source
+    return bare
+
+
+def _common_prefix(names: Sequence[str]) -> int:
+    """The length of what all names begin with, up to a full word."""
+    if not names:
+        return 0
+    low, high = min(names), max(names)
+    same = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    return max(low[:same].rfind("_"), low[:same].rfind(".")) + 1
