@@ -68,5 +68,7 @@ from symjax_nnvm.symbol import Prefix as Prefix
 from symjax_nnvm.symbol import Symbol as Symbol
 from symjax_nnvm.symbol import Variable as Variable
 from symjax_nnvm.symbol import var as var
+from symjax_nnvm.summary import print_summary as print_summary
+from symjax_nnvm.summary import summarize as summarize
 
 __version__ = "0.1.0"
