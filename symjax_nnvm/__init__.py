@@ -61,6 +61,7 @@ from symjax_nnvm.surgery import inference_symbol as inference_symbol
 from symjax_nnvm.surgery import rename as rename
 from symjax_nnvm.surgery import replace_head as replace_head
 from symjax_nnvm.surgery import set_batch_size as set_batch_size
+from symjax_nnvm.plot import plot_network as plot_network
 from symjax_nnvm.symbol import AttrScope as AttrScope
 from symjax_nnvm.symbol import Group as Group
 from symjax_nnvm.symbol import NameManager as NameManager
