@@ -1,7 +1,7 @@
 """Repeated blocks: runs of consecutive, isomorphic parts of a network, found in its order of operators.
 
 A run is a tandem repeat in the sequence of operator nodes: node i and node i + p say the same (operator, parameters,
-output shapes) and read the same things, which are p places apart too, or one thing outside. Comparing neighbours at one
+shapes) and read the same things, which are p places apart too, or one thing outside. Comparing neighbours at one
 distance p is all it takes, so time is linear in nodes for the distances tried.
 """
 
@@ -50,7 +50,7 @@ class Run:
 def repeated_blocks(index: IndexedGraph, shapes: Sequence[Shape | None] | None = None) -> list[Run]:
     """The runs of a graph, in order, without overlap; places count operators, variables left out.
 
-    shapes: one per entry; blocks whose output shapes differ are then different. A run is only reported when nothing
+    shapes: one per entry; blocks that differ in the shapes of outputs or variables are then different. A run is only reported when nothing
     after it, and no head, reads from another copy than the last, so that drawing one copy loses no connection.
     """
     order = _Order(index, shapes)
@@ -95,8 +95,7 @@ class _Order:
                 else:  # a variable of one reader is the block's own; one of several must be the very same
                     reads.append(-1 if entry.node_id in learned else entry.node_id)
             self.reads.append(reads)
-            outputs = None if shapes is None else tuple(shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]])
-            says.append((_said(node.source), outputs))
+            says.append((_said(node.source), None if shapes is None else _sizes(index, nid, shapes)))
         for head in index.outputs:
             if head.node_id in place_of:
                 self.last_reader[place_of[head.node_id]] = len(nids)
@@ -176,6 +175,13 @@ def _said(node: Node) -> object:
     text = tuple(sorted((k, v) for k, v in attrs.dict.items() if not (k.startswith("__") and k.endswith("__"))))
     assert attrs.op is not None
     return attrs.op.name, text, tuple(id(subgraph) for subgraph in attrs.subgraphs)
+
+
+def _sizes(index: IndexedGraph, nid: int, shapes: Sequence[Shape | None]) -> tuple[Shape | None, ...]:
+    """The shapes of a node's outputs and of the variables it reads."""
+    variables = (e for e in index.nodes[nid].inputs if index.nodes[e.node_id].source.is_variable)
+    outputs = shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
+    return (*outputs, *(shapes[index.entry_id(entry)] for entry in variables))
 
 
 def _own_variables(index: IndexedGraph) -> set[int]:

@@ -26,9 +26,8 @@ from symjax_nnvm.tables import printable
 __all__ = ["NetworkPlot", "RenderingError", "plot_network"]
 
 _PREAMBLE = """\
-  rankdir=BT;
   node [shape=box, style="filled,rounded", penwidth=0.6, fontname="Helvetica", fontsize=11, margin="0.12,0.05"];
-  edge [dir=back, arrowtail=open, arrowsize=0.6, color="#555555", fontname="Helvetica", fontsize=9];
+  edge [arrowhead=open, arrowsize=0.6, color="#555555", fontname="Helvetica", fontsize=9];
   graph [fontname="Helvetica", fontsize=12, style="rounded", color="#888888", ranksep=0.3];"""
 
 
@@ -91,7 +90,7 @@ def plot_network(
     fold: bool = True,
     params: Iterable[str] | None = None,
 ) -> NetworkPlot:
-    """A drawing of a network, from its inputs at the bottom to its heads, which have a double border.
+    """A drawing of a network, from its inputs down to its heads, which have a double border.
 
     shape: shapes of inputs by name; with them, edges carry shapes. hide_weights: leave parameters out, else name them
     (with shapes) under their operator. fold: draw a block that follows itself once, with how often. params: names of
@@ -132,7 +131,7 @@ class _Drawing:
             inner = IndexedGraph(subgraph.outputs)
             names = {inner.nodes[nid].source.name for nid in inner.input_nodes}
             drawn = self._graph(inner, None, names)
-            heads = [f"  {ident} -> {self._ident(nid.node_id)} [style=dashed];" for nid in inner.outputs]
+            heads = [f"  {self._ident(head.node_id)} -> {ident} [style=dashed];" for head in inner.outputs]
             pending += [*self._box(f"run by {node.name}", drawn), *dict.fromkeys(heads)][::-1]
 
     def _graph(
@@ -201,7 +200,7 @@ class _Drawing:
                 continue
             size = _size(shapes and shapes[index.entry_id(entry)])
             label = f" [label={_quoted(size)}]" if size else ""
-            lines.append(f"  {self._ident(nid)} -> {self._ident(stands_for.get(entry.node_id, entry.node_id))}{label};")
+            lines.append(f"  {self._ident(stands_for.get(entry.node_id, entry.node_id))} -> {self._ident(nid)}{label};")
         return lines
 
     def _box(self, label: str, lines: Iterable[str | tuple[Node, str, Subgraph]]) -> list:

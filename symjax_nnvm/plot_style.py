@@ -27,7 +27,7 @@ _FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
 _DATA, _OTHER = "#8dd3c7", "#f0f0f0"
 
 _SHOWN = ("kernel", "num_filter", "num_hidden", "act_type", "pool_type", "mode", "state_size", "axis", "dim", "scalar")
-_SHOWN_TOO = ("shape", "axes", "p", "output_dim", "num_outputs", "scale", "dtype", "begin", "end")
+_SHOWN_TOO = ("shape", "axes", "p", "output_dim", "scale", "dtype", "begin", "end")
 
 
 def colour_of(op: str | None) -> str:
