@@ -153,9 +153,9 @@ def _compare(name: str, a: Any, b: Any, rtol: float, atol: float) -> ArrayDiffer
             difference = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
             difference[np.isnan(difference)] = np.inf
             relative = np.where(difference == 0.0, 0.0, difference / np.abs(x))
+            unequal = (difference > atol + rtol * np.abs(x)) | ~np.isfinite(difference)
         relative[np.isnan(relative)] = np.inf
-        bound = atol + rtol * np.abs(x)
-        differs = differs or bool(np.any(~(difference <= np.where(difference == 0.0, 0.0, bound))))
+        differs = differs or bool(unequal.any())
         max_abs, max_rel = max(max_abs, float(difference.max())), max(max_rel, float(relative.max()))
     return ArrayDifference(*facts, max_abs, max_rel) if differs else None
 
@@ -220,4 +220,3 @@ def _read_otherwise(a: list[str], b: list[str], what: str) -> list[tuple[str, st
     count = max(len(a), len(b))
     padded = zip(a + [""] * (count - len(a)), b + [""] * (count - len(b)), strict=True)
     return [(f"{what} {i}", x, y) for i, (x, y) in enumerate(padded) if x != y]
-

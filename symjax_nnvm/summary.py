@@ -82,9 +82,7 @@ class Summary:
             f"elements of auxiliary states: {self.states:,}",
         ]
         if self.flops is not None:
-            lines.append(
-                f"one forward pass: {self.flops.macs:,} MACs, {self.flops.total:,} FLOPs (1 MAC = 2 FLOPs)"
-            )
+            lines.append(f"one forward pass: {self.flops.macs:,} MACs, {self.flops.total:,} FLOPs (1 MAC = 2 FLOPs)")
         if self.uncounted:
             lines.append(f"not counted in MACs and FLOPs: {', '.join(self.uncounted)}")
         if self.undecided:
