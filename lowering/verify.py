@@ -234,7 +234,9 @@ def check_projection(
         scales, size = _scales(gradients)
         along = jax.jit(lambda chosen, direction: jax.jvp(point.value, (chosen,), (direction,))[1])
         value = partial(jax.jit(point.value), held=held)
-        noise = _noise(value(point.chosen)) if finite_differences else 0.0
+        # Moving many elements at once takes proportionally smaller steps: else some ReLUs cross their kinks.
+        step = _STEP / max(1.0, float(np.sqrt(sum(scales[n] ** 2 * g.size for n, g in gradients.items()))))
+        noise = _noise(value(point.chosen), step) if finite_differences else 0.0
         rows = []
         for _ in watch(range(directions)):
             signs = {name: rng.choice([-1.0, 1.0], gradient.shape) for name, gradient in gradients.items()}
@@ -246,9 +248,9 @@ def check_projection(
             ok = difference <= rtol * max(scale, 1e-3)
             fd = fd_rel = None
             if finite_differences:
-                ends = ({n: x + sign * _STEP * direction[n] for n, x in point.chosen.items()} for sign in (1, -1))
+                ends = ({n: x + sign * step * direction[n] for n, x in point.chosen.items()} for sign in (1, -1))
                 upper, lower = (float(value(end)) for end in ends)
-                fd = (upper - lower) / (2 * _STEP)
+                fd = (upper - lower) / (2 * step)
                 fd_rel = abs(mine - fd) / scale
                 ok = ok and (fd_rel <= fd_rtol or abs(mine - fd) <= noise)
             rows.append(ProjectionRow(mine, theirs, difference / scale, fd, fd_rel, ok))
@@ -270,9 +272,9 @@ def _scales(gradients: Mapping[str, np.ndarray]) -> tuple[dict[str, float], floa
     return scales, float(np.linalg.norm([scales[name] * norm for name, norm in norms.items()]))
 
 
-def _noise(value: Any) -> float:
+def _noise(value: Any, step: float = _STEP) -> float:
     """What a difference quotient of values of this order cannot resolve: its own rounding over the step."""
-    return float(4 * np.finfo(np.float64).eps * (1 + abs(float(value))) / _STEP)
+    return float(4 * np.finfo(np.float64).eps * (1 + abs(float(value))) / step)
 
 
 def _widen(arrays: Arrays) -> dict[str, jax.Array]:

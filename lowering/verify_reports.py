@@ -83,8 +83,10 @@ class ProjectionReport:
     def __str__(self) -> str:
         header = ("direction", "by MXGradient", "by jax.jvp", "rel. error", "by finite diff.", "rel. error", "verdict")
         rows = [
-            (str(i + 1), f"{row.ours:.9e}", f"{row.jvp:.9e}", _digits(row.jvp_rel))
-            + ("-" if row.fd is None else f"{row.fd:.9e}", _digits(row.fd_rel), _verdict(row.ok))
+            (
+                *(str(i + 1), f"{row.ours:.9e}", f"{row.jvp:.9e}", _digits(row.jvp_rel)),
+                *("-" if row.fd is None else f"{row.fd:.9e}", _digits(row.fd_rel), _verdict(row.ok)),
+            )
             for i, row in enumerate(self.rows)
         ]
         moved = f"each direction moves all {self.elements:,} elements of {self.arguments} arguments"

@@ -7,7 +7,6 @@ distance p is all it takes, so time is linear in nodes for the distances tried.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import Shape
 
-__all__ = ["Run", "repeated_blocks"]
+__all__ = ["Run", "common_start", "repeated_blocks"]
 
 _DISTANCES = 8
 """How many of the next nodes that say the same are tried as the beginning of the next block."""
@@ -130,9 +129,10 @@ class _Order:
             return None
         slack = matched - (count - 1) * distance
         begin = min(range(place, place + slack + 1), key=self._seam)
-        while count > 1 and self._read_from_outside(run := Run(begin, distance, count)):
-            count -= 1
-        return run if count > 1 else None
+        run = Run(begin, distance, count)
+        while run.count > 1 and self._read_from_outside(run):
+            run = Run(begin, distance, run.count - 1)
+        return run if run.count > 1 else None
 
     def _read_from_outside(self, run: Run) -> bool:
         """Whether something after a run reads another copy than the last; only the last few can be reached."""
@@ -152,8 +152,8 @@ class _Order:
         return True
 
     def _seam(self, place: int) -> tuple[int, int, int]:
-        """How little suggests that a block begins here: values that cross, letters that names share; later is better."""
-        shared = os.path.commonprefix([self.names[place - 1], self.names[place]]) if place else ""
+        """How little suggests that a block begins here: values that cross, letters names share; better later."""
+        shared = common_start([self.names[place - 1], self.names[place]]) if place else ""
         return self._crossing[place], len(shared), -place
 
     def _entries_alive(self) -> list[int]:
@@ -167,6 +167,12 @@ class _Order:
             total += step
             alive.append(total)
         return alive
+
+
+def common_start(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    first, last = min(names), max(names)  # in alphabetical order all others are between them
+    return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
 
 
 def _said(node: Node) -> object:

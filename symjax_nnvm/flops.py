@@ -1,4 +1,4 @@
-"""How much arithmetic an operator does: the attribute `FFlops`, and its value for the operators that models are made of.
+"""How much arithmetic an operator does: the attribute `FFlops`, and its value for the operators of most models.
 
 Two numbers are kept apart. A *MAC* is one multiplication with the addition that follows it, as matrix products and
 convolutions do them; other operations (bias, comparisons, square roots, each elementary function) count one each.

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
 from pathlib import Path
 
-from symjax_nnvm.blocks import Run, repeated_blocks
+from symjax_nnvm.blocks import Run, common_start, repeated_blocks
 from symjax_nnvm.errors import MissingExtraError, NNVMError
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.indexed_graph import IndexedGraph
+from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.infer import infer_shape
@@ -181,7 +180,7 @@ class _Drawing:
             for entry in index.nodes[nid].inputs:
                 source = index.nodes[entry.node_id].source
                 if source.is_variable and source.name not in data:
-                    text.append(f"{source.name} {_size(shapes and shapes[index.entry_id(entry)])}".rstrip())
+                    text.append(f"{source.name} {_size(index, entry, shapes)}".rstrip())
         label = "\\n".join(_escaped(printable(line)) for line in text if line)
         return f'  {self._ident(nid)} [label="{label}", fillcolor={_quoted(colour_of(node.op.name))}{_border(head)}];'
 
@@ -198,7 +197,7 @@ class _Drawing:
             source = index.nodes[entry.node_id].source
             if source.is_variable and source.name not in data:
                 continue
-            size = _size(shapes and shapes[index.entry_id(entry)])
+            size = _size(index, entry, shapes)
             label = f" [label={_quoted(size)}]" if size else ""
             lines.append(f"  {self._ident(stands_for.get(entry.node_id, entry.node_id))} -> {self._ident(nid)}{label};")
         return lines
@@ -229,11 +228,12 @@ def _representatives(nids: Sequence[int], runs: Sequence[Run]) -> dict[int, int]
 def _run_label(names: Sequence[str], run: Run) -> str:
     """How often a block occurs, and what the names of its first and last copy begin with."""
     copies = (names[run.start : run.start + run.length], names[run.end - run.length : run.end])
-    first, last = (commonprefix(copy).rstrip("_") for copy in copies)
+    first, last = (common_start(copy).rstrip("_") for copy in copies)
     return f"× {run.count}   {first} … {last}" if first and last else f"× {run.count}"
 
 
-def _size(shape: Shape | None) -> str:
+def _size(index: IndexedGraph, entry: IndexedEntry, shapes: Sequence[Shape | None] | None) -> str:
+    shape = None if shapes is None else shapes[index.entry_id(entry)]
     return "" if shape is None else "×".join("?" if dim is None else str(dim) for dim in shape)
 
 

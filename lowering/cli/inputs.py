@@ -132,7 +132,7 @@ def _is_array_file(source: str) -> bool:
 def _array(name: str, path: Path) -> np.ndarray:
     """The array of a file: the only one, or the one of the input's name."""
     arrays = load_arrays(path)
-    by_name = dict(enumerate(arrays)) if isinstance(arrays, list) else arrays
+    by_name = {f"arr_{i}": array for i, array in enumerate(arrays)} if isinstance(arrays, list) else arrays
     chosen = by_name.get(name) if len(by_name) != 1 else next(iter(by_name.values()))
     if chosen is None:
         raise ParamsFormatError(f"{path} holds no array {name!r}; it has {list(by_name)[:10]}.")
@@ -206,4 +206,4 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(number) for number in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers; write, for instance, 123.7,116.8,103.9")
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers; write, for instance, 123.7,116.8,103.9") from None

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     symbol = model.symbol()
     args, aux = gather(options, model, symbol)
     labels = options.labels.read_text(encoding="utf-8").splitlines() if options.labels else None
-    call = jax.tree.map(jnp.asarray, (args, aux)) + (jax.random.key(options.seed),)
+    call = (*jax.tree.map(jnp.asarray, (args, aux)), jax.random.key(options.seed))
     began = time.perf_counter()
     with working("tracing"):
         lowered = lowering.compile(symbol).lower(*call)
@@ -56,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
         times |= {f"median of {options.time}": median(runs), "fastest": min(runs)}
     arrays = dict(zip(symbol.list_outputs(), map(np.asarray, outputs), strict=True))
     if options.output:
-        np.savez(options.output, **{name: _storable(array) for name, array in arrays.items()})
+        saved: dict[str, Any] = {name: _storable(array) for name, array in arrays.items()}
+        np.savez(options.output, **saved)
         note(f"saved: {options.output}")
     ranked = {name: _ranked(array, options.topk) for name, array in arrays.items()}
     if options.json:
