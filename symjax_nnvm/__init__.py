@@ -62,6 +62,8 @@ from symjax_nnvm.surgery import rename as rename
 from symjax_nnvm.surgery import replace_head as replace_head
 from symjax_nnvm.surgery import set_batch_size as set_batch_size
 from symjax_nnvm.plot import plot_network as plot_network
+from symjax_nnvm.summary import print_summary as print_summary
+from symjax_nnvm.summary import summarize as summarize
 from symjax_nnvm.symbol import AttrScope as AttrScope
 from symjax_nnvm.symbol import Group as Group
 from symjax_nnvm.symbol import NameManager as NameManager
@@ -69,7 +71,5 @@ from symjax_nnvm.symbol import Prefix as Prefix
 from symjax_nnvm.symbol import Symbol as Symbol
 from symjax_nnvm.symbol import Variable as Variable
 from symjax_nnvm.symbol import var as var
-from symjax_nnvm.summary import print_summary as print_summary
-from symjax_nnvm.summary import summarize as summarize
 
 __version__ = "0.1.0"

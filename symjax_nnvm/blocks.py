@@ -119,7 +119,7 @@ class _Order:
     def run_at(self, place: int, distance: int) -> Run | None:
         """The longest run of blocks of this length from here on, moved to where its blocks begin most naturally."""
         end = place
-        while end + distance < len(self.says) and self._alike(end, end + distance):
+        while end + distance < len(self.says) and self._alike(end, end + distance, place):
             if self.last_reader[end] - end > _REACH * distance:
                 break
             end += 1
@@ -140,14 +140,20 @@ class _Order:
         first = max(run.start, run.end - _REACH * run.length)
         return any(self.last_reader[inner] >= run.end for inner in range(first, last_copy))
 
-    def _alike(self, a: int, b: int) -> bool:
+    def _alike(self, a: int, b: int, begin: int) -> bool:
+        """Whether node b says and reads, one block later in a run from place `begin` on, what node a does."""
         if self.says[a] != self.says[b] or len(self.reads[a]) != len(self.reads[b]):
             return False
         distance = b - a
         for x, y in zip(self.reads[a], self.reads[b], strict=True):
-            if x != y and not (
-                isinstance(x, tuple) and isinstance(y, tuple) and y[0] - x[0] == distance and x[1] == y[1]
-            ):
+            if x == y:
+                continue
+            if not isinstance(y, tuple):
+                return False
+            if y[0] - distance < begin:  # what the first block reads instead is wherever the network comes from
+                if isinstance(x, tuple) and x[0] >= begin:
+                    return False
+            elif x != (y[0] - distance, y[1]):
                 return False
         return True
 

@@ -192,6 +192,8 @@ def _said_otherwise(a: Node, b: Node) -> list[tuple[str, str, str]]:
     rows = []
     schema = None if a.op is None else a.op.params
     for key in dict.fromkeys((*a.attrs.dict, *b.attrs.dict)):
+        if a.op is None and not (key.startswith("__") and key.endswith("__")):
+            continue  # what MXNet copies from the operator that a variable was made for
         x, y = a.attrs.dict.get(key), b.attrs.dict.get(key)
         if x == y:
             continue

@@ -206,4 +206,6 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(number) for number in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers; write, for instance, 123.7,116.8,103.9") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no list of numbers; write, for instance, 123.7,116.8,103.9"
+        ) from None
