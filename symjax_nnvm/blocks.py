@@ -49,8 +49,9 @@ class Run:
 def repeated_blocks(index: IndexedGraph, shapes: Sequence[Shape | None] | None = None) -> list[Run]:
     """The runs of a graph, in order, without overlap; places count operators, variables left out.
 
-    shapes: one per entry; blocks that differ in the shapes of outputs or variables are then different. A run is only reported when nothing
-    after it, and no head, reads from another copy than the last, so that drawing one copy loses no connection.
+    shapes: one per entry; blocks that differ in the shapes of outputs or variables are then different. A run is only
+    reported when nothing after it, and no head, reads from another copy than the last, so that drawing one copy loses
+    no connection.
     """
     order = _Order(index, shapes)
     runs: list[Run] = []

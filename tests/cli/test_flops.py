@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -74,7 +74,7 @@ def test_a_deconvolution_does_the_work_of_its_convolution():
 
 
 @pytest.mark.parametrize(("mode", "gates"), [("rnn_tanh", 1), ("gru", 3), ("lstm", 4)])
-def test_recurrent_layers_multiply_every_weight_at_every_step(mode: str, gates: int):
+def test_recurrent_layers_multiply_every_weight_at_every_step(mode: Literal["rnn_tanh", "gru", "lstm"], gates: int):
     net = sym.RNN(X, sym.Variable("parameters"), state_size=6, num_layers=2, bidirectional=True, mode=mode, name="rnn")
     layers = [6 * (4 + 6), 6 * (12 + 6)]  # input to hidden and hidden to hidden, of both layers
     assert counted(net, x=(7, 3, 4)).macs == 7 * 3 * 2 * gates * sum(layers)

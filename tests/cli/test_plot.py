@@ -35,9 +35,8 @@ def runs(net: nn.Symbol, **shapes: tuple[int, ...]) -> list[tuple[int, int]]:
 
 def edges(source: str) -> set[tuple[str, str]]:
     """Edges by the nodes' names, the last line of their labels."""
-    named = {
-        ident: label.split("\\n")[-1] for ident, label in re.findall(r'^ +(g\d+n\d+) \[label="([^"]*)"', source, re.M)
-    }
+    nodes = re.findall(r'^ +(g\d+n\d+) \[label="([^"]*)"', source, re.MULTILINE)
+    named = {ident: label.split("\\n")[-1] for ident, label in nodes}
     return {(named[a], named[b]) for a, b in re.findall(r"(g\d+n\d+) -> (g\d+n\d+)", source)}
 
 
