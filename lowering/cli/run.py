@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     symbol = model.symbol()
     args, aux = gather(options, model, symbol)
     labels = options.labels.read_text(encoding="utf-8").splitlines() if options.labels else None
-    call = (*(jax.tree.map(jnp.asarray, given) for given in (args, aux)), jax.random.key(options.seed))
+    call = (jax.tree.map(jnp.asarray, args), jax.tree.map(jnp.asarray, aux), jax.random.key(options.seed))
     began = time.perf_counter()
     with working("tracing"):
         lowered = lowering.compile(symbol).lower(*call)
