@@ -53,6 +53,9 @@ from symjax_nnvm.mxnet.safetensors_file import load_safetensors as load_safetens
 from symjax_nnvm.mxnet.safetensors_file import save_safetensors as save_safetensors
 from symjax_nnvm.ops.custom import register_custom as register_custom
 from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
+from symjax_nnvm.plot import plot_network as plot_network
+from symjax_nnvm.summary import print_summary as print_summary
+from symjax_nnvm.summary import summarize as summarize
 from symjax_nnvm.surgery import HardCodedBatch as HardCodedBatch
 from symjax_nnvm.surgery import cut as cut
 from symjax_nnvm.surgery import freeze as freeze
@@ -61,9 +64,6 @@ from symjax_nnvm.surgery import inference_symbol as inference_symbol
 from symjax_nnvm.surgery import rename as rename
 from symjax_nnvm.surgery import replace_head as replace_head
 from symjax_nnvm.surgery import set_batch_size as set_batch_size
-from symjax_nnvm.plot import plot_network as plot_network
-from symjax_nnvm.summary import print_summary as print_summary
-from symjax_nnvm.summary import summarize as summarize
 from symjax_nnvm.symbol import AttrScope as AttrScope
 from symjax_nnvm.symbol import Group as Group
 from symjax_nnvm.symbol import NameManager as NameManager

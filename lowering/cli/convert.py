@@ -1,7 +1,7 @@
-"""Convert a model: to StableHLO, or to MXNet 1.9.1's files from those of any MXNet.
+"""Convert a model: to StableHLO, to safetensors with JSON, or to MXNet 1.9.1's files from those of any MXNet.
 
-OUT says what to: `.stablehlo` is what jax.export.deserialize reads, `.mlir` is StableHLO as text; anything else is the
-prefix of MXNet's two files.
+OUT says what to: `.stablehlo` is what jax.export.deserialize reads, `.mlir` is StableHLO as text; `.safetensors` comes
+with a `-symbol.json`; anything else is the prefix of MXNet's two files.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from symjax_nnvm.cli.console import note, print_json, working
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, of_options
 from symjax_nnvm.ir.types import format_shape, is_known
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
+from symjax_nnvm.mxnet.safetensors_file import save_safetensors
 from symjax_nnvm.symbol.symbol import Symbol
 
-_SUFFIXES = {".stablehlo": "stablehlo", ".mlir": "mlir"}
+_SUFFIXES = {".stablehlo": "stablehlo", ".mlir": "mlir", ".safetensors": "safetensors"}
 _MXNET_NAME = re.compile(r"(?P<prefix>.+?)(-symbol\.json|-(?P<epoch>\d{4,})\.params)")
 
 
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
     """The network as a function of its arguments and states; parameters are never part of it."""
-    args, aux = model.params(symbol)
+    args, aux = model.params(symbol, complete=True)
     shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux), args | aux)
     unknown = [name for name, shape in shapes.items() if not is_known(shape)]
     if unknown:
@@ -79,9 +80,20 @@ def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tup
     return [options.out], remarks
 
 
+def _safetensors(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+    args, aux = model.params(symbol, complete=True)
+    path = options.out.with_suffix(".safetensors")
+    symbol_path = path.with_name(f"{path.stem}-symbol.json")
+    _keep_sources(model, path, symbol_path)
+    with working("writing"):
+        save_safetensors(path, args, aux)
+        symbol.save(symbol_path)
+    return [symbol_path, path], []
+
+
 def _mxnet(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
     """MXNet 1.9.1's files, byte for byte as it would write them."""
-    args, aux = model.params(symbol)
+    args, aux = model.params(symbol, complete=True)
     named = _MXNET_NAME.fullmatch(options.out.name)
     prefix = options.out.with_name(named["prefix"]) if named else options.out
     source = _MXNET_NAME.fullmatch(model.params_path.name) if model.params_path else None
@@ -111,6 +123,7 @@ def _dtype(name: str | None) -> Any:
 _WRITERS: dict[str, Callable[[argparse.Namespace, Model, Symbol], tuple[list[Path], list[str]]]] = {
     "stablehlo": _stablehlo,
     "mlir": _stablehlo,
+    "safetensors": _safetensors,
     "mxnet": _mxnet,
 }
 """Format → what writes it: returns the files, and lines for the user."""

@@ -61,7 +61,7 @@ def gather(options: argparse.Namespace, model: Model, symbol: Symbol) -> Given:
 
     Raises InputError, ParamsFormatError, InferenceError, OSError.
     """
-    args, aux = model.params(symbol)
+    args, aux = model.params(symbol, complete=True)
     named = _named(options.inputs, _inputs(symbol, options, args))
     rng = np.random.default_rng(options.seed)
     arrays = {name: _array(name, Path(source)) for name, source in named.items() if _is_array_file(source)}

@@ -24,11 +24,12 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("symjax_nnvm.cli.inspect", "table of layers: output shapes, parameters, FLOPs"),
+    "check": ("symjax_nnvm.cli.check", "will it run here? everything in the way, at once"),
     "plot": ("symjax_nnvm.cli.plot", "draw the network, repeated blocks folded"),
     "diff": ("symjax_nnvm.cli.diff", "what differs between two models"),
     "run": ("lowering.cli.run", "run it on arrays, an image or random numbers"),
     "verify": ("lowering.cli.verify", "prove its gradients against JAX's and finite differences"),
-    "convert": ("lowering.cli.convert", "to StableHLO, or to MXNet 1.9.1's files"),
+    "convert": ("lowering.cli.convert", "to StableHLO, safetensors or MXNet 1.9.1's files"),
 }
 """Subcommand → (module, help). The names of `lowering`'s are only text here: this package stands without it."""
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from symjax_nnvm.errors import JSONFormatError, NNVMError, ParamsFormatError
-from symjax_nnvm.mxnet.params import load_arrays
-from symjax_nnvm.mxnet.sparse import SparseArray
+from symjax_nnvm.errors import JSONFormatError, NNVMError
+from symjax_nnvm.mxnet.match import match_params
+from symjax_nnvm.mxnet.model import named_arrays
 from symjax_nnvm.symbol.symbol import Symbol, load
 
 __all__ = [
@@ -54,20 +54,27 @@ class Model:
         except UnicodeDecodeError:
             raise JSONFormatError(f"{self.symbol_path} is no symbol file: it is not text.") from None
 
-    def params(self, symbol: Symbol) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(arguments, auxiliary states) by name; empty without a file. Raises ParamsFormatError, OSError."""
-        if self.params_path is None:
+    def arrays(self) -> dict[str, Any]:
+        """The arrays by the file's own names; empty without a file. Raises ParamsFormatError, OSError."""
+        return {} if self.params_path is None else named_arrays(self.params_path)
+
+    def params(self, symbol: Symbol, *, complete: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(arguments, auxiliary states) by the network's names, whatever the file's are; empty without a file.
+
+        complete: raise when a parameter is missing or misshaped, and leave out what the network has no use for; else
+        arrays that do not fit keep the names they have. Raises ParamsMismatchError, ParamsFormatError, OSError.
+        """
+        arrays = self.arrays()
+        if not arrays:
             return {}, {}
-        arrays = load_arrays(self.params_path)
-        if isinstance(arrays, list):
-            raise ParamsFormatError(f"{self.params_path} holds {len(arrays)} arrays without names.")
-        states = set(symbol.list_auxiliary_states())
-        dense = {
-            name.removeprefix("arg:").removeprefix("aux:"): a.todense() if isinstance(a, SparseArray) else a
-            for name, a in arrays.items()
-        }
-        args = {name: array for name, array in dense.items() if name not in states}
-        return args, {name: array for name, array in dense.items() if name in states}
+        match = match_params(symbol, arrays)
+        if complete:
+            match.raise_if_incomplete()
+            return match.args, match.aux
+        matched = set(match.sources.values())
+        others = {name: array for name, array in arrays.items() if name not in matched}
+        bare = {name.removeprefix("arg:").removeprefix("aux:"): array for name, array in others.items()}
+        return bare | match.args, match.aux
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -61,3 +61,11 @@ def test_the_source_is_never_written_over(net: Path, capsys: pytest.CaptureFixtu
     assert main(["convert", str(net), str(net)]) == 2
     assert "is the model that is being converted" in capsys.readouterr().err
     assert Path(f"{net}-0003.params").read_bytes() == before
+
+
+def test_safetensors_and_back(net: Path):
+    pytest.importorskip("safetensors", reason="the extra `safetensors` is not installed")
+    assert main(["convert", str(net), str(net.with_name("st.safetensors"))]) == 0
+    assert main(["diff", str(net), str(net.with_name("st"))]) == 0
+    assert main(["convert", str(net.with_name("st.safetensors")), str(net.with_name("back"))]) == 0
+    assert main(["diff", str(net), str(net.with_name("back"))]) == 0

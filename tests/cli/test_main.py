@@ -83,6 +83,7 @@ import sys
 from symjax_nnvm.cli import main
 net = sys.argv[1]
 assert main(["inspect", net, "--shape", "data=1,1,8,8", "--json"]) == 0
+assert main(["check", net, "--shape", "data=1,1,8,8"]) == 0
 assert main(["plot", net, "-"]) == 0
 assert main(["diff", net, net]) == 0
 assert "jax" not in sys.modules and "lowering" not in sys.modules and "rich" not in sys.modules
