@@ -10,6 +10,8 @@ from symjax_nnvm import symbol as symbol
 from symjax_nnvm.check import CheckReport as CheckReport
 from symjax_nnvm.check import Problem as Problem
 from symjax_nnvm.check import check as check
+from symjax_nnvm.compare import compare_params as compare_params
+from symjax_nnvm.compare import compare_symbols as compare_symbols
 from symjax_nnvm.errors import AttributeConflictError as AttributeConflictError
 from symjax_nnvm.errors import ComposeError as ComposeError
 from symjax_nnvm.errors import GradientError as GradientError
