@@ -90,7 +90,7 @@ def test_a_long_chain_is_folded_in_linear_time():
     index = IndexedGraph(net.outputs)
     began = time.perf_counter()
     assert repeated_blocks(index) == [Run(0, 1, 100_000)]
-    assert time.perf_counter() - began < 10
+    assert time.perf_counter() - began < 20
     assert nn.plot_network(net).drawn == 1
 
 

@@ -33,7 +33,9 @@ def test_the_name_of_the_one_input_may_be_left_out(net: Path, capsys: pytest.Cap
     command = ["run", str(net), str(net.with_name("x.npy")), "--topk", "1", "--labels", str(labels), "--time", "3"]
     assert main(command) == 0
     out, err = capsys.readouterr()
-    assert {line.split()[2] for line in out.splitlines() if line[:1] in "01"} <= {"cat", "dog", "bird"}
+    found = [line.split() for line in out.splitlines() if line.startswith(("0  ", "1  "))]
+    assert [row[2] for row in found] == [["cat", "dog", "bird"][int(row[1])] for row in found]
+    assert len(found) == 2
     assert "median of 3" in out
     assert "not given, zeros: softmax_label" in err
 
