@@ -12,14 +12,18 @@ from lowering.gradient import grad_fn as grad_fn
 from lowering.registry import lowers as lowers
 from lowering.registry import lowers_custom as lowers_custom
 from lowering.verify import GradientReport as GradientReport
+from lowering.verify import ProjectionReport as ProjectionReport
 from lowering.verify import check_gradients as check_gradients
+from lowering.verify import check_projection as check_projection
 
 __all__ = [
     "CompiledFunction",
     "Executor",
     "GradientReport",
     "bind",
+    "ProjectionReport",
     "check_gradients",
+    "check_projection",
     "compile",
     "differentiable",
     "grad_fn",

@@ -5,7 +5,7 @@ This is the only module of the library that asks JAX for a derivative. Everythin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,13 +17,31 @@ import numpy as np
 from lowering.function import to_jax
 from lowering.gradient import GradientProgram, is_float_array
 from lowering.interpret import Program
+from lowering.verify_reports import (
+    GradientReport,
+    GradientRow,
+    GradientsDisagreeError,
+    ProjectionReport,
+    ProjectionRow,
+)
 from symjax_nnvm.errors import GradientError, explain
 from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.ir.op import FLossEquivalent, Op
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["GradientReport", "GradientRow", "Witness", "check_gradients", "relative_difference", "witness"]
+__all__ = [
+    "GradientReport",
+    "GradientRow",
+    "GradientsDisagreeError",
+    "ProjectionReport",
+    "ProjectionRow",
+    "Witness",
+    "check_gradients",
+    "check_projection",
+    "relative_difference",
+    "witness",
+]
 
 Arrays = Mapping[str, Any]
 
@@ -32,47 +50,6 @@ _DIRECTIONS = 32
 
 _STEP = 1e-6
 """Finite-difference step, for arguments of order 1: near the cube root of float64's resolution."""
-
-
-@dataclass(frozen=True)
-class GradientRow:
-    """One argument: differences of our gradient from each witness, absolute and relative to the gradient's scale."""
-
-    argument: str
-    shape: tuple[int, ...]
-    scale: float
-    vjp_abs: float
-    vjp_rel: float
-    fd_abs: float | None
-    fd_rel: float | None
-    ok: bool
-
-
-@dataclass(frozen=True)
-class GradientReport:
-    """What `check_gradients` found; prints as a table."""
-
-    rows: tuple[GradientRow, ...]
-    rtol: float
-    fd_rtol: float
-
-    @property
-    def ok(self) -> bool:
-        """Whether every argument's gradient agrees with every witness."""
-        return all(row.ok for row in self.rows)
-
-    def __str__(self) -> str:
-        header = ("argument", "shape", "max |grad|", "vs jax.vjp: abs", "rel", "vs finite diff.: abs", "rel", "verdict")
-        lines: list[tuple[str, ...]] = [header]
-        for row in self.rows:
-            numbers = (row.scale, row.vjp_abs, row.vjp_rel, row.fd_abs, row.fd_rel)
-            shown = ["-" if number is None else f"{number:.1e}" for number in numbers]
-            lines.append((row.argument, str(row.shape), *shown, "agrees" if row.ok else "DIFFERS"))
-        widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-        text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        text.insert(1, "  ".join("-" * w for w in widths))
-        text.append(f"bounds, relative to max |grad|: {self.rtol:g} against jax.vjp, {self.fd_rtol:g} against finite")
-        return "\n".join(text) + " differences; all in float64"
 
 
 def relative_difference(ours: Any, theirs: Any) -> tuple[float, float]:
@@ -129,6 +106,42 @@ def witness(
     return Witness(program, plain, head_grads)
 
 
+class _Point:
+    """The point at which gradients are compared, in float64: made and used inside `jax.enable_x64`."""
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        args: Arrays,
+        aux: Arrays | None,
+        key: jax.Array,
+        wrt: Sequence[str] | None,
+        head_grads: Sequence[Any] | None,
+        is_train: bool,
+        rng: np.random.Generator,
+    ):
+        self.args, self.aux, self.key = _widen(args), _widen(aux or {}), key
+        floats = [name for name in symbol.list_arguments() if is_float_array(self.args.get(name, 0))]
+        self.names = floats if wrt is None else list(wrt)
+        self.program = GradientProgram(symbol, self.names, is_train=is_train)
+        outputs, _ = jax.eval_shape(to_jax(symbol, is_train=is_train), self.args, self.aux, key)
+        self.heads = _heads(outputs, head_grads, rng)
+        self.witness = witness(symbol, self.heads, is_train=is_train)
+        self.chosen = {name: self.args[name] for name in self.names}
+
+    def value(self, chosen: Arrays, held: Mapping[int, jax.Array] | None = None) -> jax.Array:
+        """The witness's scalar, as a function of the arguments that are differentiated."""
+        return self.witness({**self.args, **chosen}, self.aux, self.key, held)
+
+    def gradients(self, chosen: Arrays) -> dict[str, jax.Array]:
+        """Ours."""
+        return self.program({**self.args, **chosen}, self.aux, self.key, self.heads)[1]
+
+    def blocked(self, chosen: Arrays) -> dict[int, jax.Array]:
+        """What no derivative passes through."""
+        return self.witness.blocked({**self.args, **chosen}, self.aux, self.key)
+
+
 def check_gradients(
     symbol: Symbol,
     args: Arrays,
@@ -149,50 +162,119 @@ def check_gradients(
     head_grads: left out, random ones, so that no error hides in a symmetry; loss heads are compared through the loss
     they stand for. rtol, fd_rtol: bounds relative to the largest magnitude of each gradient. Finite differences probe
     each element of a small argument and random directions of a large one; they assume the point is not on a kink.
+    A network of millions of parameters takes `check_projection`.
 
-    Raises GradientError, with the report, when any gradient disagrees.
+    Raises GradientsDisagreeError, a GradientError with the report, when any gradient disagrees.
     """
     key = jax.random.key(seed) if key is None else key
+    rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
-        wide_args, wide_aux = _widen(args), _widen(aux or {})
-        floats = [name for name in symbol.list_arguments() if is_float_array(wide_args.get(name, 0))]
-        names = floats if wrt is None else list(wrt)
-        program = GradientProgram(symbol, names, is_train=is_train)
-        rng = np.random.default_rng(seed)
-        outputs, _ = jax.eval_shape(to_jax(symbol, is_train=is_train), wide_args, wide_aux, key)
-        heads = _heads(outputs, head_grads, rng)
-        phi = witness(symbol, heads, is_train=is_train)
-
-        def of_chosen(chosen: Arrays, held: Mapping[int, jax.Array] | None = None) -> jax.Array:
-            return phi({**wide_args, **chosen}, wide_aux, key, held)
+        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, rng)
 
         @jax.jit  # one compilation for all that is computed at the point itself
         def at_point(chosen: Arrays) -> tuple[dict[str, jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
-            everything = {**wide_args, **chosen}
-            _, ours, _ = program(everything, wide_aux, key, heads)
-            return ours, jax.grad(of_chosen)(chosen), phi.blocked(everything, wide_aux, key)
+            return point.gradients(chosen), jax.grad(point.value)(chosen), point.blocked(chosen)
 
-        point = {name: wide_args[name] for name in names}
-        ours, theirs, held = at_point(point)
-        probed = partial(jax.jit(of_chosen), held=held) if finite_differences else None
+        ours, theirs, held = at_point(point.chosen)
+        probed = partial(jax.jit(point.value), held=held) if finite_differences else None
         rows = [
             _row(
                 name,
                 ours[name],
                 theirs[name],
-                point,
+                point.chosen,
                 probed,
                 rng,
                 rtol=rtol,
                 fd_rtol=fd_rtol,
             )
-            for name in names
+            for name in point.names
         ]
     report = GradientReport(tuple(rows), rtol, fd_rtol)
     if not report.ok:
         wrong = [row.argument for row in report.rows if not row.ok]
-        raise GradientError(explain(f"Gradients disagree for {wrong}") + "\n" + str(report))
+        raise GradientsDisagreeError(explain(f"Gradients disagree for {wrong}"), report)
     return report
+
+
+def check_projection(
+    symbol: Symbol,
+    args: Arrays,
+    aux: Arrays | None = None,
+    key: jax.Array | None = None,
+    *,
+    wrt: Sequence[str] | None = None,
+    head_grads: Sequence[Any] | None = None,
+    is_train: bool = True,
+    directions: int = 4,
+    rtol: float = 1e-9,
+    fd_rtol: float = 1e-5,
+    finite_differences: bool = True,
+    seed: int = 0,
+    watch: Callable[[range], Iterable[int]] = iter,
+) -> ProjectionReport:
+    """Prove MXGradient's gradients of a large symbol along random directions through all arguments at once.
+
+    The inner product of our gradient with a direction must be the derivative along it, which `jax.jvp` computes
+    forwards, without any gradient, and central differences from values alone. A direction moves every element by a
+    random sign; arguments are scaled so that each contributes alike, however small its gradient, down to a thousandth
+    of the largest. So an error of relative size e in the gradient of one of K arguments shows as about e / √K.
+
+    rtol, fd_rtol: bounds relative to the size that the derivative has on average over directions. watch: is given the
+    range of directions and yields it, to show progress. The rest is as in `check_gradients`.
+
+    Raises GradientsDisagreeError, a GradientError with the report, when any direction disagrees.
+    """
+    key = jax.random.key(seed) if key is None else key
+    rng = np.random.default_rng(seed)
+    with jax.enable_x64(True):
+        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, rng)
+        ours, held = jax.jit(lambda chosen: (point.gradients(chosen), point.blocked(chosen)))(point.chosen)
+        gradients = {name: np.asarray(ours[name]) for name in point.names}
+        scales, size = _scales(gradients)
+        along = jax.jit(lambda chosen, direction: jax.jvp(point.value, (chosen,), (direction,))[1])
+        value = partial(jax.jit(point.value), held=held)
+        # Moving many elements at once takes proportionally smaller steps: else some ReLUs cross their kinks.
+        step = _STEP / max(1.0, float(np.sqrt(sum(scales[n] ** 2 * g.size for n, g in gradients.items()))))
+        noise = _noise(value(point.chosen), step) if finite_differences else 0.0
+        rows = []
+        for _ in watch(range(directions)):
+            signs = {name: rng.choice([-1.0, 1.0], gradient.shape) for name, gradient in gradients.items()}
+            direction = {name: scales[name] * signs[name] for name in point.names}
+            mine = sum(float(np.vdot(gradients[name], direction[name])) for name in point.names)
+            theirs = float(along(point.chosen, direction))
+            scale = max(size, abs(theirs), 1e-300)
+            difference = abs(mine - theirs)
+            ok = difference <= rtol * max(scale, 1e-3)
+            fd = fd_rel = None
+            if finite_differences:
+                ends = ({n: x + sign * step * direction[n] for n, x in point.chosen.items()} for sign in (1, -1))
+                upper, lower = (float(value(end)) for end in ends)
+                fd = (upper - lower) / (2 * step)
+                fd_rel = abs(mine - fd) / scale
+                ok = ok and (fd_rel <= fd_rtol or abs(mine - fd) <= noise)
+            rows.append(ProjectionRow(mine, theirs, difference / scale, fd, fd_rel, ok))
+    elements = sum(gradient.size for gradient in gradients.values())
+    report = ProjectionReport(tuple(rows), len(gradients), elements, rtol, fd_rtol)
+    if not report.ok:
+        wrong = [i + 1 for i, row in enumerate(report.rows) if not row.ok]
+        raise GradientsDisagreeError(explain(f"Gradients disagree along directions {wrong}"), report)
+    return report
+
+
+def _scales(gradients: Mapping[str, np.ndarray]) -> tuple[dict[str, float], float]:
+    """What each argument's signs are multiplied with, at most 1; and the root mean square of the derivative then."""
+    norms = {name: float(np.linalg.norm(gradient)) for name, gradient in gradients.items()}
+    largest = max(norms.values(), default=0.0)
+    weights = {name: max(norm, largest * 1e-3) or 1.0 for name, norm in norms.items()}
+    least = min(weights.values(), default=1.0)
+    scales = {name: least / weight for name, weight in weights.items()}
+    return scales, float(np.linalg.norm([scales[name] * norm for name, norm in norms.items()]))
+
+
+def _noise(value: Any, step: float = _STEP) -> float:
+    """What a difference quotient of values of this order cannot resolve: its own rounding over the step."""
+    return float(4 * np.finfo(np.float64).eps * (1 + abs(float(value))) / step)
 
 
 def _widen(arrays: Arrays) -> dict[str, jax.Array]:
@@ -228,9 +310,7 @@ def _row(
     if phi is not None:
         directional, numeric = _finite_differences(name, ours, point, phi, rng)
         fd_abs, fd_rel = relative_difference(directional, numeric)
-        # A difference quotient of values of order phi cannot resolve less than phi's own rounding over the step.
-        noise = 4 * np.finfo(np.float64).eps * (1 + abs(float(phi(point)))) / _STEP
-        ok = ok and bool(fd_rel <= fd_rtol or fd_abs <= max(noise, fd_rtol * scale))
+        ok = ok and bool(fd_rel <= fd_rtol or fd_abs <= max(_noise(phi(point)), fd_rtol * scale))
     return GradientRow(name, tuple(ours.shape), scale, vjp_abs, vjp_rel, fd_abs, fd_rel, ok)
 
 

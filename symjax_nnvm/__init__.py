@@ -10,6 +10,8 @@ from symjax_nnvm import symbol as symbol
 from symjax_nnvm.check import CheckReport as CheckReport
 from symjax_nnvm.check import Problem as Problem
 from symjax_nnvm.check import check as check
+from symjax_nnvm.compare import compare_params as compare_params
+from symjax_nnvm.compare import compare_symbols as compare_symbols
 from symjax_nnvm.errors import AttributeConflictError as AttributeConflictError
 from symjax_nnvm.errors import BindError as BindError
 from symjax_nnvm.errors import ComposeError as ComposeError
@@ -57,6 +59,9 @@ from symjax_nnvm.mxnet.safetensors_file import load_safetensors as load_safetens
 from symjax_nnvm.mxnet.safetensors_file import save_safetensors as save_safetensors
 from symjax_nnvm.ops.custom import register_custom as register_custom
 from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
+from symjax_nnvm.plot import plot_network as plot_network
+from symjax_nnvm.summary import print_summary as print_summary
+from symjax_nnvm.summary import summarize as summarize
 from symjax_nnvm.surgery import HardCodedBatch as HardCodedBatch
 from symjax_nnvm.surgery import cut as cut
 from symjax_nnvm.surgery import freeze as freeze

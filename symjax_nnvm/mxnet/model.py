@@ -14,7 +14,7 @@ from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.mxnet.safetensors_file import is_safetensors, load_safetensors
 from symjax_nnvm.symbol.symbol import Symbol, load
 
-__all__ = ["load_model"]
+__all__ = ["load_model", "named_arrays"]
 
 Params = dict[str, Any]
 
@@ -35,7 +35,7 @@ def load_model(
     ParamsFormatError, MissingExtraError, OSError.
     """
     symbol = load(os.fspath(symbol_path))
-    match = match_params(symbol, _named_arrays(Path(params_path)), shapes)
+    match = match_params(symbol, named_arrays(Path(params_path)), shapes)
     match.raise_if_incomplete()
     if match.surplus:
         listed = ", ".join(match.surplus[:10]) + (" …" if len(match.surplus) > 10 else "")
@@ -43,7 +43,8 @@ def load_model(
     return symbol, match.args, match.aux
 
 
-def _named_arrays(path: Path) -> Params:
+def named_arrays(path: Path) -> Params:
+    """The arrays of a file of any kind by its own names, `arg:` and `aux:` included. Raises as `load_model` does."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(9)

@@ -11,7 +11,7 @@ import pytest
 
 import lowering
 from lowering.registry import lowers
-from lowering.verify import check_gradients, relative_difference
+from lowering.verify import GradientsDisagreeError, check_gradients, check_projection, relative_difference
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.ir.node import NodeEntry, apply
@@ -150,6 +150,33 @@ def test_large_arguments_are_probed_along_random_directions(name: str):
         with pytest.raises(GradientError) as error:
             check_gradients(toy(name, sym.Variable("x")), {"x": x}, rtol=np.inf)  # only finite differences judge
         assert "DIFFERS" in str(error.value)
+
+
+def test_a_projection_agrees_with_both_witnesses_and_counts_what_it_moves():
+    net = sym.SoftmaxOutput(sym.FullyConnected(toy("cube", sym.Variable("x")), num_hidden=4, name="fc"), name="out")
+    args = {"x": X, "fc_weight": RNG.normal(size=(4, X[0].size)), "fc_bias": np.zeros(4), "out_label": np.zeros(len(X))}
+    report = check_projection(net, args, wrt=["x", "fc_weight", "fc_bias"], directions=3)
+    assert report.ok
+    assert (len(report.rows), report.arguments) == (3, 3)
+    assert report.elements == X.size + 4 * X[0].size + 4
+    for row in report.rows:
+        assert row.jvp == pytest.approx(row.ours, rel=1e-9)
+        assert row.fd == pytest.approx(row.ours, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["wrong_cube", "nearly_cube"])
+def test_a_projection_catches_one_wrong_gradient_among_larger_ones(name: str):
+    right = toy("cube", sym.Variable("y")) * 100.0
+    with pytest.raises(GradientsDisagreeError, match="along directions") as error:
+        check_projection(sym.Group([toy(name, sym.Variable("x")), right]), {"x": X, "y": X})
+    assert not error.value.report.ok
+
+
+def test_a_projection_asks_finite_differences_too():
+    net = toy("hidden", sym.Variable("x"))
+    with pytest.raises(GradientsDisagreeError):
+        check_projection(net, {"x": X})
+    assert check_projection(net, {"x": X}, finite_differences=False).ok
 
 
 def test_a_wrong_loss_equivalent_is_caught():

@@ -1,0 +1,129 @@
+"""Convert a model: to StableHLO, to safetensors with JSON, or to MXNet 1.9.1's files from those of any MXNet.
+
+OUT says what to: `.stablehlo` is what jax.export.deserialize reads, `.mlir` is StableHLO as text; `.safetensors` comes
+with a `-symbol.json`; anything else is the prefix of MXNet's two files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import lowering
+from lowering.cli.inputs import InputError, signature
+from symjax_nnvm.cli.console import note, print_json, working
+from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, of_options
+from symjax_nnvm.ir.types import format_shape, is_known
+from symjax_nnvm.mxnet.checkpoint import save_checkpoint
+from symjax_nnvm.mxnet.safetensors_file import save_safetensors
+from symjax_nnvm.symbol.symbol import Symbol
+
+_SUFFIXES = {".stablehlo": "stablehlo", ".mlir": "mlir", ".safetensors": "safetensors"}
+_MXNET_NAME = re.compile(r"(?P<prefix>.+?)(-symbol\.json|-(?P<epoch>\d{4,})\.params)")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """MODEL, where to, and what to."""
+    add_model(parser)
+    parser.add_argument("out", type=Path, metavar="OUT", help="file to write, or prefix of MXNet's files")
+    parser.add_argument("--to", choices=tuple(_WRITERS), help="format; default by OUT's suffix, else mxnet")
+    add_shapes(parser)
+    parser.add_argument(
+        "--platforms", metavar="NAMES", help="StableHLO: cpu, cuda, rocm, tpu, with commas; default here"
+    )
+    parser.add_argument("--train", action="store_true", help="StableHLO: the network in training, not at inference")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the files."""
+    model = of_options(options)
+    symbol = model.symbol()
+    format = options.to or _SUFFIXES.get(options.out.suffix, "mxnet")
+    files, remarks = _WRITERS[format](options, model, symbol)
+    if options.json:
+        print_json({"format": format, "files": [str(path) for path in files], "remarks": remarks})
+        return 0
+    for line in remarks:
+        print(line)
+    for path in files:
+        note(f"written: {path}")
+    return 0
+
+
+def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+    """The network as a function of its arguments and states; parameters are never part of it."""
+    args, aux = model.params(symbol, complete=True)
+    shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux), args | aux)
+    unknown = [name for name, shape in shapes.items() if not is_known(shape)]
+    if unknown:
+        raise InputError(f"StableHLO has fixed shapes, and those of {unknown} are not known: give --shape NAME=…")
+
+    def described(names: list[str]) -> dict[str, Any]:
+        return {name: jax.ShapeDtypeStruct(shapes[name], _dtype(dtypes[name])) for name in names}
+
+    call = (described(symbol.list_arguments()), described(symbol.list_auxiliary_states()), jax.random.key(0))
+    compiled = lowering.compile(symbol, is_train=options.train)
+    with working("exporting"):
+        if options.out.suffix == ".mlir" or options.to == "mlir":
+            options.out.write_text(compiled.lower(*call).as_text(dialect="stablehlo"), encoding="utf-8")
+        else:
+            platforms = tuple(options.platforms.split(",")) if options.platforms else None
+            compiled.export(options.out, *call, platforms=platforms)
+    remarks = ["call(args, aux, key) -> (outputs, new_aux), with dicts by name:"]
+    for label, arrays in zip(("args", "aux"), call[:2], strict=True):
+        remarks += [f"  {label}[{name!r}]  {a.dtype.name} {format_shape(a.shape)}" for name, a in arrays.items()]
+    return [options.out], remarks
+
+
+def _safetensors(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+    args, aux = model.params(symbol, complete=True)
+    path = options.out.with_suffix(".safetensors")
+    symbol_path = path.with_name(f"{path.stem}-symbol.json")
+    _keep_sources(model, path, symbol_path)
+    with working("writing"):
+        save_safetensors(path, args, aux)
+        symbol.save(symbol_path)
+    return [symbol_path, path], []
+
+
+def _mxnet(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+    """MXNet 1.9.1's files, byte for byte as it would write them."""
+    args, aux = model.params(symbol, complete=True)
+    named = _MXNET_NAME.fullmatch(options.out.name)
+    prefix = options.out.with_name(named["prefix"]) if named else options.out
+    source = _MXNET_NAME.fullmatch(model.params_path.name) if model.params_path else None
+    epoch = next((int(found["epoch"]) for found in (named, source) if found and found["epoch"]), 0)
+    paths = [prefix.with_name(f"{prefix.name}{end}") for end in ("-symbol.json", f"-{epoch:04d}.params")]
+    _keep_sources(model, *paths)
+    with working("writing"):
+        if model.params_path is None:
+            symbol.save(paths.pop(0))
+            return [prefix.with_name(f"{prefix.name}-symbol.json")], ["there were no parameters to convert"]
+        save_checkpoint(prefix, epoch, symbol, args, aux)
+    return paths, []
+
+
+def _keep_sources(model: Model, *targets: Path) -> None:
+    """Refuse to write over the files that are being read: arrays are views of them."""
+    for target in targets:
+        for source in (model.symbol_path, model.params_path):
+            if source is not None and target.exists() and target.samefile(source):
+                raise InputError(f"{target} is the model that is being converted: write it under another name.")
+
+
+def _dtype(name: str | None) -> Any:
+    return jax.numpy.dtype("float32" if name is None else name)
+
+
+_WRITERS: dict[str, Callable[[argparse.Namespace, Model, Symbol], tuple[list[Path], list[str]]]] = {
+    "stablehlo": _stablehlo,
+    "mlir": _stablehlo,
+    "safetensors": _safetensors,
+    "mxnet": _mxnet,
+}
+"""Format → what writes it: returns the files, and lines for the user."""

@@ -1,0 +1,211 @@
+"""What is fed into a model: arrays from files, images, random numbers; and parameters, when none are given.
+
+`NAME=SOURCE`: a `.npy` or `.npz` file, an image, `random`, or `zeros`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symjax_nnvm.cli.console import note
+from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes
+from symjax_nnvm.errors import InferenceError, MissingExtraError, NNVMError, ParamsFormatError
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.types import format_shape, is_float, is_known
+from symjax_nnvm.mxnet.params import load_arrays
+from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.summary import data_inputs, known_shapes
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Given", "InputError", "add_inputs", "gather", "signature"]
+
+Arrays = dict[str, Any]
+Given = tuple[Arrays, Arrays]
+"""(arguments, auxiliary states)"""
+
+_IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+
+
+class InputError(NNVMError, ValueError):
+    """An input that is missing, unknown, or cannot be made."""
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """MODEL, its inputs, and how images become arrays."""
+    add_model(parser)
+    parser.add_argument(
+        "inputs",
+        nargs="*",
+        metavar="NAME=SOURCE",
+        help="what to feed in: x.npy, x.npz, an image, random or zeros; the name may be left out when there is one "
+        "input. Labels are zeros unless given",
+    )
+    add_shapes(parser)
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs and of what the network draws")
+    parser.add_argument("--random-params", action="store_true", help="make parameters up when there are none")
+    images = parser.add_argument_group("images", "RGB, 0 to 255, times --scale, minus --mean, divided by --std")
+    images.add_argument("--scale", type=float, default=1.0, help="factor, such as 0.00392157 for 0 to 1")
+    images.add_argument("--mean", type=_numbers, default=(0.0,), metavar="R,G,B", help="subtracted, after --scale")
+    images.add_argument("--std", type=_numbers, default=(1.0,), metavar="R,G,B", help="divided by")
+    images.add_argument("--bgr", action="store_true", help="channels as blue, green, red; --mean and --std too")
+    images.add_argument("--stretch", action="store_true", help="change the aspect ratio instead of cropping the centre")
+
+
+def gather(options: argparse.Namespace, model: Model, symbol: Symbol) -> Given:
+    """All arrays that the network takes: the model's parameters, and the inputs asked for.
+
+    Raises InputError, ParamsFormatError, InferenceError, OSError.
+    """
+    args, aux = model.params(symbol, complete=True)
+    named = _named(options.inputs, _inputs(symbol, options, args))
+    rng = np.random.default_rng(options.seed)
+    arrays = {name: _array(name, Path(source)) for name, source in named.items() if _is_array_file(source)}
+    shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux, arrays), args | aux)
+    arguments, states = symbol.list_arguments(), symbol.list_auxiliary_states()
+    if not args and not options.random_params and set(arguments) - _inputs(symbol, options, args):
+        raise InputError(f"{model.symbol_path} has no parameters beside it: give --params, or --random-params.")
+    found: Arrays = {}
+    for name in (*arguments, *states):
+        source = named.get(name)
+        if name in arrays:
+            found[name] = _as_inferred(arrays[name], dtypes.get(name))
+        elif name in args or name in aux:
+            found[name] = args[name] if name in args else aux[name]
+        elif source is not None or name.endswith("label") or options.random_params:
+            found[name] = _made(name, source, _known(name, shapes), dtypes.get(name), rng, options)
+        else:
+            raise InputError(f"Input {name!r} is missing: give {name}=FILE, or {name}=random with --shape {name}=….")
+    zeros = [n for n in arguments if n.endswith("label") and n not in named and n not in args]
+    if zeros:
+        note(f"not given, zeros: {', '.join(zeros)}")
+    return {n: found[n] for n in arguments}, {n: found[n] for n in states}
+
+
+def signature(symbol: Symbol, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, Any]) -> tuple[dict, dict]:
+    """(shapes, dtypes) of all variables by name, as far as they can be inferred. Raises InferenceError."""
+    graph = infer_shape(Graph(symbol.outputs), shapes=known_shapes(shapes))
+    names = set(symbol.list_inputs())
+    graph = infer_type(graph, dtypes={name: str(a.dtype) for name, a in arrays.items() if name in names})
+    index = graph.indexed_graph()
+    entries = {index.nodes[nid].source.name: index.entry_rptr[nid] for nid in index.input_nodes}
+    found = ({name: graph.attrs[what][entry] for name, entry in entries.items()} for what in ("shape", "dtype"))
+    return next(found), next(found)
+
+
+def _inputs(symbol: Symbol, options: argparse.Namespace, args: Arrays) -> set[str]:
+    """Names of the arguments that are no parameters."""
+    return data_inputs(symbol, dict(options.shape), args or None)
+
+
+def _named(given: Sequence[str], inputs: set[str]) -> dict[str, str]:
+    """Sources by the input's name, which may be left out where there is one input that is no label."""
+    main = [name for name in inputs if not name.endswith("label")]
+    named: dict[str, str] = {}
+    for text in given:
+        name, found, source = text.partition("=")
+        if not found:
+            if len(main) != 1:
+                raise InputError(f"{text!r} is for which input? Write NAME={text}; inputs are {sorted(inputs)}.")
+            name, source = main[0], text
+        if name not in inputs:
+            raise InputError(f"The model has no input {name!r}; inputs are {sorted(inputs)}.")
+        named[name] = source
+    return named
+
+
+def _known(name: str, shapes: Mapping[str, Any]) -> tuple[int, ...]:
+    shape = shapes[name]
+    if not is_known(shape):
+        raise InputError(f"The shape of {name!r} is not known, {format_shape(shape)}: give --shape {name}=….")
+    return shape
+
+
+def _is_array_file(source: str) -> bool:
+    return source.lower().endswith((".npy", ".npz", ".params", ".nd"))
+
+
+def _array(name: str, path: Path) -> np.ndarray:
+    """The array of a file: the only one, or the one of the input's name."""
+    arrays = load_arrays(path)
+    by_name = {f"arr_{i}": array for i, array in enumerate(arrays)} if isinstance(arrays, list) else arrays
+    chosen = by_name.get(name) if len(by_name) != 1 else next(iter(by_name.values()))
+    if chosen is None:
+        raise ParamsFormatError(f"{path} holds no array {name!r}; it has {list(by_name)[:10]}.")
+    return np.asarray(chosen)
+
+
+def _as_inferred(array: np.ndarray, dtype: str | None) -> np.ndarray:
+    """The array in the dtype that the graph computes in, which NumPy's own float64 and uint8 seldom are."""
+    return array if dtype in (None, "bfloat16") else array.astype(dtype, copy=False)
+
+
+def _made(
+    name: str,
+    source: str | None,
+    shape: tuple[int, ...],
+    dtype: str | None,
+    rng: np.random.Generator,
+    options: argparse.Namespace,
+) -> np.ndarray:
+    """An array that no file of arrays has."""
+    dtype = "float32" if dtype in (None, "bfloat16") else dtype
+    if source is None and not name.endswith("label"):
+        return _parameter(name, shape, rng).astype(dtype)
+    match source:
+        case None | "zeros":
+            return np.zeros(shape, dtype)
+        case "random":
+            return rng.standard_normal(shape).astype(dtype) if is_float(dtype) else rng.integers(0, 2, shape, dtype)
+    if not source.lower().endswith(_IMAGES):
+        raise InputError(f"{name}={source}: expected random, zeros, an array (.npy, .npz) or an image {_IMAGES}.")
+    return _image(Path(source), shape, options).astype(dtype)
+
+
+def _parameter(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """A parameter made up: by the ends of MXNet's names, else random with the variance that keeps values in bounds."""
+    if name.endswith(("gamma", "var")):
+        return np.ones(shape)
+    if name.endswith(("beta", "bias", "mean")):
+        return np.zeros(shape)
+    return rng.standard_normal(shape) / np.sqrt(max(1, int(np.prod(shape[1:]))) if len(shape) > 1 else 10.0)
+
+
+def _image(path: Path, shape: tuple[int, ...], options: argparse.Namespace) -> np.ndarray:
+    """An image as (1, channels, height, width), or with channels last, whichever the shape is."""
+    try:
+        from PIL import Image, ImageOps, UnidentifiedImageError
+    except ImportError:
+        raise MissingExtraError("Images need Pillow: pip install 'symjax-nnvm[image]'") from None
+    if len(shape) != 4 or shape[0] != 1 or not {shape[1], shape[3]} & {1, 3}:
+        raise InferenceError(f"{path}: an image fits a shape (1, 3, h, w) or (1, h, w, 3), not {format_shape(shape)}.")
+    first = shape[1] in (1, 3)
+    channels, height, width = shape[1:] if first else (shape[3], shape[1], shape[2])
+    try:
+        with Image.open(path) as opened:
+            image = opened.convert("RGB" if channels == 3 else "L")
+    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+        raise InputError(f"{path} cannot be read as an image: {error}.") from None
+    if options.stretch:
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    else:
+        image = ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
+    pixels = np.asarray(image, np.float32).reshape(height, width, channels)
+    if options.bgr:
+        pixels = pixels[..., ::-1]
+    pixels = (pixels * options.scale - np.asarray(options.mean)) / np.asarray(options.std)
+    return (pixels.transpose(2, 0, 1) if first else pixels)[None]
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """`1,2,3` as numbers: one for all channels, or one for each."""
+    try:
+        return tuple(float(number) for number in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no list of numbers; write, for instance, 123.7,116.8,103.9"
+        ) from None

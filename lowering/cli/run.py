@@ -1,0 +1,126 @@
+"""Run a model on arrays, an image, or random numbers, and print what comes out.
+
+Of outputs (n, classes) the largest elements are listed; `--output` saves everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import lowering
+from lowering.cli.inputs import add_inputs, gather
+from symjax_nnvm.cli.console import note, print_json, print_table, steps, working
+from symjax_nnvm.cli.model import of_options
+from symjax_nnvm.ir.types import format_shape
+
+_ROWS = 8
+"""How many rows of an output's first axis are ranked."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """MODEL, inputs, and what to do with the outputs."""
+    add_inputs(parser)
+    parser.add_argument("--topk", type=int, default=5, metavar="K", help="list the K largest of each row; 0: none")
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="names of classes, one a line (synset.txt)")
+    parser.add_argument("--output", type=Path, metavar="FILE.npz", help="save the outputs by name")
+    parser.add_argument("--time", type=int, nargs="?", const=20, metavar="N", help="time N runs, default 20")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile, run, print."""
+    model = of_options(options)
+    symbol = model.symbol()
+    args, aux = gather(options, model, symbol)
+    labels = options.labels.read_text(encoding="utf-8").splitlines() if options.labels else None
+    call = (jax.tree.map(jnp.asarray, args), jax.tree.map(jnp.asarray, aux), jax.random.key(options.seed))
+    began = time.perf_counter()
+    with working("tracing"):
+        lowered = lowering.compile(symbol).lower(*call)
+    traced = time.perf_counter()
+    with working("compiling"):
+        executable = lowered.compile()
+    compiled = time.perf_counter()
+    outputs, _ = jax.block_until_ready(executable(*call))
+    times = {"trace": traced - began, "compile": compiled - traced, "first run": time.perf_counter() - compiled}
+    if options.time:
+        runs = [_timed(executable, call) for _ in steps("running", range(options.time), options.time)]
+        times |= {f"median of {options.time}": median(runs), "fastest": min(runs)}
+    arrays = dict(zip(symbol.list_outputs(), map(np.asarray, outputs), strict=True))
+    if options.output:
+        saved: dict[str, Any] = {name: _storable(array) for name, array in arrays.items()}
+        np.savez(options.output, **saved)
+        note(f"saved: {options.output}")
+    ranked = {name: _ranked(array, options.topk) for name, array in arrays.items()}
+    if options.json:
+        print_json(_report(arrays, ranked, labels, times if options.time else None))
+        return 0
+    columns = ("output", "shape", "dtype", "min", "mean", "max")
+    print_table(columns, [(n, format_shape(a.shape), str(a.dtype), *_extent(a)) for n, a in arrays.items()], right=3)
+    for name, rows in ranked.items():
+        lines = [
+            (str(row), str(index), _label(labels, index), f"{value:.6g}")
+            for row, found in enumerate(rows)
+            for index, value in found
+        ]
+        if lines:
+            print(f"{name}: the largest of each row")
+            print_table(("row", "class", "label", "value"), lines, right=1)
+    if options.time:
+        print_table(list(times), [[f"{seconds * 1e3:,.2f} ms" for seconds in times.values()]], right=len(times))
+    return 0
+
+
+def _timed(executable: Any, call: Sequence[Any]) -> float:
+    began = time.perf_counter()
+    jax.block_until_ready(executable(*call))
+    return time.perf_counter() - began
+
+
+def _ranked(array: np.ndarray, k: int) -> list[list[tuple[int, float]]]:
+    """(class, value) of the k largest of each row, of an array (n, classes); of other arrays nothing."""
+    if array.ndim != 2 or array.shape[1] < 2 or k < 1:
+        return []
+    rows = array[:_ROWS].astype(np.float64)
+    order = np.argsort(-rows, axis=1, kind="stable")[:, :k]
+    return [[(int(i), float(row[i])) for i in found] for row, found in zip(rows, order, strict=True)]
+
+
+def _label(labels: Sequence[str] | None, index: int) -> str:
+    return labels[index] if labels is not None and index < len(labels) else ""
+
+
+def _extent(array: np.ndarray) -> tuple[str, str, str]:
+    if array.size == 0:
+        return ("-", "-", "-")
+    wide = array.astype(np.float64)
+    return tuple(f"{value:.6g}" for value in (wide.min(), wide.mean(), wide.max()))  # type: ignore[return-value]
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    """NumPy's files do not know bfloat16."""
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+
+
+def _report(arrays: dict, ranked: dict, labels: Sequence[str] | None, times: dict[str, float] | None) -> dict:
+    outputs = [
+        {
+            "name": name,
+            "shape": list(array.shape),
+            "dtype": str(array.dtype),
+            "largest": [
+                [{"class": index, "label": _label(labels, index), "value": value} for index, value in row]
+                for row in ranked[name]
+            ],
+        }
+        for name, array in arrays.items()
+    ]
+    return {"outputs": outputs, "seconds": times, "device": str(jax.devices()[0])}

@@ -1,0 +1,110 @@
+"""What the gradient witness reports: a row for each argument, or for each direction; and the error that carries it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symjax_nnvm.errors import GradientError
+from symjax_nnvm.tables import table_text
+
+__all__ = ["GradientReport", "GradientRow", "GradientsDisagreeError", "ProjectionReport", "ProjectionRow"]
+
+
+@dataclass(frozen=True)
+class GradientRow:
+    """One argument: differences of our gradient from each witness, absolute and relative to the gradient's scale."""
+
+    argument: str
+    shape: tuple[int, ...]
+    scale: float
+    vjp_abs: float
+    vjp_rel: float
+    fd_abs: float | None
+    fd_rel: float | None
+    ok: bool
+
+
+@dataclass(frozen=True)
+class GradientReport:
+    """What `check_gradients` found; prints as a table."""
+
+    rows: tuple[GradientRow, ...]
+    rtol: float
+    fd_rtol: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether every argument's gradient agrees with every witness."""
+        return all(row.ok for row in self.rows)
+
+    def __str__(self) -> str:
+        header = ("argument", "shape", "max |grad|", "vs jax.vjp: abs", "rel", "vs finite diff.: abs", "rel", "verdict")
+        rows = [
+            (
+                row.argument,
+                str(row.shape),
+                *map(_digits, (row.scale, row.vjp_abs, row.vjp_rel, row.fd_abs, row.fd_rel)),
+                _verdict(row.ok),
+            )
+            for row in self.rows
+        ]
+        bounds = f"bounds, relative to max |grad|: {self.rtol:g} against jax.vjp, {self.fd_rtol:g} against finite"
+        return f"{table_text(header, rows)}\n{bounds} differences; all in float64"
+
+
+@dataclass(frozen=True)
+class ProjectionRow:
+    """One direction: the derivative along it by our gradient, by `jax.jvp` and by finite differences, and the errors
+    relative to the size that it has on average."""
+
+    ours: float
+    jvp: float
+    jvp_rel: float
+    fd: float | None
+    fd_rel: float | None
+    ok: bool
+
+
+@dataclass(frozen=True)
+class ProjectionReport:
+    """What `check_projection` found; prints as a table. elements: how many numbers each direction moves."""
+
+    rows: tuple[ProjectionRow, ...]
+    arguments: int
+    elements: int
+    rtol: float
+    fd_rtol: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether our gradient agrees with every witness along every direction."""
+        return all(row.ok for row in self.rows)
+
+    def __str__(self) -> str:
+        header = ("direction", "by MXGradient", "by jax.jvp", "rel. error", "by finite diff.", "rel. error", "verdict")
+        rows = [
+            (
+                *(str(i + 1), f"{row.ours:.9e}", f"{row.jvp:.9e}", _digits(row.jvp_rel)),
+                *("-" if row.fd is None else f"{row.fd:.9e}", _digits(row.fd_rel), _verdict(row.ok)),
+            )
+            for i, row in enumerate(self.rows)
+        ]
+        moved = f"each direction moves all {self.elements:,} elements of {self.arguments} arguments"
+        bounds = f"bounds: {self.rtol:g} against jax.jvp, {self.fd_rtol:g} against finite differences; all in float64"
+        return f"{table_text(header, rows)}\n{moved}\n{bounds}"
+
+
+class GradientsDisagreeError(GradientError):
+    """Our gradient is not what the witnesses say. report: the whole table."""
+
+    def __init__(self, message: str, report: GradientReport | ProjectionReport):
+        super().__init__(f"{message}\n{report}")
+        self.report = report
+
+
+def _digits(number: float | None) -> str:
+    return "-" if number is None else f"{number:.1e}"
+
+
+def _verdict(ok: bool) -> str:
+    return "agrees" if ok else "DIFFERS"

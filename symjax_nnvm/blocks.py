@@ -1,0 +1,205 @@
+"""Repeated blocks: runs of consecutive, isomorphic parts of a network, found in its order of operators.
+
+A run is a tandem repeat in the sequence of operator nodes: node i and node i + p say the same (operator, parameters,
+shapes) and read the same things, which are p places apart too, or one thing outside. Comparing neighbours at one
+distance p is all it takes, so time is linear in nodes for the distances tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from symjax_nnvm.ir.indexed_graph import IndexedGraph
+from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.types import Shape
+
+__all__ = ["Run", "common_start", "repeated_blocks"]
+
+_DISTANCES = 8
+"""How many of the next nodes that say the same are tried as the beginning of the next block."""
+
+_LONGEST = 2000
+"""Longest block, in operators."""
+
+_WORTH = 2
+"""Least number of operators that folding must save."""
+
+_CLEAR = 4
+"""Longer blocks are not tried where a run of short ones already spans this many of them."""
+
+_REACH = 2
+"""Blocks from which a block may be read; what is read from farther away belongs to no run."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """`count` copies of a block of `length` operators, from place `start` in the order of operators on."""
+
+    start: int
+    length: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """The place after the last copy."""
+        return self.start + self.length * self.count
+
+
+def repeated_blocks(index: IndexedGraph, shapes: Sequence[Shape | None] | None = None) -> list[Run]:
+    """The runs of a graph, in order, without overlap; places count operators, variables left out.
+
+    shapes: one per entry; blocks that differ in the shapes of outputs or variables are then different. A run is only
+    reported when nothing after it, and no head, reads from another copy than the last, so that drawing one copy loses
+    no connection.
+    """
+    order = _Order(index, shapes)
+    runs: list[Run] = []
+    place, count = 0, len(order.says)
+    while place < count:
+        best = None
+        for distance in order.distances(place):
+            if best is not None and best.length * best.count >= _CLEAR * distance:
+                break
+            run = order.run_at(place, distance)
+            saved = 0 if run is None else (run.count - 1) * run.length
+            if run is not None and saved >= _WORTH and (best is None or saved > (best.count - 1) * best.length):
+                best = run
+        if best is None:
+            place += 1
+        else:
+            runs.append(best)
+            place = best.end
+    return runs
+
+
+class _Order:
+    """Operators in order: what each says, what it reads, and who reads it last."""
+
+    def __init__(self, index: IndexedGraph, shapes: Sequence[Shape | None] | None):
+        nids = [nid for nid, node in enumerate(index.nodes) if not node.source.is_variable]
+        place_of = {nid: place for place, nid in enumerate(nids)}
+        self.names = [index.nodes[nid].source.name for nid in nids]
+        self.reads: list[list[tuple[int, int] | int]] = []
+        self.last_reader = list(range(len(nids)))
+        says = []
+        learned = _own_variables(index)
+        for place, nid in enumerate(nids):
+            node = index.nodes[nid]
+            reads: list[tuple[int, int] | int] = []
+            for entry in node.inputs:
+                source = place_of.get(entry.node_id)
+                if source is not None:
+                    reads.append((source, entry.index))
+                    self.last_reader[source] = place
+                else:  # a variable of one reader is the block's own; one of several must be the very same
+                    reads.append(-1 if entry.node_id in learned else entry.node_id)
+            self.reads.append(reads)
+            says.append((_said(node.source), None if shapes is None else _sizes(index, nid, shapes)))
+        for head in index.outputs:
+            if head.node_id in place_of:
+                self.last_reader[place_of[head.node_id]] = len(nids)
+        numbers: dict[object, int] = {}
+        self.says = [numbers.setdefault(said, len(numbers)) for said in says]
+        self._next_alike = [len(nids)] * len(nids)
+        seen: dict[int, int] = {}
+        for place in range(len(nids) - 1, -1, -1):
+            self._next_alike[place] = seen.get(self.says[place], len(nids))
+            seen[self.says[place]] = place
+        self._crossing = self._entries_alive()
+
+    def distances(self, place: int) -> Iterable[int]:
+        """Distances to the next places that say the same."""
+        other = place
+        for _ in range(_DISTANCES):
+            other = self._next_alike[other]
+            if other >= len(self.says) or other - place > _LONGEST:
+                return
+            yield other - place
+
+    def run_at(self, place: int, distance: int) -> Run | None:
+        """The longest run of blocks of this length from here on, moved to where its blocks begin most naturally."""
+        end = place
+        while end + distance < len(self.says) and self._alike(end, end + distance, place):
+            if self.last_reader[end] - end > _REACH * distance:
+                break
+            end += 1
+        matched = end - place
+        count = matched // distance + 1
+        if count < 2:
+            return None
+        slack = matched - (count - 1) * distance
+        begin = min(range(place, place + slack + 1), key=self._seam)
+        run = Run(begin, distance, count)
+        while run.count > 1 and self._read_from_outside(run):
+            run = Run(begin, distance, run.count - 1)
+        return run if run.count > 1 else None
+
+    def _read_from_outside(self, run: Run) -> bool:
+        """Whether something after a run reads another copy than the last; only the last few can be reached."""
+        last_copy = run.end - run.length
+        first = max(run.start, run.end - _REACH * run.length)
+        return any(self.last_reader[inner] >= run.end for inner in range(first, last_copy))
+
+    def _alike(self, a: int, b: int, begin: int) -> bool:
+        """Whether node b says and reads, one block later in a run from place `begin` on, what node a does."""
+        if self.says[a] != self.says[b] or len(self.reads[a]) != len(self.reads[b]):
+            return False
+        distance = b - a
+        for x, y in zip(self.reads[a], self.reads[b], strict=True):
+            if x == y:
+                continue
+            if not isinstance(y, tuple):
+                return False
+            if y[0] - distance < begin:  # what the first block reads instead is wherever the network comes from
+                if isinstance(x, tuple) and x[0] >= begin:
+                    return False
+            elif x != (y[0] - distance, y[1]):
+                return False
+        return True
+
+    def _seam(self, place: int) -> tuple[int, int, int]:
+        """How little suggests that a block begins here: values that cross, letters names share; better later."""
+        shared = common_start([self.names[place - 1], self.names[place]]) if place else ""
+        return self._crossing[place], len(shared), -place
+
+    def _entries_alive(self) -> list[int]:
+        """For each place, how many operators before it are read there or later."""
+        change = [0] * (len(self.says) + 2)
+        for place, last in enumerate(self.last_reader):
+            change[place + 1] += 1
+            change[last + 1] -= 1
+        alive, total = [], 0
+        for step in change[: len(self.says) + 1]:
+            total += step
+            alive.append(total)
+        return alive
+
+
+def common_start(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    first, last = min(names), max(names)  # in alphabetical order all others are between them
+    return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
+
+
+def _said(node: Node) -> object:
+    """What a node says besides its name: attributes of the form `__x__` are remarks."""
+    attrs = node.attrs
+    text = tuple(sorted((k, v) for k, v in attrs.dict.items() if not (k.startswith("__") and k.endswith("__"))))
+    assert attrs.op is not None
+    return attrs.op.name, text, tuple(id(subgraph) for subgraph in attrs.subgraphs)
+
+
+def _sizes(index: IndexedGraph, nid: int, shapes: Sequence[Shape | None]) -> tuple[Shape | None, ...]:
+    """The shapes of a node's outputs and of the variables it reads."""
+    variables = (e for e in index.nodes[nid].inputs if index.nodes[e.node_id].source.is_variable)
+    outputs = shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
+    return (*outputs, *(shapes[index.entry_id(entry)] for entry in variables))
+
+
+def _own_variables(index: IndexedGraph) -> set[int]:
+    """Numbers of the variables that one operator reads."""
+    readers = [0] * len(index.nodes)
+    for entry in index.input_entries:
+        readers[entry.node_id] += 1
+    return {nid for nid in index.input_nodes if readers[nid] == 1}

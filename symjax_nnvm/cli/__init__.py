@@ -1,0 +1,87 @@
+"""The command `symjax-nnvm`: what a model is, whether it runs, and what it computes, without writing a program.
+
+Each subcommand is a module of two functions, `add_arguments(parser)` and `run(options) -> exit code`; only the chosen
+one is imported, so that those that need no JAX answer at once. Exit codes: 0 yes, 1 no (a model that does not run, two
+that differ, gradients that disagree), 2 wrong usage or a file that cannot be read. Results go to stdout, everything
+else to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from symjax_nnvm.errors import NNVMError
+from symjax_nnvm.tables import printable
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "inspect": ("symjax_nnvm.cli.inspect", "table of layers: output shapes, parameters, FLOPs"),
+    "check": ("symjax_nnvm.cli.check", "will it run here? everything in the way, at once"),
+    "plot": ("symjax_nnvm.cli.plot", "draw the network, repeated blocks folded"),
+    "diff": ("symjax_nnvm.cli.diff", "what differs between two models"),
+    "run": ("lowering.cli.run", "run it on arrays, an image or random numbers"),
+    "verify": ("lowering.cli.verify", "prove its gradients against JAX's and finite differences"),
+    "convert": ("lowering.cli.convert", "to StableHLO, safetensors or MXNet 1.9.1's files"),
+}
+"""Subcommand → (module, help). The names of `lowering`'s are only text here: this package stands without it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code. argv: arguments, default those of the process.
+
+    Raises SystemExit for `--help` and for usage that argparse refuses.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    options = _parser(argv).parse_args(argv)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return options.run(options)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `| head`: whoever read has read enough, and the rest of stdout has nowhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (NNVMError, OSError, MemoryError, RuntimeError) as error:  # XLA's own errors are RuntimeErrors
+        if options.traceback:
+            traceback.print_exc()
+        text = str(error) or type(error).__name__
+        print(f"symjax-nnvm: error: {' '.join(printable(line.strip()) for line in text.splitlines())}", file=sys.stderr)
+        return 2
+
+
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; of the subcommands, only the one in argv knows its arguments."""
+    from symjax_nnvm import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="symjax-nnvm",
+        description="MXNet 1.x models on JAX. MODEL is a -symbol.json, a file of parameters, or their common prefix.",
+        epilog="exit codes: 0 yes, 1 no, 2 wrong usage or unreadable file",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    chosen = next((arg for arg in argv if not arg.startswith("-")), None)
+    for name, (module_name, help) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=help, description=help)
+        if name != chosen:
+            continue
+        module: Any = importlib.import_module(module_name)
+        subparser.description = module.__doc__.split("\n\n")[0]
+        module.add_arguments(subparser)
+        subparser.add_argument("--json", action="store_true", help="print JSON for programs")
+        subparser.add_argument("--traceback", action="store_true", help="show where an error came from")
+        subparser.set_defaults(run=module.run)
+    return parser
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"symjax-nnvm: warning: {' '.join(printable(line) for line in str(message).split())}", file=sys.stderr)

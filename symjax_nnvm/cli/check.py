@@ -1,0 +1,32 @@
+"""Will the model run here, and as in MXNet? Everything in the way, at once, before anything is traced.
+
+Reads what cannot even be loaded: unknown operators and parameters are reported, not raised. Exit code 1 when something
+keeps the model from running.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from symjax_nnvm.check import check
+from symjax_nnvm.cli.console import print_json
+from symjax_nnvm.cli.model import add_model, add_shapes, of_options
+from symjax_nnvm.tables import printable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """MODEL and `--shape`."""
+    add_model(parser)
+    add_shapes(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the report."""
+    model = of_options(options)
+    arrays = model.arrays()
+    report = check(model.symbol_path, shapes=dict(options.shape) or None, params=arrays or None)
+    if options.json:
+        print_json(report.to_json())
+    else:
+        print("\n".join(printable(line) for line in str(report).splitlines()))
+    return int(not report.ok)

@@ -1,0 +1,163 @@
+"""MODEL: which files a user means, and what is in them.
+
+MODEL is a symbol file, a file of parameters, or the prefix that MXNet's names of both begin with. What is left out is
+found: the symbol of the parameters, or the parameters of the highest epoch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from symjax_nnvm.errors import JSONFormatError, NNVMError
+from symjax_nnvm.mxnet.match import match_params
+from symjax_nnvm.mxnet.model import named_arrays
+from symjax_nnvm.symbol.symbol import Symbol, load
+
+__all__ = [
+    "Model",
+    "ModelNotFoundError",
+    "add_model",
+    "add_shapes",
+    "all_shapes",
+    "find_model",
+    "of_options",
+    "shape_of",
+]
+
+_SYMBOL_SUFFIX = "-symbol.json"
+_PARAMS_NAME = re.compile(r"(?P<prefix>.*)-(?P<epoch>\d{4,})\.params")
+_PARAMS_SUFFIXES = (".params", ".npz", ".safetensors")
+
+
+class ModelNotFoundError(NNVMError, FileNotFoundError):
+    """No file fits what was given as MODEL."""
+
+    __str__ = Exception.__str__
+
+
+@dataclass(frozen=True)
+class Model:
+    """The files of a model. params_path: None when there is none."""
+
+    symbol_path: Path
+    params_path: Path | None
+
+    def symbol(self) -> Symbol:
+        """The network. Raises JSONFormatError, OSError."""
+        try:
+            return load(self.symbol_path)
+        except UnicodeDecodeError:
+            raise JSONFormatError(f"{self.symbol_path} is no symbol file: it is not text.") from None
+
+    def arrays(self) -> dict[str, Any]:
+        """The arrays by the file's own names; empty without a file. Raises ParamsFormatError, OSError."""
+        return {} if self.params_path is None else named_arrays(self.params_path)
+
+    def params(self, symbol: Symbol, *, complete: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(arguments, auxiliary states) by the network's names, whatever the file's are; empty without a file.
+
+        complete: raise when a parameter is missing or misshaped, and leave out what the network has no use for; else
+        arrays that do not fit keep the names they have. Raises ParamsMismatchError, ParamsFormatError, OSError.
+        """
+        arrays = self.arrays()
+        if not arrays:
+            return {}, {}
+        match = match_params(symbol, arrays)
+        if complete:
+            match.raise_if_incomplete()
+            return match.args, match.aux
+        matched = set(match.sources.values())
+        others = {name: array for name, array in arrays.items() if name not in matched}
+        bare = {name.removeprefix("arg:").removeprefix("aux:"): array for name, array in others.items()}
+        return bare | match.args, match.aux
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say which model."""
+    parser.add_argument("model", metavar="MODEL", help="symbol file, file of parameters, or their common prefix")
+    parser.add_argument("--params", type=Path, metavar="FILE", help="the file of parameters, where it is not beside")
+    parser.add_argument("--epoch", type=int, metavar="N", help="parameters of this epoch; default the highest")
+
+
+def add_shapes(parser: argparse.ArgumentParser) -> None:
+    """`--shape`, repeatable."""
+    parser.add_argument(
+        "--shape",
+        type=shape_of,
+        action="append",
+        default=[],
+        metavar="NAME=N,C,H,W",
+        help="shape of an input; repeat for several",
+    )
+
+
+def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
+    """(`data`, (1, 3, 224, 224)) of `data=1,3,224,224`, `data=1x3x224x224` or `data=(1, 3, 224, 224)`."""
+    name, found, sizes = text.partition("=")
+    numbers = re.split(r"[,x]", sizes.strip().strip("()[]").replace(" ", "").rstrip(","))
+    if not name or not found or not all(re.fullmatch(r"-?\d{1,18}", number) for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is no shape; write, for instance, data=1,3,224,224")
+    return name, tuple(int(number) for number in numbers)
+
+
+def find_model(model: str, params: Path | None = None, epoch: int | None = None) -> Model:
+    """The files that are meant. Raises ModelNotFoundError, which lists what was looked for and what is there."""
+    path = Path(model)
+    if path.is_file():
+        if path.name.endswith(_PARAMS_SUFFIXES):
+            found = _PARAMS_NAME.fullmatch(path.name)
+            stem = found["prefix"] if found else path.stem
+            return Model(_symbol_of(path.with_name(stem), model), params or path)
+        prefix = path.with_name(path.name.removesuffix(_SYMBOL_SUFFIX).removesuffix(".json"))
+        return Model(path, params or _params_of(prefix, epoch))
+    symbol_path = _symbol_of(path, model)
+    return Model(symbol_path, params or _params_of(path, epoch))
+
+
+def of_options(options: argparse.Namespace) -> Model:
+    """The model of `add_model`'s arguments. Raises ModelNotFoundError."""
+    return find_model(options.model, options.params, options.epoch)
+
+
+def all_shapes(options: argparse.Namespace, symbol: Symbol, *arrays: Mapping[str, Any]) -> dict[str, Sequence[int]]:
+    """The shapes of `--shape`, and those of the arrays that the network has."""
+    names = set(symbol.list_inputs())
+    shapes = {name: array.shape for named in arrays for name, array in named.items() if name in names}
+    return shapes | dict(options.shape)
+
+
+def _symbol_of(prefix: Path, asked: str) -> Path:
+    candidates = (prefix.with_name(prefix.name + _SYMBOL_SUFFIX), prefix.with_name(prefix.name + ".json"))
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is None:
+        others = sorted(path.name for path in prefix.parent.glob(f"*{_SYMBOL_SUFFIX}"))[:5]
+        there = f"There are {', '.join(others)}." if others else f"No symbol file is in {prefix.parent.resolve()}."
+        raise ModelNotFoundError(
+            f"No model {asked!r}: looked for {' and '.join(str(path) for path in candidates)}. {there}"
+        )
+    return found
+
+
+def _params_of(prefix: Path, epoch: int | None) -> Path | None:
+    """The parameters of an epoch, default the highest; files without a number come last."""
+    if epoch is not None:
+        path = prefix.with_name(f"{prefix.name}-{epoch:04d}.params")
+        if not path.is_file():
+            raise ModelNotFoundError(f"There are no parameters of epoch {epoch}: looked for {path}.")
+        return path
+    if not prefix.parent.is_dir():
+        return None
+    numbered: dict[int, Path] = {}
+    for path in prefix.parent.iterdir():
+        found = _PARAMS_NAME.fullmatch(path.name)
+        if found and found["prefix"] == prefix.name:
+            numbered[int(found["epoch"])] = path
+    if numbered:
+        return numbered[max(numbered)]
+    plain = (prefix.with_name(prefix.name + suffix) for suffix in _PARAMS_SUFFIXES)
+    return next((path for path in plain if path.is_file()), None)

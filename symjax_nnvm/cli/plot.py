@@ -1,0 +1,47 @@
+"""Draw a network: .dot text always; .svg, .png and .pdf by Graphviz.
+
+A block that follows itself several times is drawn once. With `--shape`, edges carry shapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from symjax_nnvm.cli.console import note, print_json, working
+from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, of_options
+from symjax_nnvm.plot import plot_network
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """MODEL, where to, and how much of it."""
+    add_model(parser)
+    parser.add_argument("out", metavar="OUT", help="file to write: .dot, .svg, .png or .pdf; - prints DOT")
+    add_shapes(parser)
+    parser.add_argument("--weights", action="store_true", help="name the parameters under their operators")
+    parser.add_argument("--no-fold", action="store_true", help="draw every copy of repeated blocks")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the drawing."""
+    model = of_options(options)
+    symbol = model.symbol()
+    args, aux = model.params(symbol)
+    with working("drawing"):
+        plot = plot_network(
+            symbol,
+            all_shapes(options, symbol, args, aux) if options.shape else None,
+            title=model.symbol_path.name.removesuffix("-symbol.json"),
+            hide_weights=not options.weights,
+            fold=not options.no_fold,
+            params=args or None,
+        )
+        if options.out != "-":
+            plot.save(Path(options.out))
+    if options.out == "-":
+        print(plot.source, end="")
+    elif options.json:
+        print_json({"file": options.out, "drawn": plot.drawn, "folded": plot.folded})
+    else:
+        note(f"{options.out}: {plot.drawn} operators drawn, {plot.folded} folded into them")
+    return 0

@@ -1,0 +1,71 @@
+"""`symjax-nnvm convert`: the converted model is the same model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax
+import jax.export
+import numpy as np
+import pytest
+
+import symjax_nnvm as nn
+from symjax_nnvm.cli import main
+from tests.cli.conftest import FILES
+
+SHAPE = ["--shape", "data=2,1,8,8"]
+
+
+def test_stablehlo_runs_without_this_library(net: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("flatbuffers", reason="the extra `export` is not installed")
+    out = net.with_name("net.stablehlo")
+    assert main(["convert", str(net), str(out), *SHAPE]) == 0
+    assert "args['data']  float32 (2, 1, 8, 8)" in capsys.readouterr().out
+    _, args, aux = nn.load_checkpoint(net, 3)
+    expected = np.load(f"{net}_expected.npz")
+    given = {n: np.asarray(a) for n, a in args.items()}
+    given |= {"data": expected["data"], "softmax_label": np.zeros(2, np.float32)}
+    function = jax.export.deserialize(bytearray(out.read_bytes()))
+    outputs, _ = function.call(given, {n: np.asarray(a) for n, a in aux.items()}, jax.random.key(0))
+    np.testing.assert_allclose(outputs[0], expected["output"], rtol=1e-5)
+
+
+def test_stablehlo_as_text(net: Path):
+    out = net.with_name("net.mlir")
+    assert main(["convert", str(net), str(out), *SHAPE]) == 0
+    assert "stablehlo.convolution" in out.read_text()
+
+
+def test_stablehlo_asks_for_shapes(net: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["convert", str(net), str(net.with_name("net.mlir"))]) == 2
+    assert "give --shape NAME=" in capsys.readouterr().err
+
+
+def test_mxnets_files_come_out_as_they_went_in(net: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["convert", str(net), str(net.with_name("copy")), "--json"]) == 0
+    files = [Path(name).name for name in json.loads(capsys.readouterr().out)["files"]]
+    assert files == ["copy-symbol.json", "copy-0003.params"]
+    assert net.with_name("copy-0003.params").read_bytes() == Path(f"{net}-0003.params").read_bytes()
+    assert main(["diff", str(net), str(net.with_name("copy"))]) == 0
+
+
+def test_an_old_symbol_is_upgraded(tmp_path: Path):
+    assert main(["convert", str(FILES / "legacy_08.json"), str(tmp_path / "new-0007.params")]) == 0
+    assert json.loads((tmp_path / "new-symbol.json").read_text())["attrs"]["mxnet_version"] == ["int", 10901]
+    assert main(["diff", str(FILES / "legacy_08.json"), str(tmp_path / "new")]) == 0
+
+
+def test_the_source_is_never_written_over(net: Path, capsys: pytest.CaptureFixture[str]):
+    before = Path(f"{net}-0003.params").read_bytes()
+    assert main(["convert", str(net), str(net)]) == 2
+    assert "is the model that is being converted" in capsys.readouterr().err
+    assert Path(f"{net}-0003.params").read_bytes() == before
+
+
+def test_safetensors_and_back(net: Path):
+    pytest.importorskip("safetensors", reason="the extra `safetensors` is not installed")
+    assert main(["convert", str(net), str(net.with_name("st.safetensors"))]) == 0
+    assert main(["diff", str(net), str(net.with_name("st"))]) == 0
+    assert main(["convert", str(net.with_name("st.safetensors")), str(net.with_name("back"))]) == 0
+    assert main(["diff", str(net), str(net.with_name("back"))]) == 0

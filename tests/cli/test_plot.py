@@ -1,0 +1,146 @@
+"""`symjax-nnvm plot`: the DOT text, and which blocks are folded."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import symjax_nnvm as nn
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.blocks import Run, repeated_blocks
+from symjax_nnvm.cli import main
+from symjax_nnvm.errors import MissingExtraError
+from symjax_nnvm.ir.indexed_graph import IndexedGraph
+from symjax_nnvm.plot import RenderingError
+from tests.cli.networks import resnet
+
+
+def dense(data: nn.Symbol, name: str, size: int = 8) -> nn.Symbol:
+    return sym.Activation(sym.FullyConnected(data, num_hidden=size, name=f"{name}_fc"), act_type="relu", name=name)
+
+
+def runs(net: nn.Symbol, **shapes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """(length, count) of each run."""
+    graph = nn.Graph(net.outputs)
+    if shapes:
+        graph = nn.passes.infer.infer_shape(graph, shapes=shapes)
+    return [(run.length, run.count) for run in repeated_blocks(graph.indexed_graph(), graph.attrs.get("shape"))]
+
+
+def edges(source: str) -> set[tuple[str, str]]:
+    """Edges by the nodes' names, the last line of their labels."""
+    nodes = re.findall(r'^ +(g\d+n\d+) \[label="([^"]*)"', source, re.MULTILINE)
+    named = {ident: label.split("\\n")[-1] for ident, label in nodes}
+    return {(named[a], named[b]) for a, b in re.findall(r"(g\d+n\d+) -> (g\d+n\d+)", source)}
+
+
+def test_residual_stages_fold_unit_by_unit():
+    net = resnet((3, 8, 36, 3))
+    assert runs(net) == [(10, 2), (10, 7), (10, 35), (10, 2)]
+    plot = nn.plot_network(net, {"data": (1, 3, 224, 224)})
+    assert plot.drawn + plot.folded == 515
+    assert plot.drawn < 100
+    assert "× 35   stage3_unit2 … stage3_unit36" in plot.source
+
+
+def test_a_folded_drawing_keeps_the_connections_of_what_it_draws():
+    folded, whole = (edges(nn.plot_network(resnet(), fold=fold).source) for fold in (True, False))
+    within = {(a, b) for a, b in whole if not re.match(r"stage\d_unit([3-9])", f"{a} {b}") and "unit3" not in b}
+    drawn = {name for edge in folded for name in edge}
+    assert {(a, b) for a, b in within if {a, b} <= drawn} <= folded
+    assert ("stage1_unit2_relu", "stage2_unit1_a_conv") in folded  # it stands for the last unit's
+
+
+def test_layers_of_other_shapes_or_parameters_are_other_layers():
+    net = sym.Variable("data")
+    for i in range(4):
+        net = dense(net, f"layer{i}")
+    assert runs(net) == [(2, 4)]
+    assert runs(net, data=(2, 5)) == [(2, 3)]  # the first layer's weight has another shape
+    assert runs(dense(dense(dense(sym.Variable("x"), "a", 8), "b", 8), "c", 4)) == [(2, 2)]
+
+
+def test_what_is_read_from_outside_is_not_folded_away():
+    outputs = [sym.Variable("data")]
+    for i in range(6):
+        outputs.append(dense(outputs[-1], f"layer{i}"))
+    assert runs(outputs[-1]) == [(2, 6)]
+    assert runs(sym.Group([outputs[3], outputs[6]])) == [(2, 3), (2, 3)]
+    assert runs(sym.Group(outputs[1:])) == []
+
+
+def test_blocks_that_read_one_thing_outside_fold():
+    mask, net = sym.Variable("mask"), sym.Variable("data")
+    scaled = sym.exp(mask)
+    for i in range(5):
+        net = sym.tanh(net * scaled, name=f"t{i}")
+    assert runs(net) == [(2, 5)]
+
+
+def test_a_long_chain_is_folded_in_linear_time():
+    net = sym.Variable("x")
+    for _ in range(100_000):
+        net = sym.relu(net)
+    index = IndexedGraph(net.outputs)
+    began = time.perf_counter()
+    assert repeated_blocks(index) == [Run(0, 1, 100_000)]
+    assert time.perf_counter() - began < 20
+    assert nn.plot_network(net).drawn == 1
+
+
+def test_shapes_weights_and_heads_are_shown():
+    net = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc"), name="out")
+    source = nn.plot_network(net, {"data": (2, 5)}, hide_weights=False).source
+    assert 'label="FullyConnected 3\\nfc\\nfc_weight 3×5\\nfc_bias 3"' in source
+    assert 'label="2×5"' in source
+    assert source.count("peripheries=2") == 1
+    assert "fc_weight" not in nn.plot_network(net).source
+
+
+def test_subgraphs_are_boxes_of_their_own():
+    data, state = sym.Variable("data"), sym.Variable("state")
+    outputs, _ = sym.contrib.foreach(lambda x, s: (sym.tanh(x + s), s * 2.0), data, state)
+    source = nn.plot_network(outputs).source
+    assert 'label="run by _foreach0"' in source
+    assert ("tanh0", "_foreach0") in edges(source)
+
+
+def test_names_cannot_break_the_language():
+    source = nn.plot_network(sym.relu(sym.Variable('a"b'), name='x"]; evil \\ \n y')).source
+    assert 'label="relu\\nx\\"]; evil \\\\ \\\\n y"' in source
+
+
+def test_the_command_writes_dot(net: Path, capsys: pytest.CaptureFixture[str]):
+    out = net.with_name("net.dot")
+    assert main(["plot", str(net), str(out), "--shape", "data=1,1,8,8", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"file": str(out), "drawn": 6, "folded": 0}
+    assert ("conv", "bn") in edges(out.read_text())
+    assert main(["plot", str(net), str(net.with_name("net.txt"))]) == 2
+    assert "expected .dot" in capsys.readouterr().err
+
+
+def test_without_graphviz_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    plot = nn.plot_network(sym.relu(sym.Variable("x")))
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    with pytest.raises(MissingExtraError, match=r"symjax-nnvm\[plot\]"):
+        plot.save(tmp_path / "x.svg")
+
+
+def test_without_the_program_dot_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    pytest.importorskip("graphviz", reason="the extra `plot` is not installed")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RenderingError, match="apt install graphviz"):
+        nn.plot_network(sym.relu(sym.Variable("x"))).save(tmp_path / "x.svg")
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz's program dot is not installed")
+def test_graphviz_takes_it(tmp_path: Path):
+    pytest.importorskip("graphviz", reason="the extra `plot` is not installed")
+    path = nn.plot_network(resnet(), {"data": (1, 3, 224, 224)}).save(tmp_path / "resnet.svg")
+    assert "stage3_unit2_a_conv" in path.read_text()
