@@ -1,11 +1,13 @@
 """Lowering: symbols as pure JAX functions, compiled by XLA; gradients by MXGradient."""
 
+import lowering.initializer as initializer
 import lowering.ops as ops
 from lowering.compile import CompiledFunction as CompiledFunction
 from lowering.compile import compile as compile
 from lowering.function import to_jax as to_jax
 from lowering.gradient import differentiable as differentiable
 from lowering.gradient import grad_fn as grad_fn
+from lowering.initializer import init_params as init_params
 from lowering.registry import lowers as lowers
 from lowering.registry import lowers_custom as lowers_custom
 from lowering.verify import GradientReport as GradientReport
@@ -18,6 +20,8 @@ __all__ = [
     "compile",
     "differentiable",
     "grad_fn",
+    "init_params",
+    "initializer",
     "lowers",
     "lowers_custom",
     "ops",

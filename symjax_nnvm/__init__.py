@@ -8,10 +8,12 @@ from symjax_nnvm import ops as ops
 from symjax_nnvm import passes as passes
 from symjax_nnvm import symbol as symbol
 from symjax_nnvm.errors import AttributeConflictError as AttributeConflictError
+from symjax_nnvm.errors import CheckpointError as CheckpointError
 from symjax_nnvm.errors import ComposeError as ComposeError
 from symjax_nnvm.errors import GradientError as GradientError
 from symjax_nnvm.errors import GraphError as GraphError
 from symjax_nnvm.errors import InferenceError as InferenceError
+from symjax_nnvm.errors import InitializerError as InitializerError
 from symjax_nnvm.errors import JSONFormatError as JSONFormatError
 from symjax_nnvm.errors import LoweringError as LoweringError
 from symjax_nnvm.errors import MissingExtraError as MissingExtraError

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 __all__ = [
     "AttributeConflictError",
+    "CheckpointError",
     "ComposeError",
     "GradientError",
     "GraphError",
     "InferenceError",
+    "InitializerError",
     "JSONFormatError",
     "LoweringError",
     "MXNetError",
@@ -100,6 +102,14 @@ class JSONFormatError(NNVMError, ValueError):
 
 class GradientError(NNVMError):
     """A gradient that cannot be built."""
+
+
+class InitializerError(NNVMError, ValueError):
+    """An initialiser that is unknown, malformed, or does not fit the parameter."""
+
+
+class CheckpointError(NNVMError):
+    """A training checkpoint that cannot be written, read, or does not belong to the model."""
 
 
 class LoweringError(NNVMError):
