@@ -2,6 +2,7 @@
 
 import lowering.initializer as initializer
 import lowering.ops as ops
+import lowering.training as training
 from lowering.compile import CompiledFunction as CompiledFunction
 from lowering.compile import compile as compile
 from lowering.function import to_jax as to_jax
@@ -10,12 +11,18 @@ from lowering.gradient import grad_fn as grad_fn
 from lowering.initializer import init_params as init_params
 from lowering.registry import lowers as lowers
 from lowering.registry import lowers_custom as lowers_custom
+from lowering.training import Batches as Batches
+from lowering.training import Trainer as Trainer
+from lowering.training import TrainState as TrainState
 from lowering.verify import GradientReport as GradientReport
 from lowering.verify import check_gradients as check_gradients
 
 __all__ = [
+    "Batches",
     "CompiledFunction",
     "GradientReport",
+    "TrainState",
+    "Trainer",
     "check_gradients",
     "compile",
     "differentiable",
@@ -26,4 +33,5 @@ __all__ = [
     "lowers_custom",
     "ops",
     "to_jax",
+    "training",
 ]

@@ -30,6 +30,7 @@ __all__ = [
     "SymbolIndexError",
     "SymbolTypeError",
     "SymbolValueError",
+    "TrainingError",
     "explain",
 ]
 
@@ -114,6 +115,10 @@ class CheckpointError(NNVMError):
 
 class LoweringError(NNVMError):
     """A graph that cannot be translated to JAX, or fails while it is being traced."""
+
+
+class TrainingError(NNVMError, ValueError):
+    """Training that cannot go on: batches that do not fit, a run that was not initialised, numbers that overflowed."""
 
 
 class MissingExtraError(NNVMError, ImportError):
