@@ -19,7 +19,7 @@ def classifier(normalization: str = "null", hidden: int = 5) -> sym.Symbol:
 
 def convolutional() -> sym.Symbol:
     """data (n, 1, 6, 6) → probabilities of two classes, through a BatchNorm."""
-    net = sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=4, name="conv")
+    net = sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=4, no_bias=True, name="conv")
     net = sym.BatchNorm(net, fix_gamma=False, name="bn")
     net = sym.Activation(net, act_type="relu", name="relu")
     net = sym.FullyConnected(net, num_hidden=2, name="fc")
