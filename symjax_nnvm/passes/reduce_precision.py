@@ -93,7 +93,7 @@ class _Writer:
         now = self._dtypes[entry.node, entry.index]
         if now == dtype or now not in ("float32", self._target):
             return entry
-        key = (*entry, dtype)
+        key = (entry.node, entry.index, entry.version, dtype)
         if key not in self._casts:
             name = f"{entry.node.name}_{dtype}" if entry.index == 0 else f"{entry.node.name}_{entry.index}_{dtype}"
             made = self._casts[key] = apply("amp_cast", entry, name=name, dtype=dtype)

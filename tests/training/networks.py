@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from symjax_nnvm import symbol as sym
 
 
-def classifier(normalization: str = "null", hidden: int = 5) -> sym.Symbol:
+def classifier(normalization: Literal["null", "batch"] = "null") -> sym.Symbol:
     """data (n, 3) → probabilities of two classes (n, 2)."""
-    net = sym.FullyConnected(sym.Variable("data"), num_hidden=hidden, name="fc1")
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=5, name="fc1")
     net = sym.Activation(net, act_type="tanh", name="act")
     net = sym.FullyConnected(net, num_hidden=2, name="fc2")
     return sym.SoftmaxOutput(net, normalization=normalization, name="softmax")

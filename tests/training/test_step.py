@@ -134,7 +134,7 @@ def test_global_norm_is_limited_after_rescaling():
 
 
 @pytest.mark.parametrize("normalization", ["null", "batch"])
-def test_accumulation_equals_the_whole_batch(normalization: str):
+def test_accumulation_equals_the_whole_batch(normalization: Any):
     whole = trained(classifier(normalization), points())
     split = trained(classifier(normalization), points(), accumulate=4)
     assert_close(split, whole)
