@@ -108,14 +108,14 @@ def test_a_learning_rate_set_by_hand_compiles_nothing():
     trainer.set_learning_rate(0.25)
     assert trainer.learning_rate == 0.25
     trainer.step(points())
-    assert trainer.step_fn._cache_size() == 1  # pyright: ignore[reportFunctionMemberAccess]
+    assert trainer.step_fn._cache_size() == 1  # pyright: ignore[reportAttributeAccessIssue]
     assert not np.array_equal(before["fc1_weight"], trainer.require_state().params["fc1_weight"])
 
 
 def test_a_schedule_compiles_once_and_shows_its_rate():
     scheduler = lowering.training.FactorScheduler(step=1, factor=0.5, base_lr=0.4)
     trainer = trained(classifier(), points(), optimizer_params={"lr_scheduler": scheduler})
-    assert trainer.step_fn._cache_size() == 1  # pyright: ignore[reportFunctionMemberAccess]
+    assert trainer.step_fn._cache_size() == 1  # pyright: ignore[reportAttributeAccessIssue]
     assert trainer.learning_rate == pytest.approx(0.4 * 0.5**3)
     with pytest.raises(TrainingError, match="schedule"):
         trainer.set_learning_rate(1.0)
