@@ -28,14 +28,17 @@ HERE = Path(__file__).parent
 
 
 def train(case: TrainingCase, optimizer: str, towards: float) -> tuple[Arrays, np.ndarray]:
-    """(parameters and states after the last step, loss of each step). towards: ±infinity moves the first weights by an ulp."""
+    """(parameters and states after the last step, loss of each step).
+
+    towards: 0, or the infinity in whose direction every first weight is moved by one unit in its last place.
+    """
     symbol, shapes = case.network(mx.sym), case.shapes()
     data_shapes = [(name, shape) for name, shape in shapes.items() if name != case.label]
     module = mx.mod.Module(symbol, [name for name, _ in data_shapes], [case.label])
     module.bind(data_shapes, [(case.label, shapes[case.label])])
     arg_shapes, _, aux_shapes = symbol.infer_shape(**shapes)
-    parameters = {n: s for n, s in zip(symbol.list_arguments(), arg_shapes) if n not in shapes}
-    states = dict(zip(symbol.list_auxiliary_states(), aux_shapes))
+    parameters = {n: s for n, s in zip(symbol.list_arguments(), arg_shapes, strict=True) if n not in shapes}
+    states = dict(zip(symbol.list_auxiliary_states(), aux_shapes, strict=True))
     initial = case.initial(parameters | states)
     for name in parameters if towards else ():
         initial[name] = np.nextafter(initial[name], np.float32(towards))
