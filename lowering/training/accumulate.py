@@ -40,10 +40,11 @@ class Accumulation:
         """
         if self.count == 1:
             return program({**constants, **batch}, aux, key, None)
-        size = next(iter(batch.values())).shape[0]
-        if size % self.count:
-            expected = f"a batch size that is a multiple of {self.count}"
-            raise TrainingError(explain("The batch cannot be split for accumulate", expected=expected, got=size))
+        sizes = {name: array.shape[0] for name, array in batch.items()}
+        size = next(iter(sizes.values()))
+        if len(set(sizes.values())) > 1 or size % self.count:
+            expected = f"arrays of one length, a multiple of {self.count}"
+            raise TrainingError(explain("The batch cannot be split for accumulate", expected=expected, got=sizes))
         micro = size // self.count
         reduction = self.reduction or _reduction(program.symbol, constants, batch, micro)
         parts = {name: array.reshape(self.count, micro, *array.shape[1:]) for name, array in batch.items()}

@@ -23,6 +23,8 @@ __all__ = ["Run"]
 LOOK_EVERY = 0.5
 """Seconds between two looks at the metrics. Each waits for the device; steps in between are only put in its queue."""
 
+_HOW_TO_FIND = ' fit(..., check_finite="step") stops before the update that does it and names the first node.'
+
 CheckFinite = Literal["interval", "step"] | None
 
 
@@ -117,7 +119,7 @@ class Run:
         if not now and time.perf_counter() - self._last_look < LOOK_EVERY:
             return
         if self.check_finite is not None:
-            self._tracker.check_finite(epoch, self._start)
+            self._tracker.check_finite(epoch, self._start, _HOW_TO_FIND)
         self._progress.describe(epoch, self.epochs, self._tracker.results())
         self._last_look = time.perf_counter()
 
@@ -138,7 +140,7 @@ class Run:
 
     def _save(self, epoch: int, batch: int) -> None:
         if self.check_finite is not None:
-            self._tracker.check_finite(epoch, self._start)
+            self._tracker.check_finite(epoch, self._start, _HOW_TO_FIND)
         position = {"epoch": epoch, "batch": batch, "metrics": self._tracker.saved(), "history": self.history.to_json()}
         self.checkpoints.save(self._step, self.trainer.require_state(), position)
 

@@ -22,7 +22,7 @@ Batch = Mapping[str, Any]
 class Inputs:
     """The inputs of a network. dtypes: of each, by name, as inferred; batches are cast to them on the device.
 
-    The batch is axis 0 of every input.
+    The batch is axis 0 of the first data array.
     """
 
     data: tuple[str, ...]
@@ -66,11 +66,7 @@ class Inputs:
         problems += [f"lacks the labels {missing_labels}"] if missing_labels else []
         if problems:
             raise TrainingError(explain(f"The batch {' and '.join(problems)}", expected=f"exactly {list(self.names)}"))
-        arrays = {name: self._array(name, value) for name, value in batch.items()}
-        sizes = {name: array.shape[0] for name, array in arrays.items()}
-        if len(set(sizes.values())) > 1:
-            raise TrainingError(explain("The arrays of a batch differ in length", expected="one length", got=sizes))
-        return arrays
+        return {name: self._array(name, value) for name, value in batch.items()}
 
     def _array(self, name: str, value: Any) -> jax.Array:
         if not hasattr(value, "shape") or not hasattr(value, "dtype"):

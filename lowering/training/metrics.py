@@ -284,6 +284,7 @@ def _needs_top_k() -> Metric:
 
 _BY_NAME: dict[str, Callable[[], Metric]] = {
     "accuracy": accuracy, "acc": accuracy, "top_k_accuracy": _needs_top_k, "top_k_acc": _needs_top_k,
+    "topkaccuracy": _needs_top_k, "crossentropy": cross_entropy, "negativeloglikelihood": nll_loss,
     "cross_entropy": cross_entropy, "ce": cross_entropy, "nll_loss": nll_loss, "perplexity": perplexity, "f1": f1,
     "mcc": mcc, "mae": mae, "mse": mse, "rmse": rmse, "loss": loss,
 }  # fmt: skip

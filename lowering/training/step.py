@@ -14,6 +14,7 @@ from lowering.training.accumulate import Accumulation
 from lowering.training.inputs import Batch, Inputs
 from lowering.training.optimizers import Optimizer
 from lowering.training.state import TrainState
+from symjax_nnvm.errors import InferenceError
 
 __all__ = ["StepFunction", "make_step"]
 
@@ -40,7 +41,11 @@ def make_step(
         arrays = inputs.prepare(batch)
         key = jax.random.fold_in(state.key, state.step)
         constants = state.params | state.frozen
-        outputs, grads, aux = accumulation.run(program, constants, arrays, state.aux, key)
+        try:
+            outputs, grads, aux = accumulation.run(program, constants, arrays, state.aux, key)
+        except InferenceError as error:
+            listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+            raise InferenceError(f"{error} The batch that does not fit: {listed}.") from error
         size = arrays[inputs.data[0]].shape[0]
         rescale: Any = 1 / size if optimizer.rescale_grad is None else optimizer.rescale_grad
         if clip_global_norm is not None:

@@ -62,7 +62,7 @@ class Tracker:
         states = jax.device_get(self._states)
         return {m.name: m.result(state) for m, state in zip(self.metrics, states, strict=True)}
 
-    def check_finite(self, epoch: int, first_batch: int) -> None:
+    def check_finite(self, epoch: int, first_batch: int, fix: str = "") -> None:
         """Raise TrainingError when an output was not finite, naming the first one and the batch."""
         first = np.asarray(self._first_bad)
         i = int(first.argmin())
@@ -71,8 +71,8 @@ class Tracker:
                 explain(
                     f"An output is infinite or NaN since batch {first_batch + int(first[i])} of epoch {epoch}",
                     node=self._output_names[i],
-                    fix="Lower the learning rate, clip gradients (clip_global_norm), look for log(0) or a division. "
-                    'fit(..., check_finite="step") stops before the update that does it and names the first node.',
+                    fix="Lower the learning rate, clip gradients (clip_global_norm), look for log(0) or a division."
+                    + fix,
                 )
             )
 

@@ -23,7 +23,9 @@ from lowering.training.state import TrainState
 from lowering.training.step import StepFunction, make_step
 from lowering.training.tracking import Tracker
 from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
+from symjax_nnvm.passes.reduce_precision import reduce_precision
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Trainer"]
@@ -41,9 +43,10 @@ class Trainer:
 
     data_names, label_names: which arguments come with the batches; labels are by default those that end in "label".
     wrt: the parameters to train, default all others. initializer: of `lowering.initializer`, default MXNet's.
-    compute_dtype: "bfloat16" or "float16" to compute in, with parameters, their updates, batch statistics and loss
-    heads in float32. accumulate: micro-batches per step, see `training.accumulate`. clip_global_norm: limit of the norm
-    of all gradients together, after rescaling. mirror: what to compute again rather than keep for the gradient.
+    compute_dtype: "bfloat16" to compute products and convolutions in, with parameters, their updates, batch statistics
+    and loss heads in float32 (`passes.reduce_precision` lists which operator runs in which). accumulate: micro-batches
+    per step, see `training.accumulate`. clip_global_norm: limit of the norm of all gradients together, after rescaling.
+    mirror: what to compute again rather than keep for the gradient.
 
     `state` is the `TrainState`, None before `init`. Raises TrainingError, ParamError, GradientError, LoweringError.
     """
@@ -74,7 +77,7 @@ class Trainer:
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None
         options = {} if mirror is None else {"mirror": mirror}
-        self._computed = symbol
+        self._computed = _in_dtype(symbol, compute_dtype)
         self.program = GradientProgram(self._computed, self.wrt, is_train=True, **options)
         step = make_step(
             self.program,
@@ -235,3 +238,16 @@ class Trainer:
         state = self.require_state()
         args = jax.device_get({**state.params, **state.frozen})
         save_checkpoint(prefix, epoch, self.symbol, args, jax.device_get(state.aux))
+
+
+def _in_dtype(symbol: Symbol, compute_dtype: Any) -> Symbol:
+    """The symbol that is computed. Raises TrainingError for a dtype that training cannot compute in."""
+    if compute_dtype is None or compute_dtype == "float32":
+        return symbol
+    if np.dtype(compute_dtype) != jnp.bfloat16:
+        fix = (
+            "float16 has too few exponents for gradients without a loss scale." if compute_dtype == "float16" else None
+        )
+        expected = "None or 'bfloat16'"
+        raise TrainingError(explain("Wrong compute_dtype", expected=expected, got=repr(compute_dtype), fix=fix))
+    return Symbol(reduce_precision(Graph(symbol.outputs), "bfloat16").outputs)

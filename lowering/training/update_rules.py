@@ -151,13 +151,6 @@ def dcasgd(w: Array, g: Array, previous: Array, *mom: Array, lr: Number, wd: Num
     return (w + step, w, *(step for _ in mom))
 
 
-@in_float32
-def sgld(w: Array, g: Array, *, noise: Array, lr: Number, wd: Number, rescale_grad: Number,
-         clip_gradient: float) -> tuple[Array]:  # fmt: skip
-    """w ← w - η / 2 (clip(c g) + λ w) + √η ν with normal noise ν: Langevin dynamics (Welling & Teh, 2011)."""
-    return (w - lr / 2 * (clip(rescale_grad * g, clip_gradient) + wd * w) + lax.sqrt(lr) * noise,)
-
-
 # -- rows ------------------------------------------------------------------------------------------------------------
 
 
@@ -222,7 +215,9 @@ def _rmsprop(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper)
 
 
 def _sgld(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
-    return sgld(w, g, noise=jax.random.normal(at.key, w.shape, jnp.float32), **at.common)
+    """w ← w - η / 2 (clip(c g) + λ w) + √η ν with normal noise ν: Langevin dynamics (Welling & Teh, 2011)."""
+    (new,) = updates.sgd(w.astype(jnp.float32), g, lr=at.lr / 2, **at.preprocessing)
+    return ((new + jnp.sqrt(at.lr) * jax.random.normal(at.key, w.shape, jnp.float32)).astype(w.dtype),)
 
 
 def _group_adagrad(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
