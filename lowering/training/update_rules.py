@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from lowering import layerwise_updates, updates
@@ -225,7 +226,8 @@ def _group_adagrad(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: 
 
 
 def _only(h: Hyper, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: h[name] for name in names}
+    """Hyper-parameters as MXNet's update operators hold them, in float32: in Adam 1 - β₂ differs from 0.001 by 1e-5."""
+    return {name: float(np.float32(h[name])) if isinstance(h[name], float) else h[name] for name in names}
 
 
 _BETAS = ("beta1", "beta2", "epsilon")
