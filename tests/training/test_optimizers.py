@@ -112,24 +112,19 @@ def test_deviation_nadam_keeps_a_momentum_schedule_for_each_parameter():
 def test_deviation_lars_corrects_the_momentum_of_every_parameter():
     # MXNet corrects that of the first four, which it updates together.
     names = [f"w{i}_weight" for i in range(6)]
-    schedule = schedules.FactorScheduler(step=1, factor=0.5, base_lr=0.1)
-    made = make_optimizer(
-        "lars", {"momentum": 0.9, "lr_scheduler": schedule}, sym.Group(map(sym.Variable, names)), names
-    )
-    params = {name: jnp.ones(3) for name in names}
-    state = made.init(params)
-    for step in range(3):
-        params, state = made.update(params, params, state, jnp.int32(step), jax.random.key(0), 1.0)
+    results = []
+    for corrected in (True, False):
+        schedule = schedules.FactorScheduler(step=1, factor=0.5, base_lr=0.1)
+        options = {"momentum": 0.9, "lr_scheduler": schedule, "momentum_correction": corrected}
+        made = make_optimizer("lars", options, sym.Group(map(sym.Variable, names)), names)
+        params = {name: jnp.ones(3) for name in names}
+        state = made.init(params)
+        for step in range(3):
+            params, state = made.update(params, params, state, jnp.int32(step), jax.random.key(0), 1.0)
+        results.append(params)
     for name in names:
-        np.testing.assert_array_equal(params[name], params["w0_weight"])
-    uncorrected = make_optimizer(
-        "lars", {"momentum": 0.9, "lr_scheduler": schedule, "momentum_correction": False}, sym.Variable(names[0]), names[:1]
-    )  # fmt: skip
-    alone = {names[0]: jnp.ones(3)}
-    state = uncorrected.init(alone)
-    for step in range(3):
-        alone, state = uncorrected.update(alone, alone, state, jnp.int32(step), jax.random.key(0), 1.0)
-    assert not np.array_equal(alone[names[0]], params[names[0]])
+        np.testing.assert_array_equal(results[0][name], results[0]["w0_weight"])
+        assert not np.array_equal(results[0][name], results[1][name])
 
 
 def test_deviation_a_scheduler_keeps_its_rate_under_optimizers_with_a_default_rate():
