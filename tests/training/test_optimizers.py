@@ -116,7 +116,7 @@ def test_deviation_lars_corrects_the_momentum_of_every_parameter():
     for corrected in (True, False):
         schedule = schedules.FactorScheduler(step=1, factor=0.5, base_lr=0.1)
         options = {"momentum": 0.9, "lr_scheduler": schedule, "momentum_correction": corrected}
-        made = make_optimizer("lars", options, sym.Group(map(sym.Variable, names)), names)
+        made = make_optimizer("lars", options, sym.Group([sym.Variable(name) for name in names]), names)
         params = {name: jnp.ones(3) for name in names}
         state = made.init(params)
         for step in range(3):
