@@ -25,6 +25,7 @@ from lowering.training.tracking import Tracker
 from symjax_nnvm.errors import TrainingError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
+from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.passes.reduce_precision import reduce_precision
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -46,7 +47,7 @@ class Trainer:
     compute_dtype: "bfloat16" to compute products and convolutions in, with parameters, their updates, batch statistics
     and loss heads in float32 (`passes.reduce_precision` lists which operator runs in which). accumulate: micro-batches
     per step, see `training.accumulate`. clip_global_norm: limit of the norm of all gradients together, after rescaling.
-    mirror: what to compute again rather than keep for the gradient.
+    mirror: what the backward part computes again rather than keeps, as in `grad_fn`.
 
     `state` is the `TrainState`, None before `init`. Raises TrainingError, ParamError, GradientError, LoweringError.
     """
@@ -64,7 +65,7 @@ class Trainer:
         compute_dtype: str | None = None,
         accumulate: int | tuple[int, Reduction] = 1,
         clip_global_norm: float | None = None,
-        mirror: Any = None,
+        mirror: Mirror = None,
     ):
         self.symbol = symbol
         self.inputs = find_inputs(symbol, data_names, label_names)
@@ -76,7 +77,7 @@ class Trainer:
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None
-        self._mirror = mirror
+        self._mirror: Mirror = mirror
         self._computed = _in_dtype(symbol, compute_dtype)
         self._by_shape: dict[Any, GradientProgram] = {}
         self.program = self._program()
@@ -94,9 +95,10 @@ class Trainer:
         """Forward and backward; where mirroring weighs what it keeps, for arguments of given shapes."""
         signature = tuple(shapes.items()) if shapes and self._mirror == "blocks" else None
         if signature not in self._by_shape:
-            options: dict[str, Any] = {} if self._mirror is None else {"mirror": self._mirror}
-            options |= {} if signature is None else {"shapes": shapes}
-            self._by_shape[signature] = GradientProgram(self._computed, self.wrt, is_train=True, **options)
+            known = None if signature is None else shapes
+            self._by_shape[signature] = GradientProgram(
+                self._computed, self.wrt, is_train=True, mirror=self._mirror, shapes=known
+            )
         return self._by_shape[signature]
 
     # -- state -----------------------------------------------------------------------------------------------------

@@ -177,6 +177,22 @@ def test_a_batch_that_cannot_be_split_is_an_error():
         trained(classifier(), points(), accumulate=5)
 
 
+# -- mirroring -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mirror", ["do_mirror", "blocks"])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_mirroring_trains_to_the_same_parameters(mirror: Any, accumulate: int):
+    plain, mirrored = (trained(convolutional(), images(), accumulate=accumulate, mirror=m) for m in (None, mirror))
+    assert_close(mirrored, plain)
+    assert mirrored.diagnose(images()).ok
+
+
+def test_an_unknown_way_to_mirror_is_an_error():
+    with pytest.raises(GradientError, match="do_mirror"):
+        Trainer(classifier(), mirror="everything")
+
+
 # -- mixed precision -------------------------------------------------------------------------------------------------
 
 
