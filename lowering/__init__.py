@@ -1,6 +1,8 @@
 """Lowering: symbols as pure JAX functions, compiled by XLA; gradients by MXGradient."""
 
+import lowering.initializer as initializer
 import lowering.ops as ops
+import lowering.training as training
 from lowering.compile import CompiledFunction as CompiledFunction
 from lowering.compile import compile as compile
 from lowering.executor import Executor as Executor
@@ -9,27 +11,37 @@ from lowering.executor import simple_bind as simple_bind
 from lowering.function import to_jax as to_jax
 from lowering.gradient import differentiable as differentiable
 from lowering.gradient import grad_fn as grad_fn
+from lowering.initializer import init_params as init_params
 from lowering.registry import lowers as lowers
 from lowering.registry import lowers_custom as lowers_custom
+from lowering.training import Batches as Batches
+from lowering.training import Trainer as Trainer
+from lowering.training import TrainState as TrainState
 from lowering.verify import GradientReport as GradientReport
 from lowering.verify import ProjectionReport as ProjectionReport
 from lowering.verify import check_gradients as check_gradients
 from lowering.verify import check_projection as check_projection
 
 __all__ = [
+    "Batches",
     "CompiledFunction",
     "Executor",
     "GradientReport",
     "bind",
     "ProjectionReport",
+    "TrainState",
+    "Trainer",
     "check_gradients",
     "check_projection",
     "compile",
     "differentiable",
     "grad_fn",
+    "init_params",
+    "initializer",
     "lowers",
     "lowers_custom",
     "ops",
     "simple_bind",
     "to_jax",
+    "training",
 ]

@@ -14,12 +14,14 @@ from symjax_nnvm.compare import compare_params as compare_params
 from symjax_nnvm.compare import compare_symbols as compare_symbols
 from symjax_nnvm.errors import AttributeConflictError as AttributeConflictError
 from symjax_nnvm.errors import BindError as BindError
+from symjax_nnvm.errors import CheckpointError as CheckpointError
 from symjax_nnvm.errors import ComposeError as ComposeError
 from symjax_nnvm.errors import ExecutorTypeError as ExecutorTypeError
 from symjax_nnvm.errors import ExecutorValueError as ExecutorValueError
 from symjax_nnvm.errors import GradientError as GradientError
 from symjax_nnvm.errors import GraphError as GraphError
 from symjax_nnvm.errors import InferenceError as InferenceError
+from symjax_nnvm.errors import InitializerError as InitializerError
 from symjax_nnvm.errors import JSONFormatError as JSONFormatError
 from symjax_nnvm.errors import LoweringError as LoweringError
 from symjax_nnvm.errors import MissingExtraError as MissingExtraError
@@ -33,6 +35,7 @@ from symjax_nnvm.errors import ParamsFormatError as ParamsFormatError
 from symjax_nnvm.errors import ParamsMismatchError as ParamsMismatchError
 from symjax_nnvm.errors import PassError as PassError
 from symjax_nnvm.errors import UnknownArrayError as UnknownArrayError
+from symjax_nnvm.errors import TrainingError as TrainingError
 from symjax_nnvm.graph import Graph as Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph as IndexedGraph
 from symjax_nnvm.ir.node import Node as Node

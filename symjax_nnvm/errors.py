@@ -11,12 +11,14 @@ from __future__ import annotations
 __all__ = [
     "AttributeConflictError",
     "BindError",
+    "CheckpointError",
     "ComposeError",
     "ExecutorTypeError",
     "ExecutorValueError",
     "GradientError",
     "GraphError",
     "InferenceError",
+    "InitializerError",
     "JSONFormatError",
     "LoweringError",
     "MXNetError",
@@ -33,6 +35,7 @@ __all__ = [
     "SymbolTypeError",
     "SymbolValueError",
     "UnknownArrayError",
+    "TrainingError",
     "explain",
 ]
 
@@ -115,6 +118,14 @@ class GradientError(NNVMError):
     """A gradient that cannot be built."""
 
 
+class InitializerError(NNVMError, ValueError):
+    """An initialiser that is unknown, malformed, or does not fit the parameter."""
+
+
+class CheckpointError(NNVMError):
+    """A training checkpoint that cannot be written, read, or does not belong to the model."""
+
+
 class LoweringError(NNVMError):
     """A graph that cannot be translated to JAX, or fails while it is being traced."""
 
@@ -135,6 +146,8 @@ class UnknownArrayError(NNVMError, KeyError):
     """A name under which an executor holds no array."""
 
     __str__ = Exception.__str__  # KeyError would print the message's repr
+class TrainingError(NNVMError, ValueError):
+    """Training that cannot go on: batches that do not fit, a run that was not initialised, numbers that overflowed."""
 
 
 class MissingExtraError(NNVMError, ImportError):

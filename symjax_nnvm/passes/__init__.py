@@ -9,3 +9,4 @@ from symjax_nnvm.passes import order_mutation as order_mutation
 from symjax_nnvm.passes import place_device as place_device
 from symjax_nnvm.passes import plan_memory as plan_memory
 from symjax_nnvm.passes import print_ir as print_ir
+from symjax_nnvm.passes import reduce_precision as reduce_precision

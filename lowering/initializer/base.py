@@ -1,0 +1,272 @@
+"""What an initialiser is: values by a parameter's name and shape, MXNet's rules of names, and the registry.
+
+The rules are those of MXNet 1.9.1's `mxnet/initializer.py`: a variable's `__init__` attribute decides; without one the
+ending of its name does; a plain string instead of an `InitDesc` goes by the older list, which also knows beginnings.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from symjax_nnvm.errors import InitializerError, explain
+
+__all__ = ["InitDesc", "Initializer", "Shape", "alias", "bilinear", "create", "draw", "register"]
+
+Shape = tuple[int, ...]
+
+
+class InitDesc(str):
+    """A parameter's name with the attributes of its variable, and the initialiser that the whole model was given."""
+
+    attrs: Mapping[str, str]
+    global_init: Callable[..., jax.Array] | None
+
+    def __new__(
+        cls, name: str, attrs: Mapping[str, str] | None = None, global_init: Callable[..., jax.Array] | None = None
+    ) -> InitDesc:
+        """The name, as a string that carries the rest."""
+        self = super().__new__(cls, name)
+        self.attrs = attrs or {}
+        self.global_init = global_init
+        return self
+
+
+RULES = (
+    ("", "weight", "_init_weight"),
+    ("", "bias", "_init_bias"),
+    ("", "gamma", "_init_one"),
+    ("", "beta", "_init_zero"),
+    ("", "min", "_init_zero"),
+    ("", "max", "_init_one"),
+    ("", "weight_quantize", "_init_quantized_weight"),
+    ("", "bias_quantize", "_init_zero"),
+)
+"""(beginning, ending, method): the first that fits a name says how it is initialised."""
+
+LEGACY_RULES = (
+    ("upsampling", "", "_init_bilinear"),
+    ("stn_loc", "weight", "_init_zero"),
+    ("stn_loc", "bias", "_init_loc_bias"),
+    ("", "bias", "_init_bias"),
+    ("", "gamma", "_init_one"),
+    ("", "beta", "_init_zero"),
+    ("", "weight", "_init_weight"),
+    ("", "moving_mean", "_init_zero"),
+    ("", "moving_var", "_init_one"),
+    ("", "moving_inv_var", "_init_zero"),
+    ("", "moving_avg", "_init_zero"),
+    ("", "min", "_init_zero"),
+    ("", "max", "_init_one"),
+)
+"""The same for names that come as plain strings."""
+
+
+class Initializer:
+    """Base class: a subclass says in `_init_weight(desc, shape, key)` what a weight starts with.
+
+    Keyword arguments given to this constructor are what `dumps` writes. Register a subclass with `@register` to use it
+    by its name in lower case.
+    """
+
+    def __init__(self, **kwargs: Any):
+        self._kwargs = kwargs
+
+    def __call__(
+        self, desc: str, shape: Shape, dtype: Any = np.float32, key: jax.Array | int | None = None
+    ) -> jax.Array:
+        """The first value of a parameter: an array of the shape and dtype.
+
+        desc: the parameter's name, an `InitDesc` or a plain string. key: a PRNG key or a seed; a hash of the name is
+        folded in, so that one key serves all parameters. Raises InitializerError.
+        """
+        shape = tuple(shape)
+        draws = None if key is None else _own_key(key, desc)
+        initializer, method = self, None
+        if isinstance(desc, InitDesc):
+            if desc.global_init is None:
+                desc.global_init = self
+            own = desc.attrs.get("__init__", "")
+            if own:
+                initializer, method = _from_attribute(own, desc), "_init_weight"
+        if method is None:
+            method = _method(desc, RULES if isinstance(desc, InitDesc) else LEGACY_RULES)
+        value = jnp.asarray(getattr(initializer, method)(desc, shape, draws))
+        try:
+            return jnp.broadcast_to(value, shape).astype(dtype)
+        except ValueError:
+            raise InitializerError(
+                explain("An initial value does not fit its parameter", node=desc, expected=shape, got=value.shape)
+            ) from None
+
+    def dumps(self) -> str:
+        """The initialiser as MXNet writes it into a variable's `__init__`: JSON of [name, parameters]."""
+        return json.dumps([type(self).__name__.lower(), {name: _plain(value) for name, value in self._kwargs.items()}])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Initializer):
+            return NotImplemented
+        return type(self) is type(other) and self.dumps() == other.dumps()
+
+    def __hash__(self) -> int:
+        return hash(self.dumps())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._kwargs.items())})"
+
+    def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        raise InitializerError(explain(f"{type(self).__name__} defines no _init_weight(desc, shape, key)", node=desc))
+
+    def _init_bias(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return 0.0
+
+    def _init_zero(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return 0.0
+
+    def _init_one(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return 1.0
+
+    def _init_loc_bias(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        """The identity of a spatial transformer's affine map, (6,)."""
+        return np.array([1, 0, 0, 0, 1, 0], np.float32)
+
+    def _init_bilinear(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return bilinear(desc, shape)
+
+    def _init_quantized_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        """One whole number in [-127, 127) for all elements, which is what MXNet draws."""
+        return draw(jax.random.randint, desc, key, (1,), -127, 127)
+
+
+def draw(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, *args: Any) -> jax.Array:
+    """`sampler(key, *args)`. Raises InitializerError without a key."""
+    if key is None:
+        raise InitializerError(
+            explain(
+                "An initialiser that draws random numbers needs a key", node=desc, fix="Pass key=jax.random.key(0)."
+            )
+        )
+    return sampler(key, *args)
+
+
+def bilinear(desc: str, shape: Shape) -> np.ndarray:
+    """The kernel (n, c, h, w) of bilinear interpolation by a deconvolution; its centre goes by the width alone."""
+    if len(shape) != 4:
+        raise InitializerError(explain("Bilinear kernel: four axes", node=desc, expected="(n, c, h, w)", got=shape))
+    half = np.ceil(shape[3] / 2.0)
+    centre = (2 * half - 1 - half % 2) / (2.0 * half)
+    row, column = (1 - np.abs(np.arange(size) / half - centre) for size in shape[2:])
+    return np.broadcast_to(np.outer(row, column), shape).astype(np.float32)
+
+
+def _method(name: str, rules: tuple[tuple[str, str, str], ...]) -> str:
+    for beginning, ending, method in rules:
+        if name.startswith(beginning) and name.endswith(ending):
+            return method
+    raise InitializerError(
+        f"Unknown initialization pattern for {name}. Default initialization is now limited to "
+        '"weight", "bias", "gamma" (1.0), and "beta" (0.0). Give the variable an initialiser of its own, '
+        f"Variable({str(name)!r}, init=lowering.initializer.Zero()), or its value: "
+        f"initializer=lowering.initializer.Load({{{str(name)!r}: array}}, default)."
+    )
+
+
+def _own_key(key: jax.Array | int, name: str) -> jax.Array:
+    """A parameter's key depends on its name and on nothing else: a new layer changes no other's numbers."""
+    return jax.random.fold_in(jax.random.key(key) if isinstance(key, int) else key, zlib.crc32(str(name).encode()))
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | bool | int | float) else np.asarray(value).tolist()
+
+
+# -- by name ---------------------------------------------------------------------------------------------------------
+
+_CLASSES: dict[str, type[Initializer]] = {}
+
+Class = TypeVar("Class", bound=type[Initializer])
+
+
+def register(cls: Class) -> Class:
+    """Make an initialiser known by its class name, in any case; a decorator."""
+    _CLASSES[cls.__name__.lower()] = cls
+    return cls
+
+
+def alias(*names: str) -> Callable[[Class], Class]:
+    """Make an initialiser known by further names; a decorator."""
+
+    def register_under(cls: Class) -> Class:
+        _CLASSES.update((name.lower(), cls) for name in names)
+        return cls
+
+    return register_under
+
+
+def create(initializer: Any, **kwargs: Any) -> Initializer:
+    """An initialiser from what MXNet takes for one: an object, a name, `["xavier", {"magnitude": 2}]`, or its text.
+
+    Raises InitializerError for unknown names and parameters.
+    """
+    if isinstance(initializer, Initializer):
+        return initializer
+    if isinstance(initializer, str) and initializer.lstrip()[:1] in ("[", "{"):
+        initializer = _parse(initializer)
+    if isinstance(initializer, Mapping):
+        described = dict(initializer)
+        initializer = [described.pop("initializer", None), described]
+    if isinstance(initializer, list | tuple) and len(initializer) == 2 and isinstance(initializer[1], Mapping):
+        initializer, kwargs = initializer[0], {str(name): value for name, value in initializer[1].items()}
+    if not isinstance(initializer, str):
+        raise InitializerError(explain("No initialiser", expected='a name, or ["name", {parameters}]', got=initializer))
+    cls = _CLASSES.get(initializer.strip().lower())
+    if cls is None:
+        raise InitializerError(_unknown(initializer))
+    try:
+        return cls(**kwargs)
+    except TypeError as error:
+        raise InitializerError(f"Initialiser {initializer!r} does not take these parameters: {error}.") from None
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InitializerError(explain("An initialiser's text is no JSON", got=f"{text[:200]!r} ({error})")) from None
+
+
+def _unknown(text: str) -> str:
+    described = re.search(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-fA-F]+>", text)
+    if described:
+        return (
+            f"{text!r} is how Python prints an object: whoever wrote it lost the parameters of the initialiser "
+            f"{described[1]!r}. Set it again, e.g. to '[\"{described[1].lower()}\", {{}}]'"
+        )
+    near = difflib.get_close_matches(text.lower(), _CLASSES, 1)
+    guess = f" Did you mean {near[0]!r}?" if near else ""
+    return f"{text[:200]!r} is not registered as an initialiser; there are {', '.join(sorted(_CLASSES))}.{guess}"
+
+
+def _from_attribute(text: str, name: str) -> Initializer:
+    """The initialiser of a variable's `__init__`. Raises InitializerError that names the variable."""
+    try:
+        return create(text)
+    except InitializerError as error:
+        name = str(name)
+        raise InitializerError(
+            explain(
+                f"The attribute __init__ cannot be read: {error}",
+                node=name,
+                fix=f'Change it with symbol.get_internals()[{name!r}]._set_attr(__init__=\'["normal", '
+                '{"sigma": 0.01}]\'), or give the value itself: initializer=lowering.initializer.Load('
+                f"{{{name!r}: array}}, default).",
+            )
+        ) from None

@@ -1,0 +1,104 @@
+"""Initialisers made of others: Load, Mixed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.initializer.base import Shape, create
+from symjax_nnvm.errors import InitializerError, explain
+from symjax_nnvm.mxnet.params import load_arrays
+from symjax_nnvm.mxnet.sparse import SparseArray
+
+__all__ = ["Load", "Mixed"]
+
+_log = logging.getLogger(__name__)
+
+
+def _nested(initializer: Any) -> Any:
+    """Load and Mixed as they are; anything else through `create`."""
+    return initializer if isinstance(initializer, Load | Mixed) else create(initializer)
+
+
+class Load:
+    """Values from a dict of arrays or an array file (`.params`), by name; other parameters from `default_init`.
+
+    The prefixes `arg:` and `aux:` are dropped. verbose: log where each value comes from. Raises InitializerError,
+    ParamsFormatError, OSError.
+    """
+
+    def __init__(
+        self, param: Mapping[str, Any] | str | os.PathLike[str], default_init: Any = None, verbose: bool = False
+    ):
+        arrays = param if isinstance(param, Mapping) else load_arrays(param)
+        if not isinstance(arrays, Mapping):
+            raise InitializerError(explain("Load needs arrays with names", got=f"{len(arrays)} arrays without"))
+        self.param = {re.sub(r"^(arg|aux):", "", name): value for name, value in arrays.items()}
+        self.default_init = None if default_init is None else _nested(default_init)
+        self.verbose = verbose
+
+    def __call__(
+        self, desc: str, shape: Shape, dtype: Any = np.float32, key: jax.Array | int | None = None
+    ) -> jax.Array:
+        """The value of a parameter, as `Initializer.__call__` gives it."""
+        if desc in self.param:
+            found = self.param[desc]
+            value = found.todense() if isinstance(found, SparseArray) else found
+            if np.shape(value) != tuple(shape):
+                raise InitializerError(
+                    explain(
+                        f"Parameter {desc} cannot be initialized from loading. Shape mismatch",
+                        expected=tuple(shape),
+                        got=np.shape(value),
+                    )
+                )
+            self._tell(desc, "loading")
+            return jnp.asarray(value, dtype)
+        if self.default_init is None:
+            raise InitializerError(
+                f"Cannot Initialize {desc}. Not found in loaded param and no default Initializer is provided. "
+                f"The arrays are {_first(list(self.param))}; pass default_init=."
+            )
+        self._tell(desc, "default")
+        return self.default_init(desc, shape, dtype, key)
+
+    def _tell(self, desc: str, how: str) -> None:
+        if self.verbose:
+            _log.info("Initialized %s by %s", desc, how)
+
+
+class Mixed:
+    """The initialiser of the first regular expression that matches the beginning of a parameter's name."""
+
+    def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]):
+        if len(patterns) != len(initializers):
+            raise InitializerError(
+                explain("Mixed needs one initialiser for each pattern", expected=len(patterns), got=len(initializers))
+            )
+        try:
+            self.map = [(re.compile(p), _nested(i)) for p, i in zip(patterns, initializers, strict=True)]
+        except re.error as error:
+            raise InitializerError(f"{error.pattern!r} is no regular expression: {error}.") from None
+
+    def __call__(
+        self, desc: str, shape: Shape, dtype: Any = np.float32, key: jax.Array | int | None = None
+    ) -> jax.Array:
+        """The value of a parameter, as `Initializer.__call__` gives it."""
+        for pattern, initializer in self.map:
+            if pattern.match(desc):
+                return initializer(desc, shape, dtype, key)
+        raise InitializerError(
+            f"Parameter name {desc} did not match any pattern of {_first([p.pattern for p, _ in self.map])}. Consider "
+            'adding a ".*" pattern at the end with default Initializer.'
+        )
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,118 @@
+"""Initialisers that draw random numbers: Uniform, Normal, Orthogonal, Xavier, MSRAPrelu."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.initializer.base import Initializer, Shape, draw, register
+from symjax_nnvm.errors import InitializerError, explain
+
+__all__ = ["MSRAPrelu", "Normal", "Orthogonal", "Uniform", "Xavier"]
+
+
+def _uniform(desc: str, key: jax.Array | None, shape: Shape, bound: float) -> jax.Array:
+    """Numbers in [-bound, bound)."""
+    return bound * draw(jax.random.uniform, desc, key, shape, np.float32, -1.0, 1.0)
+
+
+def _normal(desc: str, key: jax.Array | None, shape: Shape, sigma: float) -> jax.Array:
+    """Numbers of mean 0 and standard deviation sigma."""
+    return sigma * draw(jax.random.normal, desc, key, shape, np.float32)
+
+
+@register
+class Uniform(Initializer):
+    """Uniform numbers in [-scale, scale)."""
+
+    def __init__(self, scale: float = 0.07):
+        super().__init__(scale=scale)
+        self.scale = scale
+
+    def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return _uniform(desc, key, shape, self.scale)
+
+
+@register
+class Normal(Initializer):
+    """Normal numbers of mean 0 and standard deviation sigma."""
+
+    def __init__(self, sigma: float = 0.01):
+        super().__init__(sigma=sigma)
+        self.sigma = sigma
+
+    def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return _normal(desc, key, shape, self.sigma)
+
+
+@register
+class Orthogonal(Initializer):
+    """`scale` times a matrix (first axis, all others) with orthonormal rows or columns, whichever are fewer.
+
+    The singular vectors of a random matrix (Saxe et al., 2013); rand_type: "uniform" or "normal" numbers in it.
+    """
+
+    def __init__(self, scale: float = 1.414, rand_type: str = "uniform"):
+        super().__init__(scale=scale, rand_type=rand_type)
+        self.scale = scale
+        self._sampler = _choose("rand_type", rand_type, {"uniform": _uniform, "normal": _normal})
+
+    def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        if not shape:
+            raise InitializerError(explain("Orthogonal needs an axis", node=desc, got=shape))
+        rows, columns = shape[0], math.prod(shape[1:])
+        left, _, right = jnp.linalg.svd(self._sampler(desc, key, (rows, columns), 1.0), full_matrices=False)
+        return self.scale * (left if left.shape == (rows, columns) else right).reshape(shape)
+
+
+_FACTORS = {
+    "avg": lambda fan_in, fan_out: (fan_in + fan_out) / 2,
+    "in": lambda fan_in, fan_out: fan_in,
+    "out": lambda fan_in, fan_out: fan_out,
+}
+
+
+@register
+class Xavier(Initializer):
+    """Numbers of scale √(magnitude / f), which keeps the scale of gradients from layer to layer (Glorot & Bengio).
+
+    For a weight (out, in, *kernel): fan in = in · Π kernel, fan out = out · Π kernel; f is one of them or their mean
+    (factor_type "in", "out", "avg"). rnd_type "uniform": in [-scale, scale); "gaussian": of that standard deviation.
+    """
+
+    def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3):
+        super().__init__(rnd_type=rnd_type, factor_type=factor_type, magnitude=magnitude)
+        self.magnitude = float(magnitude)
+        self._sampler = _choose("rnd_type", rnd_type, {"uniform": _uniform, "gaussian": _normal})
+        self._factor = _choose("factor_type", factor_type, _FACTORS)
+
+    def scale(self, shape: Shape) -> float:
+        """The bound, or the standard deviation, for a weight of the shape."""
+        kernel = math.prod(shape[2:])
+        return math.sqrt(self.magnitude / self._factor(shape[1] * kernel, shape[0] * kernel))
+
+    def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        if len(shape) < 2:
+            raise InitializerError(
+                f"Xavier initializer cannot be applied to vector {desc}. It requires at least 2D; the shape is {shape}."
+            )
+        return self._sampler(desc, key, shape, self.scale(shape))
+
+
+@register
+class MSRAPrelu(Xavier):
+    """Gaussian Xavier of magnitude 2 / (1 + slope²), for layers before a PReLU of that slope (He et al., 2015)."""
+
+    def __init__(self, factor_type: str = "avg", slope: float = 0.25):
+        super().__init__("gaussian", factor_type, 2.0 / (1 + slope**2))
+        self._kwargs = {"factor_type": factor_type, "slope": slope}
+
+
+def _choose(parameter: str, value: str, choices: dict[str, Any]) -> Any:
+    if value not in choices:
+        raise InitializerError(explain("No such choice", param=parameter, expected=list(choices), got=repr(value)))
+    return choices[value]

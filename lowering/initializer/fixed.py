@@ -1,0 +1,77 @@
+"""Initialisers that draw nothing: Zero, One, Constant, Bilinear, LSTMBias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.initializer.base import Initializer, Shape, alias, bilinear, register
+
+__all__ = ["Bilinear", "Constant", "LSTMBias", "One", "Zero"]
+
+
+@register
+@alias("zeros")
+class Zero(Initializer):
+    """Weights of 0."""
+
+    def __init__(self):
+        super().__init__()
+
+    def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return 0.0
+
+
+@register
+@alias("ones")
+class One(Initializer):
+    """Weights of 1."""
+
+    def __init__(self):
+        super().__init__()
+
+    def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return 1.0
+
+
+@register
+class Constant(Initializer):
+    """Weights of a given value: a number, or an array that broadcasts to the parameter's shape."""
+
+    def __init__(self, value: Any):
+        super().__init__(value=value)
+        self.value = value
+
+    def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return np.asarray(self.value)
+
+
+@register
+class Bilinear(Initializer):
+    """The kernel of bilinear interpolation, for the deconvolution (n, c, h, w) of an upsampling layer."""
+
+    def __init__(self):
+        super().__init__()
+
+    def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        return bilinear(desc, shape)
+
+
+@register
+class LSTMBias(Initializer):
+    """The biases (4 h,) of an LSTM cell: `forget_bias` for the second of its four gates, 0 for the others.
+
+    1 is what Jozefowicz et al. (2015) recommend.
+    """
+
+    def __init__(self, forget_bias: float = 1.0):
+        super().__init__(forget_bias=forget_bias)
+        self.forget_bias = forget_bias
+
+    def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
+        value = np.zeros(shape, np.float32)
+        hidden = shape[0] // 4
+        value[hidden : 2 * hidden] = self.forget_bias
+        return value

@@ -1,0 +1,69 @@
+"""`init_params`: the first values of a symbol's parameters and auxiliary states."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.initializer.base import InitDesc, create
+from lowering.initializer.composite import Load, Mixed
+from lowering.initializer.drawn import Uniform
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["init_params"]
+
+Arrays = dict[str, jax.Array]
+
+
+def init_params(
+    symbol: Symbol,
+    shapes: Mapping[str, Sequence[int]],
+    key: jax.Array | int,
+    initializer: Any = None,
+    *,
+    without: Collection[str] = (),
+) -> tuple[Arrays, Arrays]:
+    """(arguments, auxiliary states) of a symbol, initialised as MXNet's Module initialises them.
+
+    shapes: shapes of the inputs, by name; the inputs themselves get no values, and neither do arguments that end in
+    "label", nor the names in `without`. key: a PRNG key or a seed. initializer: an object, a name or its JSON; default
+    Uniform(0.01), as in Module. A variable's own `__init__` comes first, then the rules by name; a state without one
+    goes by the older list of rules, which knows `moving_mean` and its kin.
+    A parameter's numbers depend on the key, its name and its shape only. Dtypes are the inferred ones, else float32.
+    Raises InitializerError, InferenceError for shapes that do not follow from the given ones.
+    """
+    chosen = Uniform(0.01) if initializer is None else initializer
+    chosen = chosen if isinstance(chosen, Load | Mixed) else create(chosen)
+    base_key = jax.random.key(key) if isinstance(key, int) else key
+    attrs = symbol.attr_dict()
+    arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**{name: tuple(shape) for name, shape in shapes.items()})
+    arg_dtypes, _, aux_dtypes = symbol.infer_type_partial()
+    skipped = {*shapes, *without}
+    skipped |= {name for name in arg_names if name.endswith("label")}
+
+    def values(names: list[str], known: Sequence[Any], dtypes: Sequence[Any], *, states: bool) -> Arrays:
+        wanted = [row for row in zip(names, known, dtypes, strict=True) if row[0] not in skipped]
+        undecided = [name for name, shape, _ in wanted if not shape or 0 in shape]
+        if undecided:
+            raise InferenceError(
+                explain(
+                    f"The shapes of {', '.join(map(repr, undecided[:8]))} do not follow from those of "
+                    f"{', '.join(map(repr, shapes)) or 'no input'}",
+                    fix="Give the shapes of all inputs, or declare them: Variable(name, shape=...).",
+                )
+            )
+        found: Arrays = {}
+        for name, shape, dtype in wanted:
+            own = attrs.get(name, {})
+            desc = name if states and not own.get("__init__") else InitDesc(name, own)
+            found[name] = chosen(desc, tuple(shape), np.float32 if dtype is None else dtype, base_key)
+        return found
+
+    return values(arg_names, arg_shapes, arg_dtypes, states=False), values(
+        aux_names, aux_shapes, aux_dtypes, states=True
+    )

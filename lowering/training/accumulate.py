@@ -1,0 +1,102 @@
+"""Gradient accumulation: a batch in several micro-batches inside one step, in the memory of one.
+
+The micro-batches run one after the other in a `lax.scan`; auxiliary states pass from each to the next. Without batch
+statistics the result is that of the whole batch: gradients of loss heads that sum over the batch are added, those of
+heads that average over it are averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from lowering.gradient import GradientProgram
+from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Accumulation", "Programs", "Reduction", "parse_accumulate"]
+
+Arrays = Mapping[str, jax.Array]
+Reduction = Literal["sum", "mean"]
+Programs = Callable[[Mapping[str, tuple[int, ...]]], GradientProgram]
+"""The program for arguments of given shapes."""
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """count: micro-batches per step. reduction: how their gradients combine; None to find it from the loss heads."""
+
+    count: int
+    reduction: Reduction | None
+
+    def run(
+        self, programs: Programs, constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array
+    ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
+        """(outputs, gradients, new auxiliary states) of a batch.
+
+        Outputs of the micro-batches are joined along axis 0. Raises TrainingError where the batch cannot be split.
+        """
+        shapes = {name: array.shape for name, array in constants.items()}
+        if self.count == 1:
+            program = programs(shapes | {name: array.shape for name, array in batch.items()})
+            return program({**constants, **batch}, aux, key, None)
+        sizes = {name: array.shape[0] for name, array in batch.items()}
+        size = next(iter(sizes.values()))
+        if len(set(sizes.values())) > 1 or size % self.count:
+            expected = f"arrays of one length, a multiple of {self.count}"
+            raise TrainingError(explain("The batch cannot be split for accumulate", expected=expected, got=sizes))
+        micro = size // self.count
+        shapes |= {name: (micro, *array.shape[1:]) for name, array in batch.items()}
+        program = programs(shapes)
+        reduction = self.reduction or _reduction(program.symbol, shapes, micro)
+        parts = {name: array.reshape(self.count, micro, *array.shape[1:]) for name, array in batch.items()}
+
+        def body(carry: Any, part: Any) -> Any:
+            sums, aux = carry
+            number, arrays = part
+            outputs, grads, aux = program({**constants, **arrays}, aux, jax.random.fold_in(key, number), None)
+            return ({name: sums[name] + grads[name] for name in sums}, aux), outputs
+
+        zeros = {name: jnp.zeros_like(constants[name]) for name in program.wrt}
+        (grads, aux), outputs = jax.lax.scan(body, (zeros, dict(aux)), (jnp.arange(self.count), parts))
+        if reduction == "mean":
+            grads = {name: grad / self.count for name, grad in grads.items()}
+        return [output.reshape(-1, *output.shape[2:]) for output in outputs], grads, aux
+
+
+def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
+    """`accumulate=` of the Trainer. Raises TrainingError."""
+    count, reduction = value if isinstance(value, tuple) else (value, None)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1 or reduction not in (None, "sum", "mean"):
+        expected = 'a number of micro-batches, or (number, "sum"), or (number, "mean")'
+        raise TrainingError(explain("Wrong accumulate", expected=expected, got=repr(value)))
+    return Accumulation(count, reduction)
+
+
+def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int) -> Reduction:
+    """Whether the loss heads sum over the batch or average over it. Raises TrainingError where it cannot be told."""
+    _, output_shapes, _ = symbol.infer_shape_partial(**shapes)
+    found: dict[str, Reduction] = {}
+    for entry, name, shape in zip(symbol.outputs, symbol.list_outputs(), output_shapes, strict=True):
+        op = entry.node.op
+        if op is not None and op.name in ("BlockGrad", "stop_gradient"):
+            continue
+        normalization = getattr(entry.node.attrs.parsed, "normalization", "null")
+        by_row = bool(shape) and micro > 1 and shape[0] % micro == 0
+        if normalization == "valid" or not by_row:
+            raise TrainingError(
+                explain(
+                    "Whether this loss sums over the batch or averages over it cannot be told",
+                    op=op,
+                    node=name,
+                    expected='accumulate=(number, "sum") or accumulate=(number, "mean")',
+                )
+            )
+        found[name] = "mean" if normalization == "batch" else "sum"
+    if len(set(found.values())) > 1:
+        raise TrainingError(explain("Some losses sum over the batch and others average over it", got=found))
+    return "mean" if "mean" in found.values() else "sum"

@@ -1,0 +1,81 @@
+"""`Batches`: arrays in batches, in an order that depends on the seed and the number of the epoch only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from symjax_nnvm.errors import TrainingError, explain
+
+__all__ = ["Batches"]
+
+
+class Batches:
+    """Batches of equally long arrays, by argument name.
+
+    arrays: {argument name: array (n, …)}; memory-mapped ones are read batch by batch. shuffle: a new order for each
+    epoch. last: what becomes of a last batch that is not full: "drop" it, "keep" it as it is, or "pad" it with rows
+    from the epoch's start, as MXNet's NDArrayIter does. Training counts padding rows; `evaluate` and `predict` leave
+    them out.
+
+    `for batch in batches` runs through epoch 0; `batches.epoch(n)` through any. Epoch n comes in the same order on
+    every machine and in every version of NumPy. Raises TrainingError.
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, Any],
+        batch_size: int,
+        shuffle: bool = False,
+        seed: int = 0,
+        last: Literal["drop", "pad", "keep"] = "drop",
+    ):
+        self.arrays = {name: value if isinstance(value, np.ndarray) else np.asarray(value) for name, value in
+                       arrays.items()}  # fmt: skip
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.seed = seed
+        self.last = last
+        lengths = {name: array.shape[0] if array.shape else None for name, array in self.arrays.items()}
+        if not lengths or None in lengths.values() or len(set(lengths.values())) > 1:
+            raise TrainingError(explain("Arrays that make no batches", expected="arrays of one length", got=lengths))
+        if last not in ("drop", "pad", "keep"):
+            raise TrainingError(explain("Unknown last", expected="'drop', 'pad' or 'keep'", got=repr(last)))
+        self.num_rows = next(iter(self.arrays.values())).shape[0]
+        if batch_size < 1 or len(self) < 1:
+            expected = f"1 to {self.num_rows}, the number of rows"
+            raise TrainingError(
+                explain("There is not one batch", param="batch_size", expected=expected, got=batch_size)
+            )
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return self.num_rows // self.batch_size if self.last == "drop" else -(-self.num_rows // self.batch_size)
+
+    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
+        return self.epoch(0)
+
+    def epoch(self, n: int, start: int = 0) -> Iterator[dict[str, np.ndarray]]:
+        """The batches of epoch n, from number `start` on."""
+        order = self._order(n)
+        for i in range(start, len(self)):
+            rows: Any = slice(i * self.batch_size, min((i + 1) * self.batch_size, self.num_rows))
+            if order is not None:
+                rows = order[rows]
+            if self.rows(i) < self.batch_size and self.last == "pad":
+                rows = np.arange(i * self.batch_size, (i + 1) * self.batch_size) % self.num_rows
+                rows = rows if order is None else order[rows]
+            yield {name: np.asarray(array[rows]) for name, array in self.arrays.items()}
+
+    def rows(self, i: int) -> int:
+        """How many rows of batch i are not padding."""
+        return min(self.batch_size, self.num_rows - i * self.batch_size)
+
+    def _order(self, n: int) -> np.ndarray | None:
+        if not self.shuffle:
+            return None
+        # NumPy promises the bits of a bit generator for all time, but not what `permutation` makes of them.
+        numbers = np.random.PCG64(np.random.SeedSequence([self.seed, n])).random_raw(self.num_rows)
+        return np.argsort(numbers, kind="stable")

@@ -1,0 +1,93 @@
+"""Where numbers stop being finite: the nodes whose inputs are finite and whose outputs are not, in running order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lowering.gradient import GradientProgram
+from lowering.training.inputs import Inputs
+from lowering.training.state import TrainState
+
+__all__ = ["Diagnosis", "NonFinite", "diagnose"]
+
+
+@dataclass(frozen=True)
+class NonFinite:
+    """A value with elements that are not finite. node: its name; op: the operator's, None for an input, a parameter or
+    a state. output: which of the node's. nans, infinities: how many of its `size` elements."""
+
+    node: str
+    op: str | None
+    output: int
+    nans: int
+    infinities: int
+    size: int
+
+    def __str__(self) -> str:
+        what = "variable" if self.op is None else f"operator {self.op!r}, output {self.output} of node"
+        return f"{what} {self.node!r}: {self.nans} NaN and {self.infinities} infinite of {self.size} elements"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Where numbers that are not finite come from, in running order: forward, then backward. Empty: all is finite."""
+
+    origins: tuple[NonFinite, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every number is finite."""
+        return not self.origins
+
+    def __str__(self) -> str:
+        if self.ok:
+            return "Every value of the forward and the backward pass is finite; the update itself may overflow."
+        lines = [f"  {i + 1}. {origin}" for i, origin in enumerate(self.origins[:10])]
+        more = [f"  and {len(self.origins) - 10} more"] if len(self.origins) > 10 else []
+        return "\n".join(["Numbers stop being finite here, from finite inputs:", *lines, *more])
+
+
+def diagnose(program: GradientProgram, inputs: Inputs, state: TrainState, batch: Any) -> Diagnosis:
+    """Run the forward and the backward pass of a batch, and look at every value. Compiles once more."""
+    inner = program.program
+    sizes: dict[int, int] = {}
+
+    @jax.jit
+    def count(state: TrainState, batch: Any) -> dict[int, jax.Array]:
+        key = jax.random.fold_in(state.key, state.step)
+        env: list[Any] = [None] * inner.num_slots
+        args = {**state.params, **state.frozen, **inputs.prepare(batch)}
+        for nid, value in program.bind(args, state.aux).items():
+            env[inner.index.entry_rptr[nid]] = value
+        inner.run_steps(program.forward_steps, env, key)
+        outputs = inner.collect(env)[0][: program.num_outputs]
+        for nid, value in program.head_values(outputs, None).items():
+            env[inner.index.entry_rptr[nid]] = value
+        inner.run_steps(program.backward_steps, env, key)
+        found: dict[int, jax.Array] = {}
+        for slot, value in enumerate(env):
+            if value is not None and jnp.issubdtype(value.dtype, jnp.floating):
+                found[slot] = jnp.stack([jnp.sum(jnp.isnan(value)), jnp.sum(jnp.isinf(value))])
+                sizes[slot] = value.size
+        return found
+
+    counts = {slot: (int(pair[0]), int(pair[1])) for slot, pair in jax.device_get(count(state, batch)).items()}
+    bad = {slot for slot, pair in counts.items() if any(pair)}
+
+    def found(nid: int, slots: tuple[int, ...]) -> Iterator[NonFinite]:
+        source = inner.index.nodes[nid].source
+        op = None if source.op is None else source.op.name
+        for output, slot in enumerate(slots):
+            if slot in bad:
+                yield NonFinite(source.name, op, output, *counts[slot], sizes[slot])
+
+    origins = [row for nid in inner.variables for row in found(nid, (inner.index.entry_rptr[nid],))]
+    for step in [*program.forward_steps, *program.backward_steps]:
+        if not bad.intersection(step.inputs):
+            origins += found(step.nid, step.outputs)
+    return Diagnosis(tuple(origins))

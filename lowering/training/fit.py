@@ -1,0 +1,160 @@
+"""The training loop: epochs of batches, metrics, callbacks, checkpoints, and a look at whether numbers are finite."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from lowering.training.history import EpochRecord, History, StepEvent
+from lowering.training.progress import Progress
+from symjax_nnvm.errors import TrainingError, explain
+
+if TYPE_CHECKING:
+    from lowering.training.trainer import Trainer
+
+__all__ = ["Run"]
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at the metrics. Each waits for the device; steps in between are only put in its queue."""
+
+_HOW_TO_FIND = ' fit(..., check_finite="step") stops before the update that does it and names the first node.'
+
+CheckFinite = Literal["interval", "step"] | None
+
+
+@dataclass
+class Run:
+    """One call of `fit`; see `Trainer.fit` for the arguments."""
+
+    trainer: Trainer
+    data: Iterable[Any]
+    epochs: int
+    validation: Iterable[Any] | None
+    metrics: Any
+    callbacks: Sequence[Any]
+    checkpoints: Any
+    progress: bool
+    begin_epoch: int
+    check_finite: CheckFinite
+    history: History = field(default_factory=History)
+
+    def __post_init__(self) -> None:
+        if self.check_finite not in ("interval", "step", None):
+            expected = "'interval', 'step' or None"
+            raise TrainingError(explain("Wrong check_finite", expected=expected, got=repr(self.check_finite)))
+        self._tracker = self.trainer.tracker(self.metrics)
+        self._last_look = 0.0
+
+    def __call__(self) -> History:
+        """Train. Raises TrainingError."""
+        epoch, batch = self._resume()
+        self._step = int(self.trainer.require_state().step)
+        steps = _length(self.data)
+        total = None if steps is None else steps * (self.epochs - self.begin_epoch)
+        done = 0 if steps is None else steps * (epoch - self.begin_epoch) + batch
+        with Progress(self.progress, total, done) as self._progress:
+            for number in range(epoch, self.epochs):
+                stopped = self._epoch(number, batch)
+                batch = 0
+                if stopped:
+                    break
+        if self.checkpoints is not None:
+            self._save(len(self.history), 0)
+        return self.history
+
+    def _epoch(self, epoch: int, start: int) -> bool:
+        """One epoch from a batch on; whether a callback asked to stop."""
+        began, number = time.perf_counter(), start
+        stopped = False
+        self._start = start
+        for number, item in enumerate(self._batches(epoch, start), start + 1):
+            outputs = self._train(item, epoch, number - 1)
+            self._progress.advance()
+            event = StepEvent(epoch, number - 1, self._step, outputs)
+            stopped = self._call("on_step_end", event) or stopped
+            self._look(epoch)
+            if self.checkpoints is not None and self._step % self.checkpoints.every == 0:
+                self._save(epoch, number)
+        if number == 0:
+            raise TrainingError(f"Epoch {epoch} has no batches. Is the data an iterator that has already run out?")
+        self._look(epoch, now=True)
+        record = EpochRecord(epoch, number, time.perf_counter() - began, self._tracker.results(), self._validate())
+        self._tracker.reset()
+        self.history.epochs.append(record)
+        self._progress.epoch_line(epoch, self.epochs, record.shown, record.seconds)
+        return self._call("on_epoch_end", record) or stopped
+
+    def _train(self, item: Any, epoch: int, number: int) -> list[jax.Array]:
+        # On the device once, for the step and the metrics; the device is still at work on the step before.
+        batch = jax.device_put(self.trainer.inputs.as_batch(item))
+        before = jax.tree.map(jnp.copy, self.trainer.state) if self.check_finite == "step" else None
+        outputs = self.trainer.step(batch)
+        self._step += 1
+        self._tracker.update(batch, outputs)
+        if before is not None:
+            self._check_step(before, batch, epoch, number)
+        return outputs
+
+    def _check_step(self, before: Any, batch: Any, epoch: int, number: int) -> None:
+        """Raise if the step made a number that is not finite; the state is then that before it."""
+        after = self.trainer.require_state()
+        try:
+            self._tracker.check_finite(epoch, self._start)
+        except TrainingError as error:
+            self.trainer.state = before
+            raise TrainingError(f"{error}\n{self.trainer.diagnose(batch)}") from None
+        finite = all(bool(jnp.all(jnp.isfinite(value))) for value in after.params.values())
+        if not finite:
+            self.trainer.state = before
+            where = f"Batch {number} of epoch {epoch} made a parameter infinite or NaN."
+            raise TrainingError(f"{where}\n{self.trainer.diagnose(batch)}")
+
+    def _look(self, epoch: int, *, now: bool = False) -> None:
+        """Show the metrics and check that outputs are finite, if it is time to."""
+        if not now and time.perf_counter() - self._last_look < LOOK_EVERY:
+            return
+        if self.check_finite is not None:
+            self._tracker.check_finite(epoch, self._start, _HOW_TO_FIND)
+        self._progress.describe(epoch, self.epochs, self._tracker.results())
+        self._last_look = time.perf_counter()
+
+    def _validate(self) -> dict[str, float]:
+        return {} if self.validation is None else self.trainer.evaluate(self.validation, self.metrics)
+
+    def _call(self, method: str, event: Any) -> bool:
+        """Tell the callbacks; whether one of them returned True, which ends the run after this epoch."""
+        answers = [getattr(c, method)(self.trainer, event) for c in self.callbacks if hasattr(c, method)]
+        return any(answer is True for answer in answers)
+
+    def _batches(self, epoch: int, start: int) -> Iterator[Any]:
+        if hasattr(self.data, "epoch"):
+            return iter(self.data.epoch(epoch, start))  # pyright: ignore[reportAttributeAccessIssue]
+        return islice(self.data, start, None)
+
+    # -- checkpoints -----------------------------------------------------------------------------------------------
+
+    def _save(self, epoch: int, batch: int) -> None:
+        if self.check_finite is not None:
+            self._tracker.check_finite(epoch, self._start, _HOW_TO_FIND)
+        position = {"epoch": epoch, "batch": batch, "metrics": self._tracker.saved(), "history": self.history.to_json()}
+        self.checkpoints.save(self._step, self.trainer.require_state(), position)
+
+    def _resume(self) -> tuple[int, int]:
+        """(epoch, batch) to go on with; the state, the metrics and the history are then those of the checkpoint."""
+        restored = None if self.checkpoints is None else self.checkpoints.restore(self.trainer.require_state())
+        if restored is None:
+            return self.begin_epoch, 0
+        self.trainer.state, position = restored
+        self._tracker.restore(position["metrics"])
+        self.history = History.from_json(position["history"])
+        return position["epoch"], position["batch"]
+
+
+def _length(data: Iterable[Any]) -> int | None:
+    return len(data) if hasattr(data, "__len__") else None  # pyright: ignore[reportArgumentType]

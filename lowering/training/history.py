@@ -1,0 +1,67 @@
+"""What `fit` returns, and what it tells callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import jax
+
+__all__ = ["EpochRecord", "History", "StepEvent"]
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch. steps: taken in it. seconds: wall time, those before an interruption not counted."""
+
+    epoch: int
+    steps: int
+    seconds: float
+    metrics: dict[str, float]
+    validation: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> dict[str, float]:
+        """Metrics of training and validation, for people."""
+        return self.metrics | {f"val-{name}": value for name, value in self.validation.items()}
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    """What `on_step_end` is told. batch: its number in the epoch. step: steps taken, this one included. outputs: the
+    step's, on the device; looking at their numbers waits for them."""
+
+    epoch: int
+    batch: int
+    step: int
+    outputs: list[jax.Array]
+
+
+@dataclass
+class History:
+    """The epochs of a run. history["accuracy"], history["val-accuracy"]: a metric over the epochs."""
+
+    epochs: list[EpochRecord] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> list[float]:
+        return [record.shown[name] for record in self.epochs]
+
+    def __len__(self) -> int:
+        return len(self.epochs)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Plain data, which `from_json` reads."""
+        return [asdict(record) for record in self.epochs]
+
+    @classmethod
+    def from_json(cls, rows: list[Mapping[str, Any]]) -> History:
+        """What `to_json` wrote."""
+        return cls([EpochRecord(**row) for row in rows])
+
+    def __str__(self) -> str:
+        lines = [
+            f"epoch {r.epoch}: " + ", ".join(f"{name} {value:.6g}" for name, value in r.shown.items())
+            for r in self.epochs
+        ]
+        return "\n".join(lines) or "no epochs"

@@ -1,0 +1,101 @@
+"""What a network takes in training: which arguments are data, which are labels, and batches checked against that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Inputs", "find_inputs"]
+
+Batch = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a network. dtypes: of each, by name, as inferred; batches are cast to them on the device.
+
+    The batch is axis 0 of the first data array.
+    """
+
+    data: tuple[str, ...]
+    labels: tuple[str, ...]
+    dtypes: Mapping[str, Any]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Data, then labels."""
+        return self.data + self.labels
+
+    def as_batch(self, item: Any) -> dict[str, Any]:
+        """A batch by argument name, from a dict, from (data, label), or from the data alone.
+
+        data and label may be arrays, or lists of arrays in the order of the names. Raises TrainingError.
+        """
+        if isinstance(item, Mapping):
+            return dict(item)
+        groups = (item,) if not isinstance(item, (tuple, list)) else item
+        names = (self.data, self.labels)
+        if len(groups) > 2:
+            raise TrainingError(
+                explain("Not a batch", expected="a dict, or (data, label)", got=f"{len(groups)} values")
+            )
+        batch: dict[str, Any] = {}
+        for what, group, wanted in zip(("data", "label"), groups, names, strict=False):
+            values = list(group) if isinstance(group, (tuple, list)) else [group]
+            if len(values) != len(wanted):
+                expected = f"{len(wanted)} arrays of {what}, for {list(wanted)}"
+                raise TrainingError(explain("Not a batch of this network", expected=expected, got=len(values)))
+            batch.update(zip(wanted, values, strict=True))
+        return batch
+
+    def prepare(self, batch: Batch, *, labels_needed: bool = True) -> dict[str, jax.Array]:
+        """A batch, checked and cast. Run while tracing, so it costs nothing per step. Raises TrainingError."""
+        unknown = [name for name in batch if name not in self.names]
+        missing = [name for name in self.data if name not in batch]
+        missing_labels = [name for name in self.labels if name not in batch] if labels_needed else []
+        problems = [f"has unknown arguments {unknown}"] if unknown else []
+        problems += [f"lacks the data {missing}"] if missing else []
+        problems += [f"lacks the labels {missing_labels}"] if missing_labels else []
+        if problems:
+            raise TrainingError(explain(f"The batch {' and '.join(problems)}", expected=f"exactly {list(self.names)}"))
+        return {name: self._array(name, value) for name, value in batch.items()}
+
+    def _array(self, name: str, value: Any) -> jax.Array:
+        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+            raise TrainingError(explain("Not an array", input=name, expected="an array", got=type(value).__name__))
+        if not np.shape(value):
+            raise TrainingError(explain("An input has the batch on axis 0", input=name, got="an array of shape ()"))
+        wanted = jnp.dtype(self.dtypes[name])
+        from_float = jnp.issubdtype(value.dtype, jnp.floating)
+        usable = from_float or value.dtype == jnp.bool_ or jnp.issubdtype(value.dtype, jnp.integer)
+        if not usable or (from_float and not jnp.issubdtype(wanted, jnp.floating)):
+            raise TrainingError(explain("Input of the wrong dtype", input=name, expected=wanted.name, got=value.dtype))
+        return jnp.asarray(value, wanted)
+
+
+def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence[str] | None) -> Inputs:
+    """The inputs of a symbol. label_names: default the arguments that end in "label". Raises TrainingError."""
+    arguments = symbol.list_arguments()
+    data = (data_names,) if isinstance(data_names, str) else tuple(data_names)
+    if label_names is None:
+        labels = tuple(name for name in arguments if name.endswith("label") and name not in data)
+    else:
+        labels = (label_names,) if isinstance(label_names, str) else tuple(label_names)
+    for what, names in (("data_names", data), ("label_names", labels)):
+        unknown = [name for name in names if name not in arguments]
+        if unknown:
+            raise TrainingError(explain(f"{what} names {unknown}", expected=f"arguments among {arguments}"))
+    both = [name for name in data if name in labels]
+    if both or not data:
+        raise TrainingError(explain(f"Inputs cannot be both data and labels: {both}" if both else "No data_names"))
+    inferred, _, _ = symbol.infer_type_partial()
+    known = dict(zip(arguments, inferred, strict=True))
+    return Inputs(data, labels, {name: known[name] or np.float32 for name in (*data, *labels)})

@@ -1,0 +1,300 @@
+"""Metrics under MXNet's names, summed on the device: no step waits for them.
+
+A metric is three pure functions. `update` runs in a compiled function after each step; numbers come to the host when
+somebody looks at them. Definitions are those of MXNet 1.9.1's `mx.metric`, except that the mean errors weigh every
+element alike, where MXNet averages the means of the batches, so that a last, shorter batch counts for what it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from symjax_nnvm.errors import TrainingError, explain
+
+__all__ = [
+    "Metric",
+    "accuracy",
+    "cross_entropy",
+    "f1",
+    "loss",
+    "mae",
+    "make_metric",
+    "mcc",
+    "mse",
+    "nll_loss",
+    "perplexity",
+    "rmse",
+    "top_k_accuracy",
+]
+
+Array = jax.Array
+
+
+@dataclass(frozen=True)
+class Metric:
+    """name: shown to people. init: () → state, a pytree of arrays. update: (state, labels, outputs) → state, in JAX;
+    labels and outputs are lists. result: state → number, on the host.
+
+    output_names, label_names: which of the network's it looks at; None for all of them.
+    """
+
+    name: str
+    init: Callable[[], Any]
+    update: Callable[[Any, list[Array], list[Array]], Any]
+    result: Callable[[Any], float]
+    output_names: tuple[str, ...] | None = None
+    label_names: tuple[str, ...] | None = None
+
+    def of(
+        self,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
+        name: str | None = None,
+    ) -> Metric:
+        """The same metric of some outputs and labels only, perhaps under another name."""
+        outputs = self.output_names if output_names is None else tuple(output_names)
+        labels = self.label_names if label_names is None else tuple(label_names)
+        return replace(self, output_names=outputs, label_names=labels, name=name or self.name)
+
+
+def make_metric(metric: Any) -> Metric:
+    """A metric from its name, from a Metric, or from a triple (init, update, result). Raises TrainingError."""
+    if isinstance(metric, Metric):
+        return metric
+    if isinstance(metric, str):
+        maker = _BY_NAME.get(metric.lower().replace("-", "_"))
+        if maker is not None:
+            return maker()
+        raise TrainingError(explain(f"No metric is called {metric!r}", expected=f"one of {sorted(_BY_NAME)}"))
+    if isinstance(metric, tuple) and len(metric) == 3 and all(map(callable, metric)):
+        init, update, result = metric
+        return Metric(getattr(update, "__name__", "metric"), init, update, result)
+    expected = f"a name among {sorted(_BY_NAME)}, a Metric, or functions (init, update, result)"
+    raise TrainingError(explain("Not a metric", expected=expected, got=repr(metric)))
+
+
+# -- sums that keep their digits -------------------------------------------------------------------------------------
+
+
+def _start() -> dict[str, Array]:
+    zero = jnp.zeros((), jnp.float32)
+    return {"sum": zero, "lost": zero, "count": zero}
+
+
+def _add(state: Mapping[str, Array], value: Array, count: Any) -> dict[str, Array]:
+    """Add to a sum, carrying along what rounding lost (Kahan): float32 alone stops growing after 10⁷ equal terms."""
+    term = value.astype(jnp.float32) - state["lost"]
+    total = state["sum"] + term
+    return {"sum": total, "lost": (total - state["sum"]) - term, "count": state["count"] + count}
+
+
+def _mean(state: Mapping[str, Any]) -> float:
+    return float(state["sum"]) / float(state["count"]) if state["count"] else math.nan
+
+
+def _averaged(name: str, term: Callable[[Array, Array], tuple[Array, Any]]) -> Metric:
+    """The mean over everything seen; term: (label, output) → (sum, count)."""
+
+    def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
+        for label, output in _pairs(name, labels, outputs):
+            state = _add(state, *term(label, output))
+        return state
+
+    return Metric(name, _start, update, _mean)
+
+
+def _pairs(name: str, labels: list[Array], outputs: list[Array]) -> list[tuple[Array, Array]]:
+    if not labels:
+        raise TrainingError(
+            f"Metric {name!r} needs labels, and the batch has none. For a network whose outputs are losses use "
+            "metrics='loss'."
+        )
+    if len(labels) != len(outputs):
+        raise TrainingError(
+            explain(
+                f"Metric {name!r} compares each label with one output",
+                expected=f"{len(labels)} outputs",
+                got=len(outputs),
+                fix="Choose which: metrics.accuracy().of(output_names=[...], label_names=[...]).",
+            )
+        )
+    return list(zip(labels, outputs, strict=True))
+
+
+# -- classification --------------------------------------------------------------------------------------------------
+
+
+def accuracy(axis: int = 1) -> Metric:
+    """Share of the labels that are the class of the largest output along an axis.
+
+    label (n, …): class numbers. output: probabilities with the classes along the axis, or class numbers, of the
+    label's shape.
+    """
+
+    def term(label: Array, output: Array) -> tuple[Array, int]:
+        chosen = output if output.shape == label.shape else jnp.argmax(output, axis)
+        _check_size("accuracy", label, chosen)
+        return jnp.sum(chosen.astype(jnp.int32).ravel() == label.astype(jnp.int32).ravel()), label.size
+
+    return _averaged("accuracy", term)
+
+
+def top_k_accuracy(top_k: int) -> Metric:
+    """Share of the labels that are among the top_k largest outputs. label (n,), output (n, classes)."""
+
+    def term(label: Array, output: Array) -> tuple[Array, int]:
+        if output.ndim != 2:
+            problem = "Metric 'top_k_accuracy' needs a row of classes for each label"
+            raise TrainingError(explain(problem, expected="an output of shape (n, classes)", got=output.shape))
+        _, best = jax.lax.top_k(output.astype(jnp.float32), min(top_k, output.shape[1]))
+        return jnp.sum(best == label.astype(jnp.int32).reshape(-1, 1)), label.size
+
+    return _averaged(f"top_k_accuracy_{top_k}", term)
+
+
+def cross_entropy(eps: float = 1e-12, name: str = "cross-entropy") -> Metric:
+    """Mean of -log(p + eps), p being the probability of the label. label (n,), output (n, classes)."""
+
+    def term(label: Array, output: Array) -> tuple[Array, int]:
+        picked = _probability(name, label, output, axis=-1)
+        return -jnp.sum(jnp.log(picked + eps)), label.size
+
+    return _averaged(name, term)
+
+
+def nll_loss(eps: float = 1e-12) -> Metric:
+    """Negative log-likelihood: as cross_entropy, under its other name."""
+    return cross_entropy(eps, "nll-loss")
+
+
+def perplexity(ignore_label: int | None = None, axis: int = -1) -> Metric:
+    """exp of the mean of -log p over the labels that are not ignore_label. output: classes along the axis."""
+
+    def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
+        for label, output in _pairs("perplexity", labels, outputs):
+            picked = _probability("perplexity", label, output, axis)
+            counted = jnp.ones_like(picked) if ignore_label is None else label.ravel() != ignore_label
+            logs = jnp.where(counted, jnp.log(jnp.maximum(picked, 1e-10)), 0)
+            state = _add(state, -jnp.sum(logs), jnp.sum(counted))
+        return state
+
+    return Metric("perplexity", _start, update, lambda state: math.exp(_mean(state)))
+
+
+def _probability(name: str, label: Array, output: Array, axis: int) -> Array:
+    """The probability of each label, flat, in float32."""
+    rows = jnp.moveaxis(output.astype(jnp.float32), axis, -1)
+    rows = rows.reshape(-1, rows.shape[-1])
+    _check_size(name, label, rows[:, 0])
+    return jnp.take_along_axis(rows, label.astype(jnp.int32).reshape(-1, 1), axis=1, mode="clip")[:, 0]
+
+
+def _check_size(name: str, label: Array, chosen: Array) -> None:
+    if label.size != chosen.size:
+        problem = f"Shapes of labels and outputs do not fit metric {name!r}"
+        raise TrainingError(explain(problem, expected=f"{chosen.size} labels", got=f"shape {label.shape}"))
+
+
+# -- two classes -----------------------------------------------------------------------------------------------------
+
+
+def f1(average: str = "macro") -> Metric:
+    """F1 of class 1 against class 0. "macro": the mean of the batches' F1; "micro": that of everything together."""
+    return _binary("f1", _f1, average)
+
+
+def mcc(average: str = "macro") -> Metric:
+    """Matthews' correlation coefficient of two classes; average as for `f1`."""
+    return _binary("mcc", _mcc, average)
+
+
+def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
+    if average not in ("macro", "micro"):
+        raise TrainingError(explain(f"Wrong average of {name}", expected="'macro' or 'micro'", got=repr(average)))
+
+    def counts(label: Array, output: Array) -> Array:
+        """True positives, false positives, false negatives, true negatives."""
+        positive, chosen = label.astype(jnp.int32).ravel() == 1, jnp.argmax(output, axis=1).ravel() == 1
+        _check_size(name, label, chosen)
+        cells = (chosen & positive, chosen & ~positive, ~chosen & positive, ~chosen & ~positive)
+        return jnp.stack([jnp.sum(cell) for cell in cells]).astype(jnp.float32)
+
+    def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
+        for label, output in _pairs(name, labels, outputs):
+            found = counts(label, output)
+            state = _add(state, score(found), 1) if average == "macro" else state + found
+        return state
+
+    if average == "macro":
+        return Metric(name, _start, update, _mean)
+    return Metric(name, lambda: jnp.zeros(4, jnp.float32), update, lambda state: float(score(jnp.asarray(state))))
+
+
+def _f1(counts: Array) -> Array:
+    true_pos, false_pos, false_neg, _ = counts
+    denominator = 2 * true_pos + false_pos + false_neg
+    return jnp.where(denominator > 0, 2 * true_pos / jnp.where(denominator > 0, denominator, 1), 0.0)
+
+
+def _mcc(counts: Array) -> Array:
+    true_pos, false_pos, false_neg, true_neg = counts
+    sums = jnp.stack([true_pos + false_pos, true_pos + false_neg, true_neg + false_pos, true_neg + false_neg])
+    return (true_pos * true_neg - false_pos * false_neg) / jnp.prod(jnp.sqrt(jnp.where(sums > 0, sums, 1)))
+
+
+# -- regression ------------------------------------------------------------------------------------------------------
+
+
+def mae() -> Metric:
+    """Mean of |label - output| over all elements."""
+    return _averaged("mae", lambda label, output: _errors(label, output, jnp.abs))
+
+
+def mse() -> Metric:
+    """Mean of (label - output)² over all elements."""
+    return _averaged("mse", lambda label, output: _errors(label, output, jnp.square))
+
+
+def rmse() -> Metric:
+    """Mean of the batches' √mean (label - output)², weighed with their lengths."""
+
+    def term(label: Array, output: Array) -> tuple[Array, int]:
+        total, count = _errors(label, output, jnp.square)
+        return jnp.sqrt(total / count) * label.shape[0], label.shape[0]
+
+    return _averaged("rmse", term)
+
+
+def _errors(label: Array, output: Array, of: Callable[[Array], Array]) -> tuple[Array, int]:
+    columns = [x.reshape(-1, 1) if x.ndim == 1 else x for x in (label, output)]
+    difference = columns[0].astype(jnp.float32) - columns[1].astype(jnp.float32)
+    return jnp.sum(of(difference)), difference.size
+
+
+def loss() -> Metric:
+    """Mean of all elements of the outputs: for networks whose outputs are losses."""
+
+    def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
+        for output in outputs:
+            state = _add(state, jnp.sum(output.astype(jnp.float32)), output.size)
+        return state
+
+    return Metric("loss", _start, update, _mean)
+
+
+def _needs_top_k() -> Metric:
+    raise TrainingError("Metric 'top_k_accuracy' needs its k. Pass lowering.training.metrics.top_k_accuracy(5).")
+
+
+_BY_NAME: dict[str, Callable[[], Metric]] = {
+    "accuracy": accuracy, "acc": accuracy, "top_k_accuracy": _needs_top_k, "top_k_acc": _needs_top_k,
+    "topkaccuracy": _needs_top_k, "crossentropy": cross_entropy, "negativeloglikelihood": nll_loss,
+    "cross_entropy": cross_entropy, "ce": cross_entropy, "nll_loss": nll_loss, "perplexity": perplexity, "f1": f1,
+    "mcc": mcc, "mae": mae, "mse": mse, "rmse": rmse, "loss": loss,
+}  # fmt: skip

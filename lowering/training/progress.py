@@ -1,0 +1,63 @@
+"""How a run shows where it is: a Rich progress bar on a terminal, else one line per epoch."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """A bar of steps with the latest metrics, and lines above it. Without Rich, or without a terminal: lines only.
+
+    shown: False for silence. total: steps in the run; done: those already taken.
+    """
+
+    def __init__(self, shown: bool, total: int | None, done: int = 0):
+        self._shown = shown
+        self._bar: Any = None
+        if shown and sys.stdout.isatty():
+            self._bar, self._task = _rich_bar(total, done)
+
+    def __enter__(self) -> Progress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self) -> None:
+        """One step more."""
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
+    def describe(self, epoch: int, epochs: int, metrics: dict[str, float]) -> None:
+        """What stands beside the bar."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=f"epoch {epoch + 1}/{epochs}  {_listed(metrics)}")
+
+    def epoch_line(self, epoch: int, epochs: int, metrics: dict[str, float], seconds: float) -> None:
+        """The line that stays when an epoch is done."""
+        line = f"epoch {epoch + 1}/{epochs}  {_listed(metrics)}  {seconds:.1f} s"
+        if self._bar is not None:
+            self._bar.console.print(line, highlight=False)
+        elif self._shown:
+            print(line, flush=True)
+
+
+def _listed(metrics: dict[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+
+
+def _rich_bar(total: int | None, done: int) -> tuple[Any, Any]:
+    """(bar, task), or (None, None) where Rich is not installed: the extra `train`."""
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:
+        return None, None
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns)
+    return bar, bar.add_task("compiling", total=total, completed=done)

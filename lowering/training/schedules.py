@@ -1,0 +1,130 @@
+"""MXNet's learning rate schedulers as pure functions of the number of updates.
+
+Each is called with the number of the update, 1 for the first, as a Python number or as a traced array, so a schedule
+runs inside the compiled step. Given the same arguments they return what MXNet 1.9.1's return when training calls them
+with 1, 2, 3, …
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from symjax_nnvm.errors import ParamError, explain
+
+__all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LRScheduler:
+    """What all schedulers share: the rate they start from, and a warm-up before it.
+
+    base_lr: the rate after the warm-up. warmup_steps: updates in which the rate grows from warmup_begin_lr to base_lr
+    ("linear"), or stays at warmup_begin_lr ("constant"). Raises ParamError for values that make no schedule.
+    """
+
+    base_lr: float = 0.01
+    warmup_steps: int = 0
+    warmup_begin_lr: float = 0.0
+    warmup_mode: Literal["linear", "constant"] = "linear"
+
+    def __post_init__(self) -> None:
+        self._check(self.warmup_begin_lr <= self.base_lr, "warmup_begin_lr", f"at most base_lr = {self.base_lr}")
+        self._check(self.warmup_steps >= 0, "warmup_steps", "0 or more")
+        self._check(self.warmup_mode in ("linear", "constant"), "warmup_mode", "'linear' or 'constant'")
+
+    def _check(self, holds: bool, param: str, expected: str) -> None:
+        if not holds:
+            problem = f"{type(self).__name__} cannot be made"
+            raise ParamError(explain(problem, param=param, expected=expected, got=getattr(self, param)))
+
+    def __call__(self, num_update: Any) -> jax.Array:
+        """The learning rate of an update: float32, shape ()."""
+        count = jnp.asarray(num_update, jnp.float32)
+        rate = self._after_warmup(count)
+        if not self.warmup_steps:
+            return rate
+        growth = (self.base_lr - self.warmup_begin_lr) / self.warmup_steps if self.warmup_mode == "linear" else 0.0
+        return jnp.where(count < self.warmup_steps, self.warmup_begin_lr + growth * count, rate)
+
+    def _after_warmup(self, count: jax.Array) -> jax.Array:
+        return jnp.full_like(count, self.base_lr)
+
+
+@dataclass(frozen=True)
+class FactorScheduler(LRScheduler):
+    """base_lr · factor^k after k times `step` updates, and never below stop_factor_lr."""
+
+    step: int
+    factor: float = 1.0
+    stop_factor_lr: float = 1e-8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check(self.step >= 1, "step", "1 or more")
+        self._check(self.factor <= 1, "factor", "at most 1")
+
+    def _after_warmup(self, count: jax.Array) -> jax.Array:
+        times = jnp.maximum(jnp.ceil(count / self.step) - 1, 0)
+        return jnp.where(times > 0, jnp.maximum(self.base_lr * self.factor**times, self.stop_factor_lr), self.base_lr)
+
+
+@dataclass(frozen=True)
+class MultiFactorScheduler(LRScheduler):
+    """base_lr · factor^k after more than step[k - 1] updates. step: increasing numbers of updates."""
+
+    step: Sequence[int]
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        steps = list(self.step)
+        increasing = all(a < b for a, b in itertools.pairwise(steps))
+        self._check(bool(steps) and steps[0] >= 1 and increasing, "step", "increasing integers, the first 1 or more")
+        self._check(self.factor <= 1, "factor", "at most 1")
+
+    def _after_warmup(self, count: jax.Array) -> jax.Array:
+        return self.base_lr * self.factor ** jnp.sum(count > jnp.asarray(self.step, jnp.float32)).astype(jnp.float32)
+
+
+@dataclass(frozen=True)
+class _UntilMaxUpdate(LRScheduler):
+    """From base_lr at the end of the warm-up to final_lr at update max_update, and final_lr from there on."""
+
+    max_update: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check(self.max_update > self.warmup_steps, "max_update", f"more than warmup_steps = {self.warmup_steps}")
+
+    def _share_done(self, count: jax.Array) -> jax.Array:
+        """How much of the way is done: 0 at the end of the warm-up, 1 at max_update and after."""
+        return (jnp.minimum(count, self.max_update) - self.warmup_steps) / (self.max_update - self.warmup_steps)
+
+
+@dataclass(frozen=True)
+class PolyScheduler(_UntilMaxUpdate):
+    """final_lr + (base_lr - final_lr) (1 - s)^pwr, s being the share of updates done."""
+
+    pwr: float = 2
+    final_lr: float = 0.0
+
+    def _after_warmup(self, count: jax.Array) -> jax.Array:
+        return self.final_lr + (self.base_lr - self.final_lr) * (1 - self._share_done(count)) ** self.pwr
+
+
+@dataclass(frozen=True)
+class CosineScheduler(_UntilMaxUpdate):
+    """final_lr + (base_lr - final_lr) (1 + cos(π s)) / 2, s being the share of updates done."""
+
+    final_lr: float = 0.0
+
+    def _after_warmup(self, count: jax.Array) -> jax.Array:
+        wave = (1 + jnp.cos(math.pi * self._share_done(count))) / 2
+        return self.final_lr + (self.base_lr - self.final_lr) * wave

@@ -1,0 +1,57 @@
+"""The training step as one pure function: MXGradient's gradients, clipped, and one update of every parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lowering.layerwise_updates import sum_of_squares
+from lowering.training.accumulate import Accumulation, Programs
+from lowering.training.inputs import Batch, Inputs
+from lowering.training.optimizers import Optimizer
+from lowering.training.state import TrainState
+from symjax_nnvm.errors import InferenceError
+
+__all__ = ["StepFunction", "make_step"]
+
+StepFunction = Callable[[TrainState, Batch], tuple[TrainState, list[jax.Array]]]
+
+_OPTIMIZER_KEY = 0x6F7074  # "opt": apart from the keys of micro-batches, which are small numbers
+
+
+def make_step(
+    programs: Programs,
+    optimizer: Optimizer,
+    inputs: Inputs,
+    *,
+    accumulation: Accumulation,
+    clip_global_norm: float | None,
+) -> StepFunction:
+    """`step(state, batch) -> (state, outputs)`, not jitted.
+
+    Gradients are multiplied with the optimiser's `rescale_grad`, by default 1 / batch size, as MXNet's Module does.
+    clip_global_norm: an upper limit of the norm of all rescaled gradients together.
+    """
+
+    def step(state: TrainState, batch: Batch) -> tuple[TrainState, list[jax.Array]]:
+        arrays = inputs.prepare(batch)
+        key = jax.random.fold_in(state.key, state.step)
+        constants = state.params | state.frozen
+        try:
+            outputs, grads, aux = accumulation.run(programs, constants, arrays, state.aux, key)
+        except InferenceError as error:
+            listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+            raise InferenceError(f"{error} The batch that does not fit: {listed}.") from error
+        size = arrays[inputs.data[0]].shape[0]
+        rescale: Any = 1 / size if optimizer.rescale_grad is None else optimizer.rescale_grad
+        if clip_global_norm is not None:
+            norm = jnp.sqrt(sum(sum_of_squares(grad) for grad in grads.values())) * rescale
+            rescale = rescale * jnp.minimum(1.0, clip_global_norm / (norm + 1e-8))
+        key = jax.random.fold_in(key, _OPTIMIZER_KEY)
+        params, opt_state = optimizer.update(state.params, grads, state.opt_state, state.step, key, rescale)
+        return TrainState(params, state.frozen, aux, opt_state, state.key, state.step + 1), outputs
+
+    return step

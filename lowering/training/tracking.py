@@ -1,0 +1,112 @@
+"""What a run keeps track of on the device: its metrics, and whether an output stopped being finite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.training.inputs import Inputs
+from lowering.training.metrics import Metric, make_metric
+from symjax_nnvm.errors import TrainingError, explain
+
+__all__ = ["Tracker"]
+
+_NEVER = np.iinfo(np.int32).max
+
+
+class Tracker:
+    """Metrics of one network, with their state. `update` starts work on the device; every other method waits for it.
+
+    metrics: names, Metrics or triples, or one of them. Raises TrainingError.
+    """
+
+    def __init__(self, metrics: Any, inputs: Inputs, output_names: Sequence[str]):
+        listed = metrics if isinstance(metrics, list) or _is_tuple_of_metrics(metrics) else [metrics]
+        self.metrics = [make_metric(metric) for metric in listed]
+        self._inputs = inputs
+        self._output_names = list(output_names)
+        names = [metric.name for metric in self.metrics]
+        if len(set(names)) < len(names):
+            raise TrainingError(explain("Two metrics share a name", got=names, fix="Name them: metric.of(name=...)."))
+        for metric in self.metrics:
+            _check_names(metric, "output", metric.output_names, self._output_names)
+            _check_names(metric, "label", metric.label_names, inputs.labels)
+        self._jitted = jax.jit(self._update)
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again, as at the beginning of an epoch."""
+        self._states: Any = [metric.init() for metric in self.metrics]
+        self._first_bad = jnp.full(len(self._output_names), _NEVER, jnp.int32)
+        self._steps = 0
+
+    def update(self, batch: Any, outputs: list[jax.Array]) -> None:
+        """Count a step's batch and outputs."""
+        labels = [batch[name] for name in self._inputs.labels if name in batch]
+        self._states, self._first_bad = self._jitted(self._states, self._first_bad, self._steps, labels, outputs)
+        self._steps += 1
+
+    def _update(self, states: Any, first_bad: Any, step: Any, labels: Any, outputs: Any) -> Any:
+        named_labels = dict(zip(self._inputs.labels, labels, strict=False))
+        named_outputs = dict(zip(self._output_names, outputs, strict=True))
+        new = [
+            metric.update(state, _chosen(named_labels, metric.label_names), _chosen(named_outputs, metric.output_names))
+            for metric, state in zip(self.metrics, states, strict=True)
+        ]
+        finite = jnp.stack([jnp.all(jnp.isfinite(x)) if _is_float(x) else jnp.array(True) for x in outputs])
+        return new, jnp.where(finite, first_bad, jnp.minimum(first_bad, step))
+
+    def results(self) -> dict[str, float]:
+        """The metrics so far, by name."""
+        states = jax.device_get(self._states)
+        return {m.name: m.result(state) for m, state in zip(self.metrics, states, strict=True)}
+
+    def check_finite(self, epoch: int, first_batch: int, fix: str = "") -> None:
+        """Raise TrainingError when an output was not finite, naming the first one and the batch."""
+        first = np.asarray(self._first_bad)
+        i = int(first.argmin())
+        if first[i] != _NEVER:
+            raise TrainingError(
+                explain(
+                    f"An output is infinite or NaN since batch {first_batch + int(first[i])} of epoch {epoch}",
+                    node=self._output_names[i],
+                    fix="Lower the learning rate, clip gradients (clip_global_norm), look for log(0) or a division."
+                    + fix,
+                )
+            )
+
+    def saved(self) -> list[Any]:
+        """The metrics' state as plain numbers, exactly."""
+        return [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(jax.device_get(self._states))]
+
+    def restore(self, saved: Sequence[Any]) -> None:
+        """Take up a state that `saved` gave. Raises TrainingError when it is that of other metrics."""
+        leaves, structure = jax.tree.flatten(self._states)
+        if [np.shape(value) for value in saved] != [leaf.shape for leaf in leaves]:
+            names = [metric.name for metric in self.metrics]
+            raise TrainingError(explain("The checkpoint was made with other metrics", expected=f"those of {names}"))
+        values = [jnp.asarray(value, leaf.dtype) for value, leaf in zip(saved, leaves, strict=True)]
+        self._states = jax.tree.unflatten(structure, values)
+
+
+def _is_tuple_of_metrics(metrics: Any) -> bool:
+    """A tuple of metrics, and not the triple of functions that makes one."""
+    return isinstance(metrics, tuple) and not (len(metrics) == 3 and all(map(callable, metrics)))
+
+
+def _chosen(named: dict[str, Any], names: Sequence[str] | None) -> list[Any]:
+    return [value for name, value in named.items() if names is None or name in names]
+
+
+def _check_names(metric: Metric, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        raise TrainingError(explain(f"Metric {metric.name!r} looks at {what}s {unknown}", expected=list(known)))
+
+
+def _is_float(value: Any) -> bool:
+    return jnp.issubdtype(value.dtype, jnp.floating)

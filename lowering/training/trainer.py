@@ -1,0 +1,265 @@
+"""`Trainer`: a symbol, an optimiser, and the loop around them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.gradient import GradientProgram
+from lowering.initializer import init_params
+from lowering.training.accumulate import Reduction, parse_accumulate
+from lowering.training.diagnosis import Diagnosis, diagnose
+from lowering.training.evaluation import Evaluation
+from lowering.training.fit import CheckFinite, Run
+from lowering.training.history import History
+from lowering.training.inputs import Batch, find_inputs
+from lowering.training.optimizers import make_optimizer
+from lowering.training.state import TrainState
+from lowering.training.step import make_step
+from lowering.training.tracking import Tracker
+from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.mxnet.checkpoint import save_checkpoint
+from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.passes.reduce_precision import reduce_precision
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Trainer"]
+
+_RUN_KEY = 0x72756E  # "run": the keys of steps, apart from those that initialise parameters
+
+
+class Trainer:
+    """Trains a symbol: what MXNet's Module does, as one compiled step.
+
+    symbol: a network whose outputs are loss heads (or grouped with BlockGrad outputs). optimizer: one of MXNet's names
+    (`lowering.training.list_optimizers()`), with MXNet's parameters in optimizer_params, or an Optax
+    GradientTransformation. As in Module, gradients are multiplied with 1 / batch size unless optimizer_params says
+    another `rescale_grad`: loss heads sum over the batch.
+
+    data_names, label_names: which arguments come with the batches; labels are by default those that end in "label".
+    wrt: the parameters to train, default all others. initializer: of `lowering.initializer`, default MXNet's.
+    compute_dtype: "bfloat16" to compute products and convolutions in, with parameters, their updates, batch statistics
+    and loss heads in float32 (`passes.reduce_precision` lists which operator runs in which). accumulate: micro-batches
+    per step, see `training.accumulate`. clip_global_norm: limit of the norm of all gradients together, after rescaling.
+    mirror: what the backward part computes again rather than keeps, as in `grad_fn`.
+
+    `state` is the `TrainState`, None before `init`. Raises TrainingError, ParamError, GradientError, LoweringError.
+    """
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        optimizer: Any = "sgd",
+        optimizer_params: Mapping[str, Any] | None = None,
+        *,
+        data_names: Sequence[str] = ("data",),
+        label_names: Sequence[str] | None = None,
+        wrt: Sequence[str] | None = None,
+        initializer: Any = None,
+        compute_dtype: str | None = None,
+        accumulate: int | tuple[int, Reduction] = 1,
+        clip_global_norm: float | None = None,
+        mirror: Mirror = None,
+    ):
+        self.symbol = symbol
+        self.inputs = find_inputs(symbol, data_names, label_names)
+        rest = [name for name in symbol.list_arguments() if name not in self.inputs.names]
+        self.wrt = rest if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
+        unknown = [name for name in self.wrt if name not in rest]
+        if unknown:
+            raise TrainingError(explain(f"Cannot train {unknown}", expected=f"parameters among {rest}"))
+        self.initializer = initializer
+        self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
+        self.state: TrainState | None = None
+        self._mirror: Mirror = mirror
+        self._computed = _in_dtype(symbol, compute_dtype)
+        self._by_shape: dict[Any, GradientProgram] = {}
+        self.program = self._program()
+        step = make_step(
+            self._program,
+            self.optimizer,
+            self.inputs,
+            accumulation=parse_accumulate(accumulate),
+            clip_global_norm=clip_global_norm,
+        )
+        self.step_fn: jax.stages.Wrapped = jax.jit(step, donate_argnums=0)
+        self._evaluation = Evaluation(self._computed, self.inputs)
+
+    def _program(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> GradientProgram:
+        """Forward and backward; where mirroring weighs what it keeps, for arguments of given shapes."""
+        signature = tuple(shapes.items()) if shapes and self._mirror == "blocks" else None
+        if signature not in self._by_shape:
+            known = None if signature is None else shapes
+            self._by_shape[signature] = GradientProgram(
+                self._computed, self.wrt, is_train=True, mirror=self._mirror, shapes=known
+            )
+        return self._by_shape[signature]
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def init(
+        self,
+        key: jax.Array | int,
+        args: Mapping[str, Any] | None = None,
+        aux: Mapping[str, Any] | None = None,
+        **shapes: Sequence[int],
+    ) -> TrainState:
+        """Make the first state, and keep it in `state`.
+
+        key: a PRNG key, or a seed. args, aux: values that are known, copied; the initialiser makes the others. shapes:
+        of the inputs, `data=(32, 1, 28, 28)`; those of labels may be left out where they follow.
+        Raises TrainingError for names or shapes that do not fit, listing all of them; InferenceError.
+        """
+        args, aux = dict(args or {}), dict(aux or {})
+        self._check_shapes(shapes, args, aux)
+        base_key = jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
+        without = [*args, *aux, *self.inputs.names]
+        new_args, new_aux = init_params(self.symbol, shapes, base_key, self.initializer, without=without)
+        dtypes, _, aux_dtypes = self.symbol.infer_type_partial()
+        wanted = dict(zip(self.symbol.list_arguments(), dtypes, strict=True))
+        wanted |= dict(zip(self.symbol.list_auxiliary_states(), aux_dtypes, strict=True))
+        every = {**new_args, **new_aux, **args, **aux}
+        # Copies: a step consumes its state, which must share no memory with what the caller holds.
+        values = {name: jnp.array(value, wanted[name] or np.float32, copy=True) for name, value in every.items()}
+        states = self.symbol.list_auxiliary_states()
+        params = {name: values[name] for name in self.wrt}
+        self.state = TrainState(
+            params=params,
+            frozen={n: v for n, v in values.items() if n not in params and n not in states},
+            aux={name: values[name] for name in states},
+            opt_state=self.optimizer.init(params),
+            key=jax.random.fold_in(base_key, _RUN_KEY),
+            step=jnp.zeros((), jnp.int32),
+        )
+        return self.state
+
+    def _check_shapes(self, shapes: Mapping[str, Any], args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
+        missing = [name for name in self.inputs.data if name not in shapes]
+        unknown = [name for name in shapes if name not in self.symbol.list_arguments()]
+        if missing or unknown:
+            got = f"unknown names {unknown}" if unknown else f"no shape of {missing}"
+            raise TrainingError(explain("Shapes of the inputs are needed", expected=list(self.inputs.names), got=got))
+        arg_shapes, _, aux_shapes = self.symbol.infer_shape_partial(**{n: tuple(s) for n, s in shapes.items()})
+        problems: list[str] = []
+        for given, names, known in (
+            (args, self.symbol.list_arguments(), arg_shapes),
+            (aux, self.symbol.list_auxiliary_states(), aux_shapes),
+        ):
+            wanted = {n: s for n, s in zip(names, known, strict=True) if n not in self.inputs.names}
+            for name, value in given.items():
+                if name not in wanted:
+                    problems.append(f"{name} is not in the network")
+                elif wanted[name] and 0 not in wanted[name] and np.shape(value) != wanted[name]:
+                    problems.append(f"{name} has shape {np.shape(value)}, the network needs {wanted[name]}")
+        if problems:
+            raise TrainingError(f"Values given to init do not fit the network: {'; '.join(problems)}.")
+
+    def require_state(self) -> TrainState:
+        """The state. Raises TrainingError before `init`."""
+        if self.state is None:
+            raise TrainingError("The trainer has no state yet. Call trainer.init(seed, data=(batch size, ...)) first.")
+        return self.state
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the next update, before multipliers."""
+        schedule = getattr(self.optimizer, "schedule", None)
+        state = self.require_state()
+        if schedule is not None:
+            return float(schedule(int(state.step) + self.optimizer.begin_num_update + 1))  # pyright: ignore
+        return float(self._rate_state(state)["learning_rate"])
+
+    def set_learning_rate(self, value: float) -> None:
+        """Change the learning rate; nothing is compiled again. Raises TrainingError where a schedule sets it."""
+        state = self.require_state()
+        rate = {**self._rate_state(state), "learning_rate": jnp.asarray(value, jnp.float32)}
+        self.state = TrainState(state.params, state.frozen, state.aux, rate, state.key, state.step)
+
+    def _rate_state(self, state: TrainState) -> dict[str, Any]:
+        if isinstance(state.opt_state, dict) and "learning_rate" in state.opt_state:
+            return state.opt_state
+        raise TrainingError("The learning rate is the schedule's, or Optax's, and not kept as a number.")
+
+    # -- training --------------------------------------------------------------------------------------------------
+
+    def step(self, batch: Batch) -> list[jax.Array]:
+        """One step: `state` becomes the next one; returns the outputs, in training mode.
+
+        batch: {argument name: array}; a new batch size compiles once more. Nothing is waited for.
+        """
+        state = self.state
+        if state is None:
+            state = self.require_state()
+        self.state, outputs = self.step_fn(state, batch)
+        return outputs
+
+    def fit(
+        self,
+        data: Iterable[Any],
+        epochs: int,
+        validation: Iterable[Any] | None = None,
+        metrics: Any = ("accuracy",),
+        callbacks: Sequence[Any] = (),
+        checkpoints: Any = None,
+        progress: bool = True,
+        *,
+        begin_epoch: int = 0,
+        check_finite: CheckFinite = "interval",
+    ) -> History:
+        """Train up to `epochs` epochs, from begin_epoch on; returns metrics by epoch.
+
+        data, validation: any re-iterable of batches (dicts or (data, label)), or `Batches`. metrics: see
+        `training.metrics`. callbacks: objects with `on_step_end(trainer, StepEvent)` and/or `on_epoch_end(trainer,
+        EpochRecord)`; one that returns True ends the run after the epoch. checkpoints: `Checkpoints`; the run goes on
+        from the latest one. progress: a bar, or on no terminal a line per epoch.
+        check_finite: "interval" looks twice a second and at each epoch's end whether outputs are finite; "step" looks
+        after each step, undoes the step that was not, and names the first node (slow); None never looks.
+        Raises TrainingError.
+        """
+        run = Run(
+            self, data, epochs, validation, metrics, callbacks, checkpoints, progress, begin_epoch, check_finite
+        )  # fmt: skip
+        return run()
+
+    def tracker(self, metrics: Any) -> Tracker:
+        """Metrics of this network, at their start."""
+        return Tracker(metrics, self.inputs, self.symbol.list_outputs())
+
+    # -- using the network -----------------------------------------------------------------------------------------
+
+    def evaluate(self, data: Iterable[Any], metrics: Any = ("accuracy",)) -> dict[str, float]:
+        """Metrics by name over all batches, in test mode. Rows that only pad a batch do not count."""
+        return self._evaluation.evaluate(self.require_state(), data, self.tracker(metrics))
+
+    def predict(self, data: Iterable[Any]) -> list[np.ndarray]:
+        """Every output over all batches, joined along axis 0, in test mode. Labels may be left out."""
+        return self._evaluation.predict(self.require_state(), data)
+
+    def diagnose(self, batch: Any) -> Diagnosis:
+        """Run the forward and backward pass of a batch and list the nodes that turn finite numbers into others."""
+        return diagnose(self.program, self.inputs, self.require_state(), self.inputs.as_batch(batch))
+
+    def export(self, prefix: str | os.PathLike[str], epoch: int) -> None:
+        """Write `prefix-symbol.json` and `prefix-0000.params`, which MXNet reads. Raises ParamsFormatError, OSError."""
+        state = self.require_state()
+        args = jax.device_get({**state.params, **state.frozen})
+        save_checkpoint(prefix, epoch, self.symbol, args, jax.device_get(state.aux))
+
+
+def _in_dtype(symbol: Symbol, compute_dtype: Any) -> Symbol:
+    """The symbol that is computed. Raises TrainingError for a dtype that training cannot compute in."""
+    if compute_dtype is None or compute_dtype == "float32":
+        return symbol
+    if np.dtype(compute_dtype) != jnp.bfloat16:
+        fix = (
+            "float16 has too few exponents for gradients without a loss scale." if compute_dtype == "float16" else None
+        )
+        expected = "None or 'bfloat16'"
+        raise TrainingError(explain("Wrong compute_dtype", expected=expected, got=repr(compute_dtype), fix=fix))
+    return Symbol(reduce_precision(Graph(symbol.outputs), "bfloat16").outputs)

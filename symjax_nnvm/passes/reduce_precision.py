@@ -1,0 +1,148 @@
+"""ReducePrecision: matrix products and convolutions in half precision, what is sensitive to rounding in float32.
+
+The idea and the casting operator are those of MXNet's AMP. An operator runs in the half-precision dtype (`HALF`), takes
+what comes (`EITHER`), or runs in float32 (every other one: losses, softmax, exponents, reductions, loops). Arguments
+and auxiliary states stay float32, and so does every output of the graph; since the casts differentiate, gradients of
+arguments are float32, too.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from symjax_nnvm.errors import InferenceError, PassError, explain
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import FInferType, FMutateInputs, Op
+from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
+from symjax_nnvm.ir.register import same_type
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ir.types import DType
+
+__all__ = ["EITHER", "HALF", "reduce_precision"]
+
+HALF = (
+    "Convolution", "Convolution_v1", "Deconvolution", "FullyConnected", "RNN", "dot", "batch_dot",
+    "_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_selfatt_valatt",
+    "_contrib_interleaved_matmul_encdec_qk", "_contrib_interleaved_matmul_encdec_valatt",
+)  # fmt: skip
+"""Operators that run in half precision: their time goes into products, whose sums XLA keeps in float32."""
+
+EITHER = (
+    "Activation", "BatchNorm", "BatchNorm_v1", "_contrib_BatchNormWithReLU", "Concat", "Crop", "Dropout",
+    "Flatten", "LeakyReLU", "Pad", "Pooling", "Pooling_v1", "Reshape", "SequenceLast",
+    "SequenceMask", "SequenceReverse", "SliceChannel", "SwapAxis", "UpSampling", "_copy", "_contrib_div_sqrt_dim",
+    "_div_scalar", "_maximum_scalar", "_minimum_scalar", "_minus_scalar", "_mul_scalar", "_plus_scalar",
+    "_rminus_scalar", "abs", "add_n", "broadcast_add", "broadcast_axis", "broadcast_like", "broadcast_maximum",
+    "broadcast_minimum", "broadcast_mul", "broadcast_sub", "broadcast_to", "clip", "depth_to_space", "elemwise_add",
+    "elemwise_mul", "elemwise_sub", "expand_dims", "max", "min", "negative", "relu", "repeat", "reshape_like",
+    "reverse", "sigmoid", "slice", "slice_axis", "slice_like", "space_to_depth", "squeeze", "stack", "tanh",
+    "tile", "transpose", "where",
+)  # fmt: skip
+"""Operators that run in the dtype of their inputs; where their type rule wants one dtype and two come, in float32."""
+
+
+@register_pass("ReducePrecision", requires=("target_dtype",), op_attrs=("FInferType",), change_graph=True)
+def _reduce_precision_pass(graph: Graph) -> Graph:
+    """`target_dtype`, bfloat16 or float16, is consumed."""
+    rest = {key: value for key, value in graph.attrs.items() if key != "target_dtype"}
+    return reduce_precision(graph.derive(attrs=rest), graph.attrs["target_dtype"])
+
+
+def reduce_precision(graph: Graph, target_dtype: DType) -> Graph:
+    """The graph with `amp_cast` nodes, its other operator nodes copied; variables stay the same objects.
+
+    Raises PassError for another dtype than bfloat16 or float16, InferenceError.
+    """
+    if target_dtype not in ("bfloat16", "float16"):
+        raise PassError(
+            explain("No half precision", param="target_dtype", expected="bfloat16 or float16", got=target_dtype)
+        )
+    writer = _Writer(graph, target_dtype)
+    for node in post_order(graph.outputs):
+        writer.add(node)
+    return graph.derive([writer.cast(writer.moved(head), "float32") for head in graph.outputs], attrs={})
+
+
+@cache
+def _ops(names: tuple[str, ...]) -> frozenset[Op]:
+    return frozenset(Op.get(name) for name in names)
+
+
+class _Writer:
+    """The new graph while it is written: copies of nodes, and the dtype of each of their outputs."""
+
+    def __init__(self, graph: Graph, target: DType):
+        self._target = target
+        self._copies: dict[Node, Node] = {}
+        self._dtypes: dict[tuple[Node, int], DType | None] = {}
+        self._casts: dict[tuple[Node, int, int, DType], NodeEntry] = {}
+        inferred = apply_pass(graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType").attrs["dtype"]
+        index = graph.indexed_graph()
+        # What nobody declared is float32, as where graphs are bound.
+        self._declared = {
+            index.nodes[nid].source: inferred[index.entry_rptr[nid]] or "float32" for nid in index.input_nodes
+        }
+
+    def moved(self, entry: NodeEntry) -> NodeEntry:
+        """An entry of the old graph in the new one."""
+        return NodeEntry(self._copies[entry.node], entry.index, entry.version)
+
+    def cast(self, entry: NodeEntry, dtype: DType) -> NodeEntry:
+        """The entry in another dtype, if it is float32 or of the target dtype; else as it is."""
+        now = self._dtypes[entry.node, entry.index]
+        if now == dtype or now not in ("float32", self._target):
+            return entry
+        key = (entry.node, entry.index, entry.version, dtype)
+        if key not in self._casts:
+            name = f"{entry.node.name}_{dtype}" if entry.index == 0 else f"{entry.node.name}_{entry.index}_{dtype}"
+            made = self._casts[key] = apply("amp_cast", entry, name=name, dtype=dtype)
+            self._dtypes[made.node, 0] = dtype
+        return self._casts[key]
+
+    def add(self, node: Node) -> None:
+        """Copy a node whose inputs have been copied."""
+        if node.op is None:
+            self._copies[node] = node
+            self._dtypes[node, 0] = self._declared.get(node, "float32")
+            return
+        inputs = [self.moved(entry) for entry in node.inputs]
+        mutates = FMutateInputs.get(node.op)
+        written = set() if mutates is None else set(mutates(node.attrs))
+        if node.op in _ops(HALF):
+            inputs, outputs = self._typed(node, inputs, written, self._target)
+        elif node.op in _ops(EITHER):
+            outputs = self._outputs(node, inputs)
+            if outputs is None:
+                inputs, outputs = self._typed(node, inputs, written, "float32")
+        else:
+            inputs, outputs = self._typed(node, inputs, written, "float32")
+        copy = self._copies[node] = Node(node.attrs.copy(), inputs, [self._copies[dep] for dep in node.control_deps])
+        for i, dtype in enumerate(outputs):
+            self._dtypes[copy, i] = dtype
+
+    def _typed(
+        self, node: Node, inputs: list[NodeEntry], written: set[int], dtype: DType
+    ) -> tuple[list[NodeEntry], list[DType | None]]:
+        """Inputs cast to a dtype, states excepted, and the dtypes of the outputs. Raises InferenceError."""
+        inputs = [entry if i in written else self.cast(entry, dtype) for i, entry in enumerate(inputs)]
+        outputs = self._outputs(node, inputs)
+        if outputs is None:
+            got = [self._dtypes[entry.node, entry.index] for entry in inputs]
+            raise InferenceError(explain("Inputs of dtypes that do not fit together", op=node.op, node=node, got=got))
+        return inputs, outputs
+
+    def _outputs(self, node: Node, inputs: list[NodeEntry]) -> list[DType | None] | None:
+        """The dtypes of a node's outputs, by its type rule; None where the rule does not take these inputs."""
+        known = [self._dtypes[entry.node, entry.index] for entry in inputs]
+        unknown: list[DType | None] = [None] * node.num_outputs()
+        try:
+            if node.op in FInferType:
+                wanted, outputs = FInferType[node.op](node.attrs, list(known), unknown)
+            else:
+                wanted, outputs = same_type(None, known, unknown)
+        except InferenceError:
+            return None
+        if any(a is not None and b is not None and a != b for a, b in zip(known, wanted, strict=True)):
+            return None
+        return list(outputs)

@@ -1,0 +1,216 @@
+"""Initialisers: fixed values, rules of names and scales are MXNet's; drawn numbers follow their distributions."""
+
+# Some calls are wrong on purpose.
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lowering
+import symjax_nnvm as nn
+from lowering import initializer as init
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import InferenceError, InitializerError
+from tests.initializer_cases import FIXED, NAMES, SCALES, shape_of
+
+GOLDENS = Path(__file__).parents[1] / "goldens"
+TOLD = json.loads((GOLDENS / "initializer.json").read_text())
+
+
+@pytest.mark.parametrize("case", FIXED)
+def test_fixed_values_are_mxnets(case: str):
+    attribute, shape = FIXED[case]
+    ours = init.Constant(3)(init.InitDesc("anything", {"__init__": attribute}), shape)
+    assert ours.dtype == np.float32
+    np.testing.assert_array_equal(ours, np.load(GOLDENS / "initializer.npz")[case])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["described", "plain"])
+def test_rules_by_name_are_mxnets(kind: str, name: str):
+    expected = TOLD[kind][name]
+    desc = init.InitDesc(name) if kind == "described" else name
+    if expected is None:
+        with pytest.raises(InitializerError, match=f"Unknown initialization pattern for {name}"):
+            init.Constant(3)(desc, shape_of(name))
+    else:
+        ours = np.asarray(init.Constant(3)(desc, shape_of(name))).ravel()
+        np.testing.assert_array_equal(ours[: len(expected)] if len(expected) > 1 else np.unique(ours), expected)
+
+
+@pytest.mark.parametrize("i", range(len(SCALES)), ids=lambda i: f"{SCALES[i][0]}{i}")
+def test_scales_and_distributions_are_mxnets(i: int, monkeypatch: pytest.MonkeyPatch):
+    """The generator's numbers are replaced by ones, so that the value is the scale itself, to float32's last bit."""
+    name, parameters, shape = SCALES[i]
+    used = []
+    monkeypatch.setattr(jax.random, "uniform", lambda key, shape, *_: used.append("uniform") or jnp.ones(shape))
+    monkeypatch.setattr(jax.random, "normal", lambda key, shape, *_: used.append("normal") or jnp.ones(shape))
+    value = np.unique(init.create(name, **parameters)(init.InitDesc("a_weight"), shape, key=0))
+    distribution, scale = TOLD["drawn"][i]
+    assert used == [distribution]
+    np.testing.assert_array_equal(value, np.float32([scale]))
+
+
+@pytest.mark.parametrize(("initializer", "bound"), [(init.Uniform(0.2), 0.2), (init.Xavier(magnitude=2), None)])
+def test_uniform_numbers_fill_their_range_evenly(initializer: init.Initializer, bound: float | None):
+    shape = (300, 200)
+    if isinstance(initializer, init.Xavier):
+        bound = initializer.scale(shape)
+    assert bound is not None
+    x = np.asarray(initializer(init.InitDesc("w_weight"), shape, key=1), np.float64) / bound
+    counts, _ = np.histogram(x, 20, (-1, 1))
+    assert counts.sum() == x.size  # nothing outside
+    expected = x.size / 20
+    assert np.sum((counts - expected) ** 2 / expected) < 43.8  # χ² of 19 degrees of freedom, p = 0.001
+
+
+@pytest.mark.parametrize(("initializer", "sigma"), [(init.Normal(0.3), 0.3), (init.MSRAPrelu(), None)])
+def test_normal_numbers_have_their_moments(initializer: init.Initializer, sigma: float | None):
+    shape = (300, 200)
+    if isinstance(initializer, init.Xavier):
+        sigma = initializer.scale(shape)
+    assert sigma is not None
+    x = np.asarray(initializer(init.InitDesc("w_weight"), shape, key=2), np.float64) / sigma
+    # Five standard errors of each moment's estimate: of the mean 1, of x² 2, of x³ 15, of x⁴ 96.
+    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs(np.mean(x**power) - moment) < 5 * np.sqrt(variance / x.size), power
+
+
+@pytest.mark.parametrize("shape", [(6, 20), (20, 6), (8, 3, 2, 2)])
+@pytest.mark.parametrize("rand_type", ["uniform", "normal"])
+def test_orthogonal_rows_or_columns_are_orthonormal(shape: tuple[int, ...], rand_type: str):
+    w = np.asarray(init.Orthogonal(2.0, rand_type)(init.InitDesc("w_weight"), shape, key=0)).reshape(shape[0], -1)
+    gram = w @ w.T if w.shape[0] <= w.shape[1] else w.T @ w
+    np.testing.assert_allclose(gram, 4 * np.eye(len(gram)), atol=4 * 8 * 1.2e-7)
+
+
+def test_texts_are_mxnets_and_read_back():
+    for (name, parameters, _), text in zip(SCALES, TOLD["dumps"], strict=True):
+        ours = init.create(name, **parameters)
+        assert json.loads(ours.dumps()) == json.loads(text)
+        assert init.create(text) == ours
+    fused = init.FusedRNN(init.Xavier("gaussian"), 4, 2, "lstm", True)
+    assert init.create(fused.dumps()) == fused  # which MXNet 1.9.1 cannot
+
+
+def network(extra: bool = False) -> sym.Symbol:
+    net = sym.Variable("data")
+    if extra:
+        net = sym.FullyConnected(net, num_hidden=7, name="fc0")
+    net = sym.BatchNorm(sym.FullyConnected(net, num_hidden=8, name="fc1"), name="bn", fix_gamma=False)
+    return sym.SoftmaxOutput(sym.FullyConnected(net, num_hidden=3, name="fc2"), name="softmax")
+
+
+def test_a_symbol_gets_its_parameters_and_states():
+    args, aux = lowering.init_params(network(), {"data": (4, 5)}, 0, "xavier")
+    layers = {"fc1_weight": (8, 5), "fc1_bias": (8,), "bn_gamma": (8,), "bn_beta": (8,)}
+    assert {name: value.shape for name, value in args.items()} == layers | {"fc2_weight": (3, 8), "fc2_bias": (3,)}
+    assert (args["bn_gamma"] == 1).all()
+    assert not args["fc1_bias"].any()
+    assert (aux["bn_moving_var"] == 1).all()
+    assert not aux["bn_moving_mean"].any()
+
+
+def test_a_new_layer_changes_no_others_numbers():
+    before, _ = lowering.init_params(network(), {"data": (4, 5)}, 3)
+    after, _ = lowering.init_params(network(extra=True), {"data": (4, 7)}, jax.random.key(3))
+    np.testing.assert_array_equal(before["fc2_weight"], after["fc2_weight"])
+    assert "fc0_weight" in after
+    other, _ = lowering.init_params(network(), {"data": (4, 5)}, 4)
+    assert not np.array_equal(before["fc2_weight"], other["fc2_weight"])
+
+
+def test_a_variables_own_initialiser_comes_first():
+    w = sym.Variable("w", init=init.Constant([1.0, 2.0]), shape=(3, 2), dtype="float16")
+    assert w.attr_dict()["w"]["__init__"] == '["constant", {"value": [1.0, 2.0]}]'
+    args, _ = lowering.init_params(
+        sym.FullyConnected(sym.Variable("data"), w, num_hidden=3), {"data": (1, 2)}, 0, "one"
+    )
+    assert args["w"].dtype == np.float16
+    np.testing.assert_array_equal(args["w"], [[1, 2]] * 3)
+
+
+def test_a_fused_rnn_takes_the_models_initialiser_gate_by_gate():
+    fused = sym.Variable("parameters", init=init.FusedRNN(None, 3, 1, "lstm"))
+    net = sym.RNN(sym.Variable("data"), fused, *map(sym.Variable, "sc"), state_size=3, num_layers=1, mode="lstm")
+    shapes = {"data": (2, 1, 5), "s": (1, 1, 3), "c": (1, 1, 3)}
+    (vector,) = lowering.init_params(net, shapes, 0, init.Orthogonal(1.0))[0].values()
+    first_gate, recurrent = np.asarray(vector[:15]).reshape(3, 5), np.asarray(vector[60:69]).reshape(3, 3)
+    for gate in (first_gate, recurrent):
+        np.testing.assert_allclose(gate @ gate.T, np.eye(3), atol=1e-6)
+    np.testing.assert_array_equal(vector[-24:].reshape(2, 4, 3)[:, 1], 1)
+    assert vector[-24:].sum() == 6
+
+
+def test_load_and_mixed(tmp_path: Path):
+    nn.save_arrays(tmp_path / "p.params", {"arg:fc1_bias": np.arange(8, dtype=np.float32)})
+    chosen = init.Mixed(["fc1_bias", ".*"], [init.Load(tmp_path / "p.params"), init.Load({}, "one")])
+    args, _ = lowering.init_params(network(), {"data": (4, 5)}, 0, chosen)
+    np.testing.assert_array_equal(args["fc1_bias"], np.arange(8))
+    assert (args["fc2_weight"] == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ("<mxnet.initializer.Xavier object at 0x7f3a>", r"lost the parameters of the initialiser 'Xavier'.*_set_attr"),
+        ("xaviar", r"not registered.*Did you mean 'xavier'\?"),
+        ('["xavier", {"magnetude": 3}]', "does not take these parameters.*magnetude"),
+        ('["xavier", {"rnd_type": "cauchy"}]', r"parameter 'rnd_type'; expected \['uniform', 'gaussian'\]"),
+        ("[broken", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ('["xavier"]', "expected a name"),
+        ('["constant", {"value": [1, 2, 3]}]', r"does not fit its parameter.*\(8, 5\)"),
+        ('["fusedrnn", {"init": null, "num_hidden": 3, "num_layers": 1, "mode": "lstm"}]', "is no vector of FusedRNN"),
+        ("bilinear", "four axes"),
+    ],
+)
+def test_an_attribute_that_cannot_be_used_names_its_variable(attribute: str, message: str):
+    net = sym.FullyConnected(sym.Variable("data"), sym.Variable("w", init=attribute), num_hidden=8)
+    with pytest.raises(InitializerError, match=message) as raised:
+        lowering.init_params(net, {"data": (4, 5)}, 0)
+    assert "'w'" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        (lambda: lowering.init_params(network(), {}, 0), InferenceError, "'fc1_weight'.*do not follow"),
+        (lambda: init.Xavier()("v_weight", (3,), key=0), InitializerError, "cannot be applied to vector v_weight"),
+        (lambda: init.Normal()("v_weight", (3,)), InitializerError, "needs a key"),
+        (lambda: init.Load({"v": np.ones(2)})("v", (3,)), InitializerError, r"Shape mismatch; expected \(3,\)"),
+        (lambda: init.Load({"u": np.ones(2)})("v", (3,)), InitializerError, "Cannot Initialize v.*'u'"),
+        (lambda: init.Mixed(["u"], ["one"])("v", (3,)), InitializerError, "v did not match any pattern of 'u'"),
+        (lambda: init.Mixed(["(u"], ["one"]), InitializerError, "no regular expression"),
+        (lambda: init.Mixed(["u"], []), InitializerError, "one initialiser for each pattern"),
+        (lambda: init.FusedRNN(None, 1, 1, "lst"), InitializerError, "No such cell"),
+        (lambda: init.FusedRNN(None, 1, 1, "gru")("v_weight", (9,)), InitializerError, "without an initialiser for"),
+        (lambda: init.create(3), InitializerError, "No initialiser"),
+    ],
+)
+def test_wrong_use_is_explained(wrong, error: type[Exception], message: str):
+    with pytest.raises(error, match=message):
+        wrong()
+
+
+def test_users_register_their_own():
+    @init.register
+    @init.alias("mine")
+    class HalfAndHalf(init.Initializer):
+        def _init_weight(self, desc, shape, key):
+            return 0.5
+
+        def _init_bias(self, desc, shape, key):
+            return 0.25
+
+    args, _ = lowering.init_params(network(), {"data": (4, 5)}, 0, "mine")
+    assert (args["fc1_weight"] == 0.5).all()
+    assert (args["fc1_bias"] == 0.25).all()
+    assert init.create("halfandhalf").dumps() == '["halfandhalf", {}]'
