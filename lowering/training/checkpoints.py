@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,8 @@ class Checkpoints:
     def _failed(self, error: BaseException) -> CheckpointError:
         """The error of a save; Orbax's own list of checkpoints, which is wrong by now, is read again."""
         step, self._saving = self._saving, None
-        self._manager.close()
+        with suppress(*_FAILURES):  # what failed may fail once more
+            self._manager.close()
         self._open()
         older = sorted(self._manager.all_steps())
         return CheckpointError(
@@ -204,10 +206,8 @@ def _listed(tree: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """(path, array) of everything in a tree: `params.fc1_weight`, `step`."""
     rows: list[tuple[str, Any]] = []
     for part, value in tree.items():
-        rows += (
-            [(f"{part}.{name}", leaf) for name, leaf in value.items()] if isinstance(value, dict) else [(part, value)]
-        )
-    return rows
+        rows += [(f"{part}.{n}", leaf) for n, leaf in value.items()] if isinstance(value, dict) else [(part, value)]
+    return sorted(rows, key=lambda row: row[0])
 
 
 def _abstract(leaf: jax.Array) -> jax.ShapeDtypeStruct:

@@ -59,17 +59,19 @@ class Run:
         steps = _length(self.data)
         total = None if steps is None else steps * (self.epochs - self.begin_epoch)
         done = 0 if steps is None else steps * (epoch - self.begin_epoch) + batch
-        with Progress(self.progress, total, done) as self._progress:
-            for number in range(epoch, self.epochs):
-                stopped = self._epoch(number, batch)
-                epoch, batch = number + 1, 0
-                self._save_if_due(epoch, batch)
-                if stopped:
-                    break
-        if self.checkpoints is not None:
-            if self._step != self._saved:
+        try:
+            with Progress(self.progress, total, done) as self._progress:
+                for number in range(epoch, self.epochs):
+                    stopped = self._epoch(number, batch)
+                    epoch, batch = number + 1, 0
+                    self._save_if_due(epoch, batch)
+                    if stopped:
+                        break
+            if self.checkpoints is not None and self._step != self._saved:
                 self._save(epoch, batch)
-            self.checkpoints.wait()
+        finally:  # a run that is interrupted leaves no save in the air
+            if self.checkpoints is not None:
+                self.checkpoints.wait()
         return self.history
 
     def _epoch(self, epoch: int, start: int) -> bool:

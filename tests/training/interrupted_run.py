@@ -1,4 +1,4 @@
-"""A training run that is killed again and again; `python -m tests.training.interrupted_run` shows the log of many kills.
+"""A training run that is killed again and again; `python -m tests.training.interrupted_run` shows the log.
 
 The run has all that must survive: momentum and variance of Adam, moving statistics, dropout's random numbers, shuffled
 data, a learning rate schedule, metrics summed over an epoch.

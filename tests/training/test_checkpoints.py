@@ -21,7 +21,7 @@ import lowering
 from lowering.training.state import TrainState
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CheckpointError, MissingExtraError
-from tests.training.interrupted_run import is_saving, kill_many_times, steps_saved, train
+from tests.training.interrupted_run import kill_many_times, steps_saved, train
 
 
 def network(hidden: int = 3, extra: bool = False) -> sym.Symbol:
@@ -48,6 +48,10 @@ def assert_same(ours: TrainState, theirs: TrainState) -> None:
 
     jax.tree.map(np.testing.assert_array_equal, plain(ours), plain(theirs))
     jax.tree.map(lambda a, b: a.dtype == b.dtype or pytest.fail(f"{a.dtype} {b.dtype}"), ours, theirs)
+
+
+# After a write that failed Orbax closes its event loop while other writers are still at work, who then complain.
+after_failed_writes = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @contextmanager
@@ -134,6 +138,7 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path):
     assert steps_saved(tmp_path) == [12]
 
 
+@after_failed_writes
 def test_a_full_disk_leaves_older_checkpoints_and_training_goes_on(tmp_path: Path):
     ours = trainer()
     checkpoints = lowering.Checkpoints(tmp_path, every=4, asynchronous=True)
@@ -143,11 +148,13 @@ def test_a_full_disk_leaves_older_checkpoints_and_training_goes_on(tmp_path: Pat
     with full_disk(), pytest.warns(UserWarning, match=message), pytest.raises(CheckpointError, match="step 12"):
         ours.fit(batches(), 2, checkpoints=checkpoints, progress=False)
     assert int(ours.require_state().step) == 12
-    assert (checkpoints.latest(), is_saving(tmp_path)) == (6, False)
+    assert checkpoints.latest() == 6
     checkpoints.save(12, ours.require_state(), {})
     assert checkpoints.latest() == 12
+    assert steps_saved(tmp_path) == [4, 6, 12]
 
 
+@after_failed_writes
 @pytest.mark.parametrize("asynchronous", [True, False])
 def test_a_save_that_fails_is_an_error(tmp_path: Path, asynchronous: bool):
     checkpoints = lowering.Checkpoints(tmp_path, asynchronous=asynchronous)
@@ -164,8 +171,8 @@ def test_a_checkpoint_of_another_model_lists_the_differences(tmp_path: Path):
             checkpoints.restore(trainer("sgd", hidden=4, extra=True).require_state())
     told = str(raised.value)
     assert "is of another model or optimiser" in told
-    assert "missing in the checkpoint (4):\n    params.bn_beta float32(4,)" in told
-    assert "opt_state.['slots']['fc1_weight'][0] float32(3, 5)" in told
+    assert "missing in the checkpoint (4):\n    aux.bn_moving_mean float32(4,)\n" in told
+    assert "opt_state.['slots']['fc1_weight'][0] float32(3, 5)\n" in told
     assert "params.fc1_weight: (3, 5) stored, (4, 5) needed" in told
 
 
