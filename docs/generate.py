@@ -207,8 +207,9 @@ def _namespace(name: str, namespace: Namespace) -> list[str]:
     rows = [
         f"    {short} = staticmethod({op.name})"
         for op in public_operators()
-        if op.name.startswith(prefix)
-        and (short := op.name.removeprefix(prefix)).isidentifier()
+        for full in (op.name, *op.aliases)
+        if full.startswith(prefix)
+        and (short := full.removeprefix(prefix)).isidentifier()
         and short not in namespace.functions
     ]
     rows += [f"    {key} = staticmethod(_{f.__module__.rsplit('.')[-1]}.{f.__name__})" for key, f in functions]

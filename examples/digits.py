@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import datasets
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import MissingExtraError
@@ -25,7 +26,6 @@ from symjax_nnvm.errors import MissingExtraError
 try:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-    from sklearn.datasets import load_digits
 except ImportError as error:
     raise MissingExtraError(f"{error}. The examples need: pip install -e '.[examples]'") from error
 
@@ -43,15 +43,6 @@ def network() -> sym.Symbol:
     net = sym.Dropout(sym.Flatten(net, name="flatten"), p=0.3, name="dropout")
     net = sym.FullyConnected(net, num_hidden=10, name="fc")
     return sym.SoftmaxOutput(net, normalization="batch", name="softmax")
-
-
-def load_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(train images, train labels, test images, test labels); images (n, 1, 8, 8) in [0, 1]."""
-    images, labels = load_digits(return_X_y=True)
-    images = (images / 16).astype(np.float32).reshape(-1, 1, 8, 8)
-    order = np.random.RandomState(0).permutation(len(images))
-    images, labels = images[order], labels[order].astype(np.float32)
-    return images[:1400], labels[:1400], images[1400:], labels[1400:]
 
 
 def initial_values(net: sym.Symbol) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
@@ -98,7 +89,7 @@ def accuracy(predict, params, aux, images, labels) -> float:
 def main(epochs: int) -> float:
     """Run the example; returns the test accuracy."""
     console = Console()
-    train_x, train_y, test_x, test_y = load_data()
+    (train_x, train_y), (test_x, test_y) = datasets.digits()
     net = network()
     console.rule("the graph")
     console.print(net.debug_str(), highlight=False, markup=False)

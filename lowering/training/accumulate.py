@@ -7,7 +7,7 @@ heads that average over it are averaged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,10 +18,12 @@ from lowering.gradient import GradientProgram
 from symjax_nnvm.errors import TrainingError, explain
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Accumulation", "Reduction", "parse_accumulate"]
+__all__ = ["Accumulation", "Programs", "Reduction", "parse_accumulate"]
 
 Arrays = Mapping[str, jax.Array]
 Reduction = Literal["sum", "mean"]
+Programs = Callable[[Mapping[str, tuple[int, ...]]], GradientProgram]
+"""The program for arguments of given shapes."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,15 @@ class Accumulation:
     reduction: Reduction | None
 
     def run(
-        self, program: GradientProgram, constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array
+        self, programs: Programs, constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
         """(outputs, gradients, new auxiliary states) of a batch.
 
         Outputs of the micro-batches are joined along axis 0. Raises TrainingError where the batch cannot be split.
         """
+        shapes = {name: array.shape for name, array in constants.items()}
         if self.count == 1:
+            program = programs(shapes | {name: array.shape for name, array in batch.items()})
             return program({**constants, **batch}, aux, key, None)
         sizes = {name: array.shape[0] for name, array in batch.items()}
         size = next(iter(sizes.values()))
@@ -46,7 +50,9 @@ class Accumulation:
             expected = f"arrays of one length, a multiple of {self.count}"
             raise TrainingError(explain("The batch cannot be split for accumulate", expected=expected, got=sizes))
         micro = size // self.count
-        reduction = self.reduction or _reduction(program.symbol, constants, batch, micro)
+        shapes |= {name: (micro, *array.shape[1:]) for name, array in batch.items()}
+        program = programs(shapes)
+        reduction = self.reduction or _reduction(program.symbol, shapes, micro)
         parts = {name: array.reshape(self.count, micro, *array.shape[1:]) for name, array in batch.items()}
 
         def body(carry: Any, part: Any) -> Any:
@@ -71,10 +77,8 @@ def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
     return Accumulation(count, reduction)
 
 
-def _reduction(symbol: Symbol, constants: Arrays, batch: Arrays, micro: int) -> Reduction:
+def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int) -> Reduction:
     """Whether the loss heads sum over the batch or average over it. Raises TrainingError where it cannot be told."""
-    shapes = {name: array.shape for name, array in constants.items()}
-    shapes |= {name: (micro, *array.shape[1:]) for name, array in batch.items()}
     _, output_shapes, _ = symbol.infer_shape_partial(**shapes)
     found: dict[str, Reduction] = {}
     for entry, name, shape in zip(symbol.outputs, symbol.list_outputs(), output_shapes, strict=True):

@@ -96,7 +96,8 @@ class Run:
         return self._call("on_epoch_end", record) or stopped
 
     def _train(self, item: Any, epoch: int, number: int) -> list[jax.Array]:
-        batch = self.trainer.inputs.as_batch(item)
+        # On the device once, for the step and the metrics; the device is still at work on the step before.
+        batch = jax.device_put(self.trainer.inputs.as_batch(item))
         before = jax.tree.map(jnp.copy, self.trainer.state) if self.check_finite == "step" else None
         outputs = self.trainer.step(batch)
         self._step += 1

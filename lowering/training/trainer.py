@@ -20,7 +20,7 @@ from lowering.training.history import History
 from lowering.training.inputs import Batch, find_inputs
 from lowering.training.optimizers import make_optimizer
 from lowering.training.state import TrainState
-from lowering.training.step import StepFunction, make_step
+from lowering.training.step import make_step
 from lowering.training.tracking import Tracker
 from symjax_nnvm.errors import TrainingError, explain
 from symjax_nnvm.ir.graph import Graph
@@ -76,18 +76,28 @@ class Trainer:
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None
-        options = {} if mirror is None else {"mirror": mirror}
+        self._mirror = mirror
         self._computed = _in_dtype(symbol, compute_dtype)
-        self.program = GradientProgram(self._computed, self.wrt, is_train=True, **options)
+        self._by_shape: dict[Any, GradientProgram] = {}
+        self.program = self._program()
         step = make_step(
-            self.program,
+            self._program,
             self.optimizer,
             self.inputs,
             accumulation=parse_accumulate(accumulate),
             clip_global_norm=clip_global_norm,
         )
-        self.step_fn: StepFunction = jax.jit(step, donate_argnums=0)
+        self.step_fn: jax.stages.Wrapped = jax.jit(step, donate_argnums=0)
         self._evaluation = Evaluation(self._computed, self.inputs)
+
+    def _program(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> GradientProgram:
+        """Forward and backward; where mirroring weighs what it keeps, for arguments of given shapes."""
+        signature = tuple(shapes.items()) if shapes and self._mirror == "blocks" else None
+        if signature not in self._by_shape:
+            options: dict[str, Any] = {} if self._mirror is None else {"mirror": self._mirror}
+            options |= {} if signature is None else {"shapes": shapes}
+            self._by_shape[signature] = GradientProgram(self._computed, self.wrt, is_train=True, **options)
+        return self._by_shape[signature]
 
     # -- state -----------------------------------------------------------------------------------------------------
 

@@ -30,13 +30,13 @@ HALF = (
 
 EITHER = (
     "Activation", "BatchNorm", "BatchNorm_v1", "_contrib_BatchNormWithReLU", "Concat", "Crop", "Dropout",
-    "ElementWiseSum", "Flatten", "LeakyReLU", "Pad", "Pooling", "Pooling_v1", "Reshape", "SequenceLast",
+    "Flatten", "LeakyReLU", "Pad", "Pooling", "Pooling_v1", "Reshape", "SequenceLast",
     "SequenceMask", "SequenceReverse", "SliceChannel", "SwapAxis", "UpSampling", "_copy", "_contrib_div_sqrt_dim",
     "_div_scalar", "_maximum_scalar", "_minimum_scalar", "_minus_scalar", "_mul_scalar", "_plus_scalar",
-    "_rminus_scalar", "abs", "broadcast_add", "broadcast_axis", "broadcast_like", "broadcast_maximum",
+    "_rminus_scalar", "abs", "add_n", "broadcast_add", "broadcast_axis", "broadcast_like", "broadcast_maximum",
     "broadcast_minimum", "broadcast_mul", "broadcast_sub", "broadcast_to", "clip", "depth_to_space", "elemwise_add",
     "elemwise_mul", "elemwise_sub", "expand_dims", "max", "min", "negative", "relu", "repeat", "reshape_like",
-    "reverse", "sigmoid", "slice", "slice_axis", "slice_like", "space_to_depth", "split", "squeeze", "stack", "tanh",
+    "reverse", "sigmoid", "slice", "slice_axis", "slice_like", "space_to_depth", "squeeze", "stack", "tanh",
     "tile", "transpose", "where",
 )  # fmt: skip
 """Operators that run in the dtype of their inputs; where their type rule wants one dtype and two come, in float32."""
@@ -93,7 +93,7 @@ class _Writer:
         now = self._dtypes[entry.node, entry.index]
         if now == dtype or now not in ("float32", self._target):
             return entry
-        key = (*entry, dtype)
+        key = (entry.node, entry.index, entry.version, dtype)
         if key not in self._casts:
             name = f"{entry.node.name}_{dtype}" if entry.index == 0 else f"{entry.node.name}_{entry.index}_{dtype}"
             made = self._casts[key] = apply("amp_cast", entry, name=name, dtype=dtype)

@@ -6,9 +6,12 @@ are there too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
-from symjax_nnvm.symbol import control_flow, random_functions
-from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS, OperatorFunction, operator_function, scalar_function
+from symjax_nnvm.symbol import control_flow, random_functions, wrappers
+from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS, OperatorFunction, function_named, scalar_function
 from symjax_nnvm.symbol.namespaces import Namespace
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 from symjax_nnvm.symbol.scope import NameManager as NameManager
@@ -19,14 +22,24 @@ from symjax_nnvm.symbol.symbol import load_json as load_json
 from symjax_nnvm.symbol.variable import Group as Group
 from symjax_nnvm.symbol.variable import Variable as Variable
 from symjax_nnvm.symbol.variable import var as var
+from symjax_nnvm.symbol.wrappers import histogram as histogram
+from symjax_nnvm.symbol.wrappers import split_v2 as split_v2
 
 contrib = Namespace(
     "contrib",
     "_contrib_",
-    {"foreach": control_flow.foreach, "while_loop": control_flow.while_loop, "cond": control_flow.cond},
+    {
+        "foreach": control_flow.foreach,
+        "while_loop": control_flow.while_loop,
+        "cond": control_flow.cond,
+        "adamw_update": wrappers.adamw_update,
+        "mp_adamw_update": wrappers.mp_adamw_update,
+        "rand_zipfian": wrappers.rand_zipfian,
+    },
 )
 linalg = Namespace("linalg", "_linalg_")
 random = Namespace("random", "_random_", random_functions.FUNCTIONS)
+sparse = Namespace("sparse", "_sparse_")  # MXNet's names of operators that also take sparse arrays; here all are dense
 image = Namespace("image", "_image_")  # MXNet's image operators are left out; asking for one says why
 
 
@@ -34,11 +47,18 @@ def __getattr__(name: str) -> OperatorFunction:
     if name in SCALAR_FUNCTIONS:
         function = scalar_function(name, __getattr__)
     elif Op.exists(name):
-        function = operator_function(Op.get(name), name)
+        function = function_named(name)
     else:
         raise AttributeError(f"no symbol function and no registered operator is named {name!r}{why_left_out(name)}")
     globals()[name] = function
     return function
+
+
+def _function(name: str) -> Callable[..., Any]:
+    return globals().get(name) or __getattr__(name)
+
+
+Symbol._operator_function = staticmethod(_function)
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 import symjax_nnvm.symbol.control_flow as _control_flow
 import symjax_nnvm.symbol.random_functions as _random_functions
+import symjax_nnvm.symbol.wrappers as _wrappers
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 from symjax_nnvm.symbol.scope import NameManager as NameManager
 from symjax_nnvm.symbol.scope import Prefix as Prefix
@@ -18,6 +19,8 @@ from symjax_nnvm.symbol.symbol import load_json as load_json
 from symjax_nnvm.symbol.variable import Group as Group
 from symjax_nnvm.symbol.variable import Variable as Variable
 from symjax_nnvm.symbol.variable import var as var
+from symjax_nnvm.symbol.wrappers import histogram as histogram
+from symjax_nnvm.symbol.wrappers import split_v2 as split_v2
 
 _DType: TypeAlias = str | type[Any] | np.dtype[Any]
 _Attr: TypeAlias = Mapping[str, str] | None
@@ -2781,12 +2784,15 @@ class contrib:
     boolean_mask = staticmethod(_contrib_boolean_mask)
     box_iou = staticmethod(_contrib_box_iou)
     box_nms = staticmethod(_contrib_box_nms)
+    box_non_maximum_suppression = staticmethod(_contrib_box_nms)
     bipartite_matching = staticmethod(_contrib_bipartite_matching)
     box_encode = staticmethod(_contrib_box_encode)
     box_decode = staticmethod(_contrib_box_decode)
     quadratic = staticmethod(_contrib_quadratic)
     div_sqrt_dim = staticmethod(_contrib_div_sqrt_dim)
     allclose = staticmethod(_contrib_allclose)
+    CTCLoss = staticmethod(CTCLoss)
+    ctc_loss = staticmethod(CTCLoss)
     DeformableConvolution = staticmethod(_contrib_DeformableConvolution)
     ModulatedDeformableConvolution = staticmethod(_contrib_ModulatedDeformableConvolution)
     ROIAlign = staticmethod(_contrib_ROIAlign)
@@ -2812,6 +2818,9 @@ class contrib:
     foreach = staticmethod(_control_flow.foreach)
     while_loop = staticmethod(_control_flow.while_loop)
     cond = staticmethod(_control_flow.cond)
+    adamw_update = staticmethod(_wrappers.adamw_update)
+    mp_adamw_update = staticmethod(_wrappers.mp_adamw_update)
+    rand_zipfian = staticmethod(_wrappers.rand_zipfian)
 
 class linalg:
     gemm2 = staticmethod(_linalg_gemm2)
@@ -2859,6 +2868,79 @@ class random:
     randint = staticmethod(_random_functions.randint)
     multinomial = staticmethod(_random_functions.multinomial)
     shuffle = staticmethod(_random_functions.shuffle)
+
+class sparse:
+    abs = staticmethod(abs)
+    negative = staticmethod(negative)
+    square = staticmethod(square)
+    sqrt = staticmethod(sqrt)
+    rsqrt = staticmethod(rsqrt)
+    cbrt = staticmethod(cbrt)
+    exp = staticmethod(exp)
+    expm1 = staticmethod(expm1)
+    log = staticmethod(log)
+    log10 = staticmethod(log10)
+    log2 = staticmethod(log2)
+    log1p = staticmethod(log1p)
+    sin = staticmethod(sin)
+    cos = staticmethod(cos)
+    tan = staticmethod(tan)
+    arcsin = staticmethod(arcsin)
+    arccos = staticmethod(arccos)
+    arctan = staticmethod(arctan)
+    degrees = staticmethod(degrees)
+    radians = staticmethod(radians)
+    sinh = staticmethod(sinh)
+    cosh = staticmethod(cosh)
+    tanh = staticmethod(tanh)
+    arcsinh = staticmethod(arcsinh)
+    arccosh = staticmethod(arccosh)
+    arctanh = staticmethod(arctanh)
+    gamma = staticmethod(gamma)
+    gammaln = staticmethod(gammaln)
+    relu = staticmethod(relu)
+    sigmoid = staticmethod(sigmoid)
+    sign = staticmethod(sign)
+    rint = staticmethod(rint)
+    round = staticmethod(round)
+    ceil = staticmethod(ceil)
+    floor = staticmethod(floor)
+    trunc = staticmethod(trunc)
+    fix = staticmethod(fix)
+    stop_gradient = staticmethod(BlockGrad)
+    clip = staticmethod(clip)
+    Embedding = staticmethod(Embedding)
+    slice = staticmethod(slice)
+    elemwise_add = staticmethod(elemwise_add)
+    elemwise_sub = staticmethod(elemwise_sub)
+    elemwise_mul = staticmethod(elemwise_mul)
+    elemwise_div = staticmethod(elemwise_div)
+    ElementWiseSum = staticmethod(add_n)
+    add_n = staticmethod(add_n)
+    broadcast_add = staticmethod(broadcast_add)
+    broadcast_plus = staticmethod(broadcast_add)
+    broadcast_minus = staticmethod(broadcast_sub)
+    broadcast_sub = staticmethod(broadcast_sub)
+    broadcast_mul = staticmethod(broadcast_mul)
+    broadcast_div = staticmethod(broadcast_div)
+    where = staticmethod(where)
+    FullyConnected = staticmethod(FullyConnected)
+    dot = staticmethod(dot)
+    zeros_like = staticmethod(zeros_like)
+    concat = staticmethod(Concat)
+    LinearRegressionOutput = staticmethod(LinearRegressionOutput)
+    MAERegressionOutput = staticmethod(MAERegressionOutput)
+    LogisticRegressionOutput = staticmethod(LogisticRegressionOutput)
+    make_loss = staticmethod(make_loss)
+    sgd_update = staticmethod(sgd_update)
+    sgd_mom_update = staticmethod(sgd_mom_update)
+    adam_update = staticmethod(adam_update)
+    ftrl_update = staticmethod(ftrl_update)
+    sum = staticmethod(sum)
+    mean = staticmethod(mean)
+    norm = staticmethod(norm)
+    _contrib_round_ste = staticmethod(_contrib_round_ste)
+    _contrib_sign_ste = staticmethod(_contrib_sign_ste)
 
 class image:
     ...

@@ -6,6 +6,7 @@ The signature is MXNet's: the operator's inputs, then its parameters in declarat
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from symjax_nnvm.errors import ParamError, SymbolTypeError, SymbolValueError, explain
@@ -16,7 +17,7 @@ from symjax_nnvm.symbol.hidden_keys import hidden_key
 from symjax_nnvm.symbol.scope import AttrScope
 from symjax_nnvm.symbol.symbol import Symbol, create_operator
 
-__all__ = ["SCALAR_FUNCTIONS", "operator_function", "scalar_function"]
+__all__ = ["SCALAR_FUNCTIONS", "function_named", "operator_function", "scalar_function"]
 
 OperatorFunction = Callable[..., Symbol]
 
@@ -33,6 +34,12 @@ SCALAR_FUNCTIONS: dict[str, tuple[str, str, str]] = {
 
 # MXNet's Python wrappers name these nodes after the operator they call.
 _HINTS = {"zeros": "_zeros", "ones": "_ones", "full": "_full", "arange": "_arange"}
+
+
+@cache
+def function_named(name: str) -> OperatorFunction:
+    """The function of a registered operator by one of its names. Raises OpNotRegisteredError."""
+    return operator_function(Op.get(name), name)
 
 
 def operator_function(op: Op, name: str) -> OperatorFunction:

@@ -27,7 +27,7 @@ class Namespace:
         full = self.prefix + name
         if name.startswith("__") or not Op.exists(full):
             raise AttributeError(f"symbol.{self.__name__} has no function {name!r}{why_left_out(full)}")
-        function = operator_function(Op.get(full), full)
+        function = operator_function(Op.get(full), name)  # automatic names come from the short name, as in MXNet
         setattr(self, name, function)
         return function
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from symjax_nnvm.errors import (
     ComposeError,
-    NotImplementedForSymbol,
     SymbolIndexError,
     SymbolTypeError,
     SymbolValueError,
@@ -28,6 +27,7 @@ from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy
 from symjax_nnvm.symbol.arithmetic import Arithmetic
 from symjax_nnvm.symbol.compose import compose, compose_atomic, is_atomic
+from symjax_nnvm.symbol.fluent import Fluent
 from symjax_nnvm.symbol.gradient import gradient_entries, ones_for_heads, wrt_entries
 from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS, hidden_key, with_hidden
 from symjax_nnvm.symbol.inference import infer_dtypes, infer_shapes, warn_undecided_dtypes, warn_undecided_shapes
@@ -45,7 +45,7 @@ _MXNET_VERSION = 10901
 """The version that saved files claim, 1.9.1: what decides how a reader upgrades them."""
 
 
-class Symbol(Arithmetic):
+class Symbol(Arithmetic, Fluent):
     """A symbolic expression: one or more outputs of nodes in a graph.
 
     Make symbols with `Variable`, the operator functions (`symbol.FullyConnected(...)`) and `Group`.
@@ -414,11 +414,7 @@ class Symbol(Arithmetic):
             heads = [entry for head in given for entry in head.outputs]
         return Symbol(gradient_entries(self, xs, heads))
 
-    # -- what a symbol cannot do, and how its operators are made ----------------------------------------------------
-
-    def asnumpy(self) -> NoReturn:
-        """A symbol holds no values."""
-        raise NotImplementedForSymbol("A symbol holds no values; compile it with lowering.compile and call the result.")
+    # -- how its operators are made ---------------------------------------------------------------------------------
 
     def _operator(self, op: str, symbols: tuple[Symbol, ...], params: dict[str, str], hint: str) -> Symbol:
         scope = AttrScope.current

@@ -75,11 +75,11 @@ def test_without_offsets_it_is_the_convolution(op: str):
     args = {"data": rng.randn(2, 4, 4, 5), "conv_weight": rng.randn(4, 2, 2, 2), "conv_bias": rng.randn(4)}
     plain = sym.Convolution(DATA, name="conv", **geometry)
     with jax.enable_x64(True):
-        (expected,), _ = lowering.to_jax(plain)(args)
+        (expected,), _ = jax.jit(lowering.to_jax(plain))(args)
         more = {"conv_offset": np.zeros((2, 8, *expected.shape[2:]))}
         if op == OPS[1]:
             more["conv_mask"] = np.ones((2, 4, *expected.shape[2:]))
-        (ours,), _ = lowering.to_jax(conv(op, **geometry))(args | more)
+        (ours,), _ = jax.jit(lowering.to_jax(conv(op, **geometry)))(args | more)
     assert_close(ours, expected, 1e-12, "convolution")
 
 
@@ -92,7 +92,7 @@ def test_offsets_learn_from_zero():
         "offset_weight": jnp.zeros((2, 1, 1, 1)),
         "conv_weight": jnp.ones((1, 1, 1, 1)),
     }
-    _, grads, _ = lowering.grad_fn(net, ["offset_weight"])(args, head_grads=[jnp.ones((1, 1, 3, 3))])
+    _, grads, _ = jax.jit(lowering.grad_fn(net, ["offset_weight"]))(args, head_grads=[jnp.ones((1, 1, 3, 3))])
     # Slopes are 3 in y and 1 in x, but for the last row and column, where the map ends.
     assert np.asarray(grads["offset_weight"]).ravel().tolist() == [
         3.0 * (0 + 1 + 2 + 3 + 4 + 5),

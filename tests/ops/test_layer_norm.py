@@ -94,9 +94,9 @@ def test_impossible_parameters_and_dtypes_are_named():
 def test_a_mean_ten_thousand_times_the_deviation_does_not_spoil_the_result(name: str):
     data = np.random.RandomState(0).randn(2, 2, 64).astype(np.float32) + 1e4
     net = getattr(sym, name)(DATA, name="op")
-    (out,), _ = lowering.to_jax(net)(values(net, data))
+    (out,), _ = jax.jit(lowering.to_jax(net))(values(net, data))
     with jax.enable_x64(True):
-        (exact,), _ = lowering.to_jax(net)(values(net, data.astype(np.float64)))
+        (exact,), _ = jax.jit(lowering.to_jax(net))(values(net, data.astype(np.float64)))
     assert_close(out, exact, 1e-3, "output")
 
 
@@ -108,9 +108,9 @@ def test_half_precision_is_computed_in_single(name: str, dtype: Any):
     data = np.random.RandomState(0).randn(2, 2, 300) * 2 + 200
     half = {key: np.asarray(value).astype(dtype) for key, value in values(net, data.astype(np.float32)).items()}
     head = np.random.RandomState(2).uniform(-1, 1, data.shape).astype(dtype)
-    (out,), grads, _ = lowering.grad_fn(net)(half, head_grads=[head])
+    (out,), grads, _ = jax.jit(lowering.grad_fn(net))(half, head_grads=[head])
     wide = {key: value.astype(np.float32) for key, value in half.items()}
-    (exact,), exact_grads, _ = lowering.grad_fn(net)(wide, head_grads=[head.astype(np.float32)])
+    (exact,), exact_grads, _ = jax.jit(lowering.grad_fn(net))(wide, head_grads=[head.astype(np.float32)])
     resolution = float(jnp.finfo(dtype).eps)
     for ours, theirs in [(out, exact), *((grads[key], exact_grads[key]) for key in half)]:
         assert ours.dtype == dtype
@@ -120,7 +120,7 @@ def test_half_precision_is_computed_in_single(name: str, dtype: Any):
 def test_a_constant_row_is_beta_and_has_no_gradient():
     net = sym.LayerNorm(DATA, name="op")
     args = values(net, np.full((2, 4), 7, np.float32))
-    (out,), grads, _ = lowering.grad_fn(net)(args, head_grads=[np.ones((2, 4), np.float32)])
+    (out,), grads, _ = jax.jit(lowering.grad_fn(net))(args, head_grads=[np.ones((2, 4), np.float32)])
     np.testing.assert_array_equal(out, np.broadcast_to(args["op_beta"], (2, 4)))
     assert np.isfinite(grads["data"]).all()
     np.testing.assert_array_equal(grads["op_gamma"], np.zeros(4))

@@ -44,7 +44,8 @@ def region(op: str, *corners: float, image: float = 0) -> list[float]:
 
 def run(net: sym.Symbol, data: Any, rois: Any) -> np.ndarray:
     with jax.enable_x64(True):
-        (out,), _ = lowering.to_jax(net)({"data": np.asarray(data, np.float64), "rois": np.asarray(rois, np.float64)})
+        args = {"data": np.asarray(data, np.float64), "rois": np.asarray(rois, np.float64)}
+        (out,), _ = jax.jit(lowering.to_jax(net))(args)
     return np.asarray(out)
 
 
@@ -111,7 +112,7 @@ def test_a_region_of_no_image_gives_zeros_and_receives_nothing(op: str):
     assert (out[1] != 0).all()
     with jax.enable_x64(True):
         args = {"data": data, "rois": np.asarray(rois)}
-        _, grads, _ = lowering.grad_fn(net, ["data"])(args, head_grads=[np.ones(out.shape)])
+        _, grads, _ = jax.jit(lowering.grad_fn(net, ["data"]))(args, head_grads=[np.ones(out.shape)])
     assert (np.asarray(grads["data"])[0] == 0).all()
 
 
@@ -138,7 +139,7 @@ def test_an_empty_bin_of_roi_pooling_gives_zero_and_receives_nothing():
 def test_the_first_of_equal_maxima_receives_the_gradient_of_roi_pooling():
     net = pooled("ROIPooling", pooled_size=(1, 1))
     args = {"data": jnp.ones((1, 1, 3, 3)), "rois": jnp.asarray([[0.0, 1, 1, 2, 2]])}
-    _, grads, _ = lowering.grad_fn(net, ["data"])(args, head_grads=[jnp.ones((1, 1, 1, 1))])
+    _, grads, _ = jax.jit(lowering.grad_fn(net, ["data"]))(args, head_grads=[jnp.ones((1, 1, 1, 1))])
     assert np.argmax(np.asarray(grads["data"])) == 4
     assert np.sum(np.asarray(grads["data"])) == 1
 
@@ -172,9 +173,9 @@ def adjoint(net: sym.Symbol, data: np.ndarray, rois: np.ndarray) -> None:
     rng = np.random.RandomState(1)
     with jax.enable_x64(True):
         args = {"data": jnp.asarray(data), "rois": jnp.asarray(rois)}
-        (out,), _ = lowering.to_jax(net)(args)
+        (out,), _ = jax.jit(lowering.to_jax(net))(args)
         g = rng.randn(*out.shape)
-        _, grads, _ = lowering.grad_fn(net, ["data"])(args, head_grads=[g])
+        _, grads, _ = jax.jit(lowering.grad_fn(net, ["data"]))(args, head_grads=[g])
         assert_close(np.sum(grads["data"] * data), np.sum(out * g), 1e-11, "inner product")
 
 

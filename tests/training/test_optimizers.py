@@ -24,7 +24,8 @@ NUMBERS = json.loads((HERE / "numbers.json").read_text())
 
 
 def network(names: Sequence[str] = tuple(cases.SHAPES)) -> sym.Symbol:
-    return sym.Group([sym.Variable(name, **cases.MULTIPLIERS.get(name, {})) for name in names])
+    attributes: dict[str, Any] = {name: cases.MULTIPLIERS.get(name, {}) for name in names}
+    return sym.Group([sym.Variable(name, **attributes[name]) for name in names])
 
 
 def make(name: str, params: dict[str, Any], names: Sequence[str] = tuple(cases.SHAPES)) -> MXNetOptimizer:
@@ -48,7 +49,7 @@ def run(made: MXNetOptimizer, names: list[str], steps: int = cases.STEPS) -> lis
         grads = {name: jnp.asarray(value) for name, value in cases.gradients(step).items() if name in names}
         params, state = update(params, grads, state, jnp.int32(step))
         rows.append(params)
-    assert update._cache_size() == 1  # pyright: ignore[reportFunctionMemberAccess]
+    assert update._cache_size() == 1  # pyright: ignore[reportAttributeAccessIssue]
     return rows
 
 

@@ -79,7 +79,7 @@ def metric(case: str) -> float:
 
 def main() -> None:
     """Write both files."""
-    np.savez_compressed(HERE / "optimizers.npz", **{case: run(case) for case in cases.OPTIMIZERS})
+    np.savez_compressed(HERE / "optimizers.npz", allow_pickle=False, **{case: run(case) for case in cases.OPTIMIZERS})
     numbers = {
         "schedules": {case: schedule(case) for case in cases.SCHEDULES},
         "metrics": {case: metric(case) for case in cases.METRICS},
