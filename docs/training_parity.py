@@ -44,10 +44,10 @@ parameters of the same measure): nobody who rounds differently can be expected t
 
 * **ResNet with ReLU cannot be compared after {STEPS} steps.** The derivative of ReLU jumps, so that an activation that
   rounding moves across zero changes the gradient at once, and batch statistics hand that on to every weight. The same
-  ResNet-20 with ReLU, the same data and optimisers: an ulp in the first weights moves MXNet from itself by 1.2 (sgd) and
-  1.0 (adam) of a parameter's norm in the worst parameter, and by more than 0.08 and 0.05 in half of them
-  (`mxnet-env/bin/python -m tests.goldens.training.make resnet20_relu`). The losses agree to the eye; the weights do not,
-  in MXNet with itself. ELU, whose derivative is continuous, leaves 1e-5.
+  ResNet-20 with ReLU, the same data and optimisers: an ulp in the first weights moves MXNet from itself by 1.2 (sgd)
+  and 1.0 (adam) of a parameter's norm in the worst parameter, and by more than 0.08 and 0.05 in half of them
+  (`mxnet-env/bin/python -m tests.goldens.training.make resnet20_relu`). ELU, whose derivative is continuous, leaves
+  1e-5.
 * **Adam's 1 - β₂ is a float32 difference in MXNet**, 1.3e-5 less than 0.001. Calculating it exactly moves LeNet by
   6e-5 in 100 steps; the Trainer rounds the hyper-parameters as MXNet's operators do.
 * `rescale_grad` is 1 / batch size unless it is given, as in `Module`, and weight decay leaves out what is not called
@@ -73,11 +73,11 @@ def row(case: TrainingCase, optimizer: str, golden: Any, ours: dict[str, np.ndar
 def main() -> None:
     """Train, and write the page and the picture."""
     try:
-        import matplotlib
+        import matplotlib  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise SystemExit(f"{error}. The picture needs: pip install matplotlib") from error
     matplotlib.use("svg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
 
     matplotlib.rcParams |= {"svg.hashsalt": "parity", "svg.fonttype": "none", "font.size": 8}
     figure, axes = pyplot.subplots(2, len(CASES), figsize=(12, 5), sharex=True, layout="constrained")

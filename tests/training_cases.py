@@ -46,10 +46,8 @@ class TrainingCase:
     def batches(self) -> Iterator[Arrays]:
         """One batch for each step."""
         inputs, random = self.inputs(), np.random.RandomState(2)
-        for step in range(STEPS):
-            if step % BATCHES == 0:
-                order = random.permutation(BATCHES * BATCH)
-            chosen = order[step % BATCHES * BATCH :][:BATCH]
+        orders = [random.permutation(BATCHES * BATCH) for _ in range(0, STEPS, BATCHES)]
+        for chosen in np.concatenate(orders).reshape(-1, BATCH)[:STEPS]:
             yield {name: value[chosen] for name, value in inputs.items()}
 
     def initial(self, shapes: dict[str, tuple[int, ...]]) -> Arrays:

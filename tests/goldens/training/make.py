@@ -63,7 +63,9 @@ def main(chosen: list[str]) -> None:
             final, losses = train(case, optimizer, 0)
             moved = [train(case, optimizer, towards)[0] for towards in (np.inf, -np.inf)]
             drift = {
-                f"drift:{name}": np.float32(max(np.linalg.norm(m[name] - value) for m in moved) / np.linalg.norm(value))
+                f"drift:{name}": np.array(
+                    max(np.linalg.norm(m[name] - value) for m in moved) / np.linalg.norm(value), np.float32
+                )
                 for name, value in final.items()
             }
             if case is not WITH_RELU:
