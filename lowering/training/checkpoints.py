@@ -27,7 +27,7 @@ _LISTED = 20
 """Differences of one kind that an error lists."""
 
 # What Orbax raises when a file cannot be written or read: tensorstore's failures are ValueErrors.
-_FAILURES = (OSError, ValueError, RuntimeError, KeyError, TypeError)
+_FAILURES = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError)
 
 
 class Checkpoints:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +129,13 @@ def server(cache: Path) -> Iterator[Server]:
         process.communicate()
 
 
-def is_saving(directory: Path) -> bool:
-    """Whether a checkpoint is half written."""
-    return any("tmp" in path.name for path in directory.glob("*"))
+def half_written(directory: Path) -> set[tuple[str, int]]:
+    """Checkpoints that are being written, or were when their process ended: name and inode."""
+    found = set()
+    for path in directory.glob("*tmp*"):
+        with suppress(FileNotFoundError):  # it has become whole, or was cleaned away
+            found.add((path.name, path.stat().st_ino))
+    return found
 
 
 def steps_saved(directory: Path) -> list[int]:
@@ -151,17 +155,17 @@ def kill_many_times(kills: int, epochs: int, folder: Path, seed: int) -> tuple[l
         runs.start(epochs, "-", NEVER, expected)
         assert runs.finish() == 0
         for number in range(kills):
-            before = steps_saved(directory)
+            before, left = steps_saved(directory), half_written(directory)
             began = time.monotonic()
             process = runs.start(epochs, directory, 2, result)
             while number % 5 and steps_saved(directory) in (before, []) and time.monotonic() - began < 60:
                 time.sleep(0.01)  # a life that is killed before its first save takes the run nowhere
             time.sleep(moments.uniform(0, 0.4))
-            while number % 2 and not is_saving(directory) and time.monotonic() - began < 60:
+            while number % 2 and half_written(directory) <= left and time.monotonic() - began < 60:
                 time.sleep(0.001)
             os.kill(process, signal.SIGKILL)
             code = runs.finish()
-            saving = is_saving(directory)
+            saving = not half_written(directory) <= left
             saved = steps_saved(directory)
             log.append(
                 f"life {number + 1}: went on from {before[-1] if before else 0}, ended by {code} after "
