@@ -14,14 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.interpret import Program
+from lowering.recompute import recomputations
 from symjax_nnvm.errors import GradientError, explain
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
+from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.passes.mirror import Mirror, mirror_plan
 from symjax_nnvm.symbol.gradient import gradient_entries
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["GradientProgram", "differentiable", "grad_fn", "is_float_array"]
 
 Arrays = Mapping[str, Any]
+Shapes = Mapping[str, Shape]
 
 
 def is_float_array(value: Any) -> bool:
@@ -33,16 +37,27 @@ class GradientProgram:
     """A symbol with its gradients: one program of the forward outputs followed by the gradients of `wrt`.
 
     The graph is split where NNVM splits it: forward steps are those the outputs and states need; backward steps read
-    what the forward part left. Raises GradientError for names that are not arguments or are not reachable.
+    what the forward part left, or compute it again: mirror, shapes as in `passes/mirror.py`. Raises GradientError for
+    names that are not arguments or are not reachable, and for an unknown `mirror`.
     """
 
-    def __init__(self, symbol: Symbol, wrt: Sequence[str], *, is_train: bool, platform: str | None = None):
+    def __init__(
+        self,
+        symbol: Symbol,
+        wrt: Sequence[str],
+        *,
+        is_train: bool,
+        platform: str | None = None,
+        mirror: Mirror = None,
+        shapes: Shapes | None = None,
+    ):
         self.symbol = symbol
         self.wrt = list(wrt)
         self.num_outputs = len(symbol.outputs)
         self.heads = [create_variable_node(f"_head_grad_{i}") for i in range(self.num_outputs)]
         xs = [NodeEntry(x, 0, 0) for x in _variables(symbol, wrt)]
-        grads = gradient_entries(symbol, xs, [NodeEntry(head, 0, 0) for head in self.heads])
+        plan = mirror_plan(symbol.outputs, mirror, shapes)
+        grads = gradient_entries(symbol, xs, [NodeEntry(head, 0, 0) for head in self.heads], plan)
         self.program = Program([*symbol.outputs, *grads], is_train=is_train, platform=platform)
         self.forward = Program(symbol.outputs, is_train=is_train, platform=platform)
         index = self.program.index
@@ -55,6 +70,7 @@ class GradientProgram:
         self.forward_steps = [step for step in self.program.steps if step.nid in forward_nodes]
         self.backward_steps = [step for step in self.program.steps if step.nid not in forward_nodes]
         self.residual_slots = self._residual_slots()
+        self._backward = recomputations(self.backward_steps, self.program) if plan else self.backward_steps
 
     def _residual_slots(self) -> list[int]:
         """Slots that the backward part, or the gradients themselves, read from the forward part."""
@@ -140,7 +156,7 @@ class GradientProgram:
         heads = self.head_values(outputs, head_grads)
         for nid, value in heads.items():
             env[self.program.index.entry_rptr[nid]] = value
-        self.program.run_steps(self.backward_steps, env, key)
+        self.program.run_steps(self._backward, env, key)
         grads = [env[slot] for slot in self.program.output_slots[self.num_outputs :]]
         return dict(zip(self.wrt, grads, strict=True))
 
@@ -160,32 +176,44 @@ def _variables(symbol: Symbol, names: Sequence[str]) -> list[Node]:
 
 
 class _Programs:
-    """Gradient programs of one symbol, one for each set of arguments asked for."""
+    """Gradient programs of one symbol, one for each set of arguments asked for, and of shapes where blocks are cut."""
 
-    def __init__(self, symbol: Symbol, wrt: Sequence[str] | None, *, is_train: bool, platform: str | None):
+    def __init__(
+        self, symbol: Symbol, wrt: Sequence[str] | None, *, is_train: bool, platform: str | None, mirror: Mirror
+    ):
         self._symbol = symbol
-        self._wrt = None if wrt is None else ([wrt] if isinstance(wrt, str) else list(wrt))
+        self._wrt = None if wrt is None else ((wrt,) if isinstance(wrt, str) else tuple(wrt))
         self._arguments = symbol.list_arguments()
         self._options = {"is_train": is_train, "platform": platform}
-        self._programs: dict[tuple[str, ...], GradientProgram] = {}
+        self._mirror: Mirror = mirror
+        self._programs: dict[Any, GradientProgram] = {}
         if self._wrt is not None:
-            self._get(tuple(self._wrt))  # errors at once, not at the first call
+            self._get(self._wrt, None)  # errors at once, not at the first call
 
-    def _get(self, wrt: tuple[str, ...]) -> GradientProgram:
-        program = self._programs.get(wrt)
+    def _get(self, wrt: tuple[str, ...], shapes: Shapes | None) -> GradientProgram:
+        signature = (wrt, shapes and tuple(shapes.items()))
+        program = self._programs.get(signature)
         if program is None:
-            program = self._programs[wrt] = GradientProgram(self._symbol, wrt, **self._options)
+            program = self._programs[signature] = GradientProgram(
+                self._symbol, wrt, **self._options, mirror=self._mirror, shapes=shapes
+            )
         return program
 
     def of(self, args: Arrays) -> GradientProgram:
         """The program for these arguments: `wrt`, or every argument of floating-point dtype."""
-        if self._wrt is not None:
-            return self._get(tuple(self._wrt))
-        return self._get(tuple(name for name in self._arguments if name in args and is_float_array(args[name])))
+        wrt = self._wrt
+        if wrt is None:
+            wrt = tuple(name for name in self._arguments if name in args and is_float_array(args[name]))
+        return self._get(wrt, {n: np.shape(a) for n, a in args.items()} if self._mirror == "blocks" else None)
 
 
 def grad_fn(
-    symbol: Symbol, wrt: Sequence[str] | None = None, *, is_train: bool = True, platform: str | None = None
+    symbol: Symbol,
+    wrt: Sequence[str] | None = None,
+    *,
+    is_train: bool = True,
+    platform: str | None = None,
+    mirror: Mirror = None,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]]:
     """A pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`, by MXGradient.
 
@@ -194,9 +222,13 @@ def grad_fn(
     grads: dict by name, of the arguments' shapes. The function composes with `jax.jit`; differentiating *it* with JAX
     is possible but is JAX's gradient, not ours: use `symbol.gradient(...).gradient(...)` for higher orders.
 
+    mirror: what the backward part computes again instead of keeping it, memory for time. None and "attributes": nodes
+    that carry `__force_mirroring__`, as in MXNet; "do_mirror": MXNet's rule of MXNET_BACKWARD_DO_MIRROR=1; "blocks":
+    all but what crosses between about √n blocks; "off": nothing; or a function of a node. See docs/mirroring.md.
+
     Raises GradientError, LoweringError, InferenceError.
     """
-    programs = _Programs(symbol, wrt, is_train=is_train, platform=platform)
+    programs = _Programs(symbol, wrt, is_train=is_train, platform=platform, mirror=mirror)
 
     def grad(
         args: Arrays,
@@ -210,15 +242,15 @@ def grad_fn(
 
 
 def differentiable(
-    symbol: Symbol, *, is_train: bool = True, platform: str | None = None
+    symbol: Symbol, *, is_train: bool = True, platform: str | None = None, mirror: Mirror = None
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]:
     """A JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` / `jax.vjp` *is* MXGradient.
 
     Gradients flow to every float argument; auxiliary states, integer arguments and the key have none. Loss heads ignore
     the cotangent of their output, as they do in MXNet. Works under jit and inside any other JAX code; the backward
-    function itself is not differentiable again by JAX in a meaningful way for loss heads.
+    function itself is not differentiable again by JAX in a meaningful way for loss heads. mirror: as in `grad_fn`.
     """
-    programs = _Programs(symbol, None, is_train=is_train, platform=platform)
+    programs = _Programs(symbol, None, is_train=is_train, platform=platform, mirror=mirror)
 
     @jax.custom_vjp
     def call(args: Arrays, aux: Arrays, key: jax.Array | None):

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.recompute import Recomputation
 from lowering.registry import FLowering, LoweringRule
 from lowering.schedule import Schedule
 from symjax_nnvm.errors import InferenceError, LoweringError, NarrowedDtypeWarning, NNVMError, explain
@@ -26,13 +28,14 @@ from symjax_nnvm.ir.node import NodeEntry, Subgraph
 from symjax_nnvm.ir.op import FLossEquivalent, TIsBackward
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList, format_shape
+from symjax_nnvm.passes.recompute import Recomputed
+from symjax_nnvm.passes.wide_dtypes import asking_for_64_bits
 
 __all__ = ["Program"]
 
 Arrays = Mapping[str, Any]
-
-_WIDE_DTYPES = {"float64", "int64", "uint64"}
-_ASKING_KEYS = {"dtype", "out_dtype", "__dtype__"}
+Inferred = tuple[list[Shape | None], list[DType | None]]
+Environment = list[Any] | MutableMapping[int, Any]
 
 # What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
 _TRACE_ERRORS = (TypeError, ValueError, IndexError, KeyError, NotImplementedError, ArithmeticError, AssertionError)
@@ -91,7 +94,7 @@ class Program:
         self.needs_key = any(self._draws(step) for step in self.steps)
         self._needs_inference = any({"out_shapes", "out_dtypes"} & set(step.rule.needs) for step in self.steps)
         self._check_narrowing = not inside
-        self._inferred: dict[Any, tuple[list[Shape | None], list[DType | None]]] = {}
+        self._inferred: dict[Any, Inferred] = {}
 
     # -- building --------------------------------------------------------------------------------------------------
 
@@ -142,6 +145,11 @@ class Program:
             return rule.draws(step.params, self.is_train)
         return "programs" not in rule.needs or any(program.needs_key for program in step.programs)
 
+    @property
+    def platform(self) -> str:
+        """Where the program runs: "cpu", "cuda", "tpu", …"""
+        return self._platform or jax.default_backend()
+
     def stand_in(self, nid: int) -> int:
         """The node that runs in the place of a node; most run themselves."""
         return self._schedule.stand_in(nid)
@@ -174,9 +182,10 @@ class Program:
         self.run_steps([step for step in self.steps if any(env[slot] is None for slot in step.outputs)], env, key)
         return env
 
-    def run_steps(self, steps: Iterable[Step], env: list[Any], key: jax.Array | None) -> None:
+    def run_steps(self, steps: Sequence[Step | Recomputation[Step]], env: list[Any], key: jax.Array | None) -> None:
         """Evaluate some of the steps into an environment. Raises LoweringError naming operator, node and shapes."""
-        nodes = [self.name(step.nid) for step in steps if self._draws(step)] if key is None else []
+        single = (one for step in steps for one in (step.steps if isinstance(step, Recomputation) else (step,)))
+        nodes = [self.name(step.nid) for step in single if self._draws(step)] if key is None else []
         if nodes:
             raise LoweringError(
                 f"The graph draws random numbers (nodes {', '.join(map(repr, nodes[:5]))}) and needs a PRNG key. "
@@ -185,24 +194,33 @@ class Program:
         if self._check_narrowing:
             self._check_narrowing = False
             self._warn_of_narrowing()
-        shapes, dtypes = self.infer(env)
+        inferred = self.infer(env)
         for step in steps:
-            inputs = [env[slot] for slot in step.inputs]
-            extra = {need: self._provide(need, step, key, shapes, dtypes) for need in step.rule.needs}
-            try:
-                result = step.rule.rule(step.params, *inputs, **extra)
-            except NNVMError:
-                raise
-            except _TRACE_ERRORS as error:
-                self._check_dtypes(env)
-                raise self._failure(step, inputs, error) from error
-            results = result if isinstance(result, (tuple, list)) else (result,)
-            if len(results) != len(step.outputs):
-                raise self._failure(step, inputs, f"its rule returned {len(results)} values for {len(step.outputs)}")
-            if self._stop_at_loss_heads and self.index.nodes[step.nid].source.op in FLossEquivalent:
-                results = [jax.lax.stop_gradient(value) for value in results]
-            for slot, value in zip(step.outputs, results, strict=True):
-                env[slot] = value
+            if isinstance(step, Recomputation):
+                step.run(partial(self._run_step, inferred), env, key, self.platform)
+            else:
+                self._run_step(inferred, step, env, key)
+
+    def _run_step(self, inferred: Inferred, step: Step, env: Environment, key: jax.Array | None) -> None:
+        inputs = [env[slot] for slot in step.inputs]
+        extra = {need: self._provide(need, step, key, *inferred) for need in step.rule.needs}
+        try:
+            result = step.rule.rule(step.params, *inputs, **extra)
+        except NNVMError:
+            raise
+        except _TRACE_ERRORS as error:
+            self._check_dtypes(env)
+            raise self._failure(step, inputs, error) from error
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        source = self.index.nodes[step.nid].source
+        if isinstance(source.info, Recomputed):
+            results = results[: len(step.outputs)]  # a copy writes no states
+        if len(results) != len(step.outputs):
+            raise self._failure(step, inputs, f"its rule returned {len(results)} values for {len(step.outputs)}")
+        if self._stop_at_loss_heads and source.op in FLossEquivalent:
+            results = [jax.lax.stop_gradient(value) for value in results]
+        for slot, value in zip(step.outputs, results, strict=True):
+            env[slot] = value
 
     def _provide(self, need: str, step: Step, key: jax.Array | None, shapes: Any, dtypes: Any) -> Any:
         first, last = self.index.entry_rptr[step.nid : step.nid + 2]
@@ -212,7 +230,7 @@ class Program:
             case "is_train":
                 return self.is_train
             case "platform":
-                return self._platform or jax.default_backend()
+                return self.platform
             case "out_shapes":
                 return shapes[first:last]
             case "out_dtypes":
@@ -241,7 +259,7 @@ class Program:
             explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}")
         )
 
-    def _check_dtypes(self, env: Sequence[Any]) -> None:
+    def _check_dtypes(self, env: Environment) -> None:
         """Infer dtypes after a rule has failed: a dtype that does not fit is best told in the graph's terms.
 
         Raises InferenceError.
@@ -253,7 +271,7 @@ class Program:
                 dtypes[self.index.entry_rptr[nid]] = value.dtype.name
         apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType")
 
-    def infer(self, env: Sequence[Any]) -> tuple[list[Shape | None], list[DType | None]]:
+    def infer(self, env: Sequence[Any]) -> Inferred:
         """Shapes and dtypes of all entries, from those the environment already holds; remembered per signature.
 
         Run before any rule, so that a contradiction is reported in the graph's terms and not in JAX's.
@@ -279,16 +297,10 @@ class Program:
         if jax.dtypes.canonicalize_dtype(np.float64) == np.float64:
             return
         try:
-            dtypes = apply_pass(self.graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType").attrs["dtype"]
+            inferred = apply_pass(self.graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType")
         except InferenceError:
             return  # what does not fit together is reported where the arrays' dtypes are known
-        index, rptr = self.index, self.index.entry_rptr
-        wide = [dtype in _WIDE_DTYPES for dtype in dtypes]
-        origins = [
-            f"{self.name(nid)!r} ({dtypes[rptr[nid]]})"
-            for nid, node in enumerate(index.nodes)
-            if wide[rptr[nid]] and _ASKING_KEYS & node.source.attrs.dict.keys()
-        ]
+        origins = [f"{node.name!r} ({dtype})" for node, dtype in asking_for_64_bits(inferred)]
         if origins:
             listed = ", ".join(origins[:5]) + (f" and {len(origins) - 5} more" if len(origins) > 5 else "")
             warnings.warn(
@@ -315,7 +327,7 @@ def _key_ids(index: IndexedGraph) -> dict[int, tuple[int, int]]:
 
     It depends on nothing but the forward graph, so the forward function, the forward+backward function and any cut of
     the graph draw the same numbers. A mirrored copy (`{name}_mirror`) draws those of its original, and so does a
-    backward node that runs its forward node's subgraph again.
+    backward node that runs its forward node's subgraph again. A copy without its original is known by its name.
     """
     occurrences: dict[str, int] = {}
     ids: dict[int, tuple[int, int]] = {}
@@ -324,6 +336,13 @@ def _key_ids(index: IndexedGraph) -> dict[int, tuple[int, int]]:
         if rule is not None and "key" in rule.needs:
             if TIsBackward.get(node.source.op) and node.control_deps and node.control_deps[0] in ids:
                 ids[nid] = ids[node.control_deps[0]]
+                continue
+            mark = node.source.info
+            original = (
+                index.node_id(mark.original) if isinstance(mark, Recomputed) and index.exist(mark.original) else None
+            )
+            if original in ids:
+                ids[nid] = ids[original]
                 continue
             name = node.source.name
             occurrence = occurrences.get(name, 0)

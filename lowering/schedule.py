@@ -13,6 +13,7 @@ from itertools import pairwise
 from symjax_nnvm.errors import LoweringError, explain
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.op import FMutateInputs, TSupersedes
+from symjax_nnvm.passes.recompute import Recomputed
 
 __all__ = ["Schedule"]
 
@@ -149,6 +150,8 @@ class Schedule:
 def _mutated_inputs(index: IndexedGraph, nid: int) -> tuple[int, ...]:
     source = index.nodes[nid].source
     mutates = FMutateInputs.get(source.op)
+    if isinstance(source.info, Recomputed):
+        return ()  # the original writes the state, once
     return () if mutates is None else tuple(mutates(source.attrs))
 
 

@@ -7,6 +7,9 @@ from symjax_nnvm import graph as graph
 from symjax_nnvm import ops as ops
 from symjax_nnvm import passes as passes
 from symjax_nnvm import symbol as symbol
+from symjax_nnvm.check import CheckReport as CheckReport
+from symjax_nnvm.check import Problem as Problem
+from symjax_nnvm.check import check as check
 from symjax_nnvm.errors import AttributeConflictError as AttributeConflictError
 from symjax_nnvm.errors import CheckpointError as CheckpointError
 from symjax_nnvm.errors import ComposeError as ComposeError
@@ -47,6 +50,14 @@ from symjax_nnvm.mxnet.params import load_arrays as load_arrays
 from symjax_nnvm.mxnet.params import save_arrays as save_arrays
 from symjax_nnvm.ops.custom import register_custom as register_custom
 from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
+from symjax_nnvm.surgery import HardCodedBatch as HardCodedBatch
+from symjax_nnvm.surgery import cut as cut
+from symjax_nnvm.surgery import freeze as freeze
+from symjax_nnvm.surgery import hard_coded_batch as hard_coded_batch
+from symjax_nnvm.surgery import inference_symbol as inference_symbol
+from symjax_nnvm.surgery import rename as rename
+from symjax_nnvm.surgery import replace_head as replace_head
+from symjax_nnvm.surgery import set_batch_size as set_batch_size
 from symjax_nnvm.symbol import AttrScope as AttrScope
 from symjax_nnvm.symbol import Group as Group
 from symjax_nnvm.symbol import NameManager as NameManager

@@ -90,7 +90,11 @@ class PassError(NNVMError):
 
 
 class InferenceError(NNVMError):
-    """Shapes or dtypes that contradict each other."""
+    """Shapes or dtypes that contradict each other. node: the name of the node where they do, if there is one."""
+
+    def __init__(self, message: str, node: str | None = None):
+        super().__init__(message)
+        self.node = node
 
 
 class ParamsFormatError(NNVMError, ValueError):

@@ -51,11 +51,16 @@ class Metric:
     output_names: tuple[str, ...] | None = None
     label_names: tuple[str, ...] | None = None
 
-    def of(self, output_names: Sequence[str] | None = None, label_names: Sequence[str] | None = None) -> Metric:
-        """The same metric of some outputs and labels only."""
+    def of(
+        self,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
+        name: str | None = None,
+    ) -> Metric:
+        """The same metric of some outputs and labels only, perhaps under another name."""
         outputs = self.output_names if output_names is None else tuple(output_names)
         labels = self.label_names if label_names is None else tuple(label_names)
-        return replace(self, output_names=outputs, label_names=labels)
+        return replace(self, output_names=outputs, label_names=labels, name=name or self.name)
 
 
 def make_metric(metric: Any) -> Metric:
@@ -105,6 +110,11 @@ def _averaged(name: str, term: Callable[[Array, Array], tuple[Array, Any]]) -> M
 
 
 def _pairs(name: str, labels: list[Array], outputs: list[Array]) -> list[tuple[Array, Array]]:
+    if not labels:
+        raise TrainingError(
+            f"Metric {name!r} needs labels, and the batch has none. For a network whose outputs are losses use "
+            "metrics='loss'."
+        )
     if len(labels) != len(outputs):
         raise TrainingError(
             explain(

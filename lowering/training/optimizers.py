@@ -169,7 +169,8 @@ class OptaxOptimizer:
 
     def init(self, params: Params) -> Any:
         """See `Optimizer`."""
-        return self.transformation.init(params)
+        # A step consumes its state: no array may be in it twice, as where Optax keeps the parameters themselves.
+        return jax.tree.map(jnp.copy, self.transformation.init(params))
 
     def update(
         self, params: Params, grads: Params, state: Any, step: jax.Array, key: jax.Array, rescale_grad: Any

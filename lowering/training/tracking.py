@@ -29,6 +29,9 @@ class Tracker:
         self.metrics = [make_metric(metric) for metric in listed]
         self._inputs = inputs
         self._output_names = list(output_names)
+        names = [metric.name for metric in self.metrics]
+        if len(set(names)) < len(names):
+            raise TrainingError(explain("Two metrics share a name", got=names, fix="Name them: metric.of(name=...)."))
         for metric in self.metrics:
             _check_names(metric, "output", metric.output_names, self._output_names)
             _check_names(metric, "label", metric.label_names, inputs.labels)

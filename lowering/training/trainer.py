@@ -116,7 +116,7 @@ class Trainer:
         """
         args, aux = dict(args or {}), dict(aux or {})
         self._check_shapes(shapes, args, aux)
-        base_key = jax.random.key(key) if isinstance(key, int) else key
+        base_key = jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
         without = [*args, *aux, *self.inputs.names]
         new_args, new_aux = init_params(self.symbol, shapes, base_key, self.initializer, without=without)
         dtypes, _, aux_dtypes = self.symbol.infer_type_partial()

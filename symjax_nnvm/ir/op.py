@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from symjax_nnvm.errors import AttributeConflictError, GraphError, OpNotRegisteredError
 
@@ -23,6 +23,7 @@ __all__ = [
     "DEFAULT_PLEVEL",
     "GROUP_PLEVEL",
     "ArgumentInfo",
+    "Deviation",
     "Op",
     "OpGroup",
     "OpMap",
@@ -32,6 +33,7 @@ __all__ = [
     "list_ops",
     "list_unique_ops",
     "register",
+    "unregistered",
     "why_left_out",
 ]
 
@@ -58,6 +60,14 @@ class ArgumentInfo:
     name: str
     type: str
     description: str = ""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How an operator differs from MXNet 1.9.1. affects: what comes out of it, or only gradients and training."""
+
+    what: str
+    affects: Literal["outputs", "training"] = "outputs"
 
 
 class OpMap(Generic[T]):
@@ -266,6 +276,11 @@ class Op:
 
     # -- lookup --------------------------------------------------------------------------------------------------
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether the operator is in the registry; those that `unregistered` makes are not."""
+        return self.index >= 0
+
     @staticmethod
     def get(name: str) -> Op:
         """The operator of a canonical name or alias. Raises OpNotRegisteredError."""
@@ -327,6 +342,14 @@ def register(name: str) -> Op:
             _ops.append(op)
             _by_name[name] = op
         return op
+
+
+def unregistered(name: str) -> Op:
+    """An operator that nothing is known of and that is not in the registry, as tools need it that look at any file.
+
+    It takes any number of inputs; `attrs.parsed` is the number of its outputs, None for one.
+    """
+    return Op(name, -1).set_num_inputs(None).set_num_outputs(lambda attrs: attrs.parsed or 1)
 
 
 def declare_left_out(name: str, reason: str) -> None:
@@ -413,6 +436,15 @@ TIsBackward: OpMap[bool] = Op.get_attr("TIsBackward")
 
 TSupersedes: OpMap[bool] = Op.get_attr("TSupersedes")
 """The operator's first outputs are those of `control_deps[0]`, which need not run where this one does."""
+
+TDataDependentShape: OpMap[bool] = Op.get_attr("TDataDependentShape")
+"""The shape of the operator's outputs depends on values, which compiled code does not know."""
+
+FDraws: OpMap[Callable[[NodeAttrs], Literal["always", "training"] | None]] = Op.get_attr("FDraws")
+"""attrs → when the operator draws random numbers; default never."""
+
+FDeviation: OpMap[Callable[[NodeAttrs], Deviation | None]] = Op.get_attr("FDeviation")
+"""attrs → how a node with these parameters differs from MXNet 1.9.1 where that runs; default not at all."""
 
 TFileName: OpMap[str] = Op.get_attr("TFileName")
 """The operator's name in files, where it is not its own."""

@@ -15,6 +15,7 @@ from symjax_nnvm.ir.op import FListInputNames, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.json_graph import check_nodes, load_json
+from symjax_nnvm.passes.json_reader import Report
 from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS
 
 __all__ = ["load_symbol_json"]
@@ -23,22 +24,25 @@ MXNET_VERSION = 10901
 _UNVERSIONED = 800
 
 
-def load_symbol_json(text: str) -> Graph:
-    """The graph of a symbol file of any generation, upgraded and checked. Raises JSONFormatError."""
-    graph = load_json(text, parse=False)
+def load_symbol_json(text: str, report: Report | None = None) -> Graph:
+    """The graph of a symbol file of any generation, upgraded and checked.
+
+    report: is told of nodes that cannot be used. Without it they raise JSONFormatError, as malformed files always do.
+    """
+    graph = load_json(text, parse=False, report=report)
     version = graph.attrs.get("mxnet_version", _UNVERSIONED)
     if not isinstance(version, int):
         raise JSONFormatError(f"Malformed graph JSON: mxnet_version is {version!r}, expected an int.")
     if version < MXNET_VERSION:
         nodes = post_order(graph.outputs)
-        _hide_keys(nodes)
+        _hide_keys(nodes, report)
         if version < 900:
-            _add_missing_inputs(nodes)
+            _add_missing_inputs(nodes, report)
         if version < 904:
-            _set_default_initialisers(nodes)
+            _set_default_initialisers(nodes, report)
         if version < 905:
             _reduce_everything(nodes)
-    check_nodes(post_order(graph.outputs), graph.outputs)
+    check_nodes(post_order(graph.outputs), graph.outputs, report)
     return graph
 
 
@@ -49,7 +53,7 @@ def _load_legacy_json_pass(graph: Graph) -> Graph:
     return graph.derive(loaded.outputs, loaded.attrs)
 
 
-def _hide_keys(nodes: Sequence[Node]) -> None:
+def _hide_keys(nodes: Sequence[Node], report: Report | None) -> None:
     """`lr_mult` becomes `__lr_mult__`; `weight_lr_mult` of an operator becomes `__lr_mult__` of its weight."""
     for node in nodes:
         attrs = node.attrs.dict
@@ -59,9 +63,8 @@ def _hide_keys(nodes: Sequence[Node]) -> None:
         if node.op is None:
             continue
         of_inputs = {key: attrs.pop(key) for key in list(attrs) if key.endswith(tuple(f"_{k}" for k in HIDDEN_KEYS))}
-        if not of_inputs:
+        if not of_inputs or not _parse(node, report):
             continue
-        _parse(node)
         names = list(FListInputNames[node.op](node.attrs)) if node.op in FListInputNames else []
         for key, value in of_inputs.items():
             hidden = next(k for k in HIDDEN_KEYS if key.endswith(f"_{k}"))
@@ -73,12 +76,11 @@ def _hide_keys(nodes: Sequence[Node]) -> None:
                 attrs[key] = value  # which the operator's parser will refuse
 
 
-def _add_missing_inputs(nodes: Sequence[Node]) -> None:
+def _add_missing_inputs(nodes: Sequence[Node], report: Report | None) -> None:
     """Trailing inputs that old files leave out, auxiliary states above all, become variables."""
     for node in nodes:
-        if node.op is None or node.op not in FListInputNames:
+        if node.op is None or node.op not in FListInputNames or not _parse(node, report):
             continue
-        _parse(node)
         required = node.num_inputs()
         names = list(FListInputNames[node.op](node.attrs))
         if required is None or len(names) != required:
@@ -88,12 +90,11 @@ def _add_missing_inputs(nodes: Sequence[Node]) -> None:
             node.inputs.append(NodeEntry(create_variable_node(variable, dict(node.attrs.dict)), 0, 0))
 
 
-def _set_default_initialisers(nodes: Sequence[Node]) -> None:
+def _set_default_initialisers(nodes: Sequence[Node], report: Report | None) -> None:
     """What operators write on their variables when they are composed, where the file says nothing."""
     for node in nodes:
         rule = FSetInputVarAttrOnCompose.get(node.op)
-        if rule is not None:
-            _parse(node)
+        if rule is not None and _parse(node, report):
             for i, entry in enumerate(node.inputs):
                 if entry.node.is_variable and "__init__" not in entry.node.attrs.dict:
                     rule(node.attrs, entry.node, i)
@@ -106,9 +107,16 @@ def _reduce_everything(nodes: Sequence[Node]) -> None:
             del node.attrs.dict["axis"]
 
 
-def _parse(node: Node) -> None:
+def _parse(node: Node, report: Report | None) -> bool:
+    """Parse a node's parameters; whether it can be used."""
     try:
         node.attrs.parse()
     except (NNVMError, ValueError) as error:
         name = "null" if node.op is None else node.op.name
-        raise JSONFormatError(f"Failed loading Op {node.name} of type {name}: {error}") from error
+        refused = JSONFormatError(f"Failed loading Op {node.name} of type {name}: {error}")
+        if report is None:
+            raise refused from error
+        refused.__cause__ = error
+        report(node, refused)
+        return False
+    return True

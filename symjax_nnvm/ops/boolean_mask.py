@@ -37,6 +37,7 @@ register_op(
     inputs=("data", "index"),
     infer_shape=boolean_mask_shapes,
     infer_type=first_type,
+    TDataDependentShape=True,
     gradient=lambda node, ograds: [
         apply("_backward_boolean_mask", ograds[0], *node.inputs, **vars(node.attrs.parsed)),
         None,

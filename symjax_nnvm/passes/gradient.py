@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from symjax_nnvm.errors import GradientError, explain
@@ -13,6 +14,8 @@ from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import FGradient, FInferShape, FLossEquivalent, Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.passes.mirror import MirrorPlan
+from symjax_nnvm.passes.recompute import Copies
 
 __all__ = ["AggregateFun", "AttrHintFun", "MirrorFun", "check_grad_all_zero", "default_aggregate", "mx_gradient"]
 
@@ -81,7 +84,10 @@ def mx_gradient(
 )
 @bulk_allocation()
 def gradient_pass(graph: Graph) -> Graph:
-    """Return a gradient graph of grad_ys with respect to grad_xs; see `mx_gradient` for the options."""
+    """Return a gradient graph of grad_ys with respect to grad_xs; see `mx_gradient` for the options.
+
+    `grad_mirror_plan`, a `MirrorPlan`, says more than `grad_mirror_fun` can: groups, and who else reads the copies.
+    """
     ys: list[NodeEntry] = graph.attrs["grad_ys"]
     xs: list[NodeEntry] = graph.attrs["grad_xs"]
     ys_out_grad: list[NodeEntry] = graph.attrs["grad_ys_out_grad"]
@@ -90,8 +96,8 @@ def gradient_pass(graph: Graph) -> Graph:
     copy_op: str | None = graph.attrs.get("copy_op")
     order = post_order(ys)
     slots = _start(order, ys, xs, ys_out_grad)
-    mirror_of = _mirror(order, graph.attrs.get("grad_mirror_fun"))
-    _backpropagate(order, slots, mirror_of, aggregate, hint, graph.attrs.get("zero_ops", ()))
+    plan = graph.attrs.get("grad_mirror_plan") or _nnvm_plan(order, graph.attrs.get("grad_mirror_fun"))
+    _backpropagate(order, slots, Copies(order, plan), aggregate, hint, graph.attrs.get("zero_ops", ()))
     grads = [_sum(slots[x.node][x.index], x, aggregate, hint) for x in xs]
     return graph.derive(outputs=grads if not copy_op else _copy_duplicates(grads, copy_op), attrs={})
 
@@ -120,25 +126,16 @@ def _start(
     return slots
 
 
-def _mirror(order: Sequence[Node], mirror_fun: MirrorFun | None) -> dict[Node, Node]:
-    """Copies of the nodes to recompute; other nodes stand for themselves and are left out."""
-    mirror_of: dict[Node, Node] = {}
-    if mirror_fun is None:
-        return mirror_of
-    for node in order:
-        if mirror_fun(node):
-            copy = node.copy()
-            copy.attrs.name += "_mirror"
-            copy.inputs = [entry._replace(node=mirror_of.get(entry.node, entry.node)) for entry in copy.inputs]
-            copy.control_deps = [mirror_of.get(dep, dep) for dep in copy.control_deps]
-            mirror_of[node] = copy
-    return mirror_of
+def _nnvm_plan(order: Sequence[Node], mirror_fun: MirrorFun | None) -> MirrorPlan:
+    """NNVM's way: all copies are one group, and the gradients of nodes that are not mirrored read originals."""
+    mirrored = set() if mirror_fun is None else {node for node in order if mirror_fun(node)}
+    return MirrorPlan(mirrored, {node: int(node in mirrored) for node in order if mirrored}, waits=False)
 
 
 def _backpropagate(
     order: Sequence[Node],
     slots: dict[Node, list[GradEntry]],
-    mirror_of: dict[Node, Node],
+    copies: Copies,
     aggregate: AggregateFun,
     hint: AttrHintFun | None,
     zero_ops: Sequence[Op],
@@ -154,7 +151,8 @@ def _backpropagate(
         if not any(entry.grads for entry in entries) and op not in FLossEquivalent:
             continue
         sums = [_sum(entry, NodeEntry(node, i, 0), aggregate, hint) for i, entry in enumerate(entries)]
-        igrads = _input_gradients(mirror_of.get(node, node), op, sums, zero_ops)
+        after = next((total for total, entry in zip(sums, entries, strict=True) if entry.grads), None)
+        igrads = copies.differentiate(node, sums, after, partial(_input_gradients, sums, zero_ops))
         for (source, index, _), igrad in zip(node.inputs, igrads, strict=True):
             if igrad is None:
                 continue
@@ -174,9 +172,8 @@ def _sum(slot: GradEntry, entry: NodeEntry, aggregate: AggregateFun, hint: AttrH
     return slot.sum
 
 
-def _input_gradients(
-    node: Node, op: Op, out_grads: list[NodeEntry], zero_ops: Sequence[Op]
-) -> Sequence[NodeEntry | None]:
+def _input_gradients(out_grads: list[NodeEntry], zero_ops: Sequence[Op], node: Node) -> Sequence[NodeEntry | None]:
+    op = node.attrs.op
     rule = FGradient.get(op)
     if rule is not None:
         igrads = list(rule(node, out_grads))
@@ -207,7 +204,7 @@ def _input_gradients(
         ]
     raise GradientError(
         explain(
-            f"Operator {op.name} is non-differentiable because it didn't register FGradient attribute",
+            f"Operator {op and op.name} is non-differentiable because it didn't register FGradient attribute",
             node=node,
             fix="Put BlockGrad before it if no gradient should pass, or register FGradient.",
         )

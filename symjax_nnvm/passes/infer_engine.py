@@ -123,7 +123,7 @@ class InferenceEngine:
     def _find_rule(self, op: Op) -> Callable[..., Any] | None:
         """The operator's own rule, or the default one; None for backward operators that leave it to their forward."""
         rule = self.quantity.rules.get(op)
-        return self.quantity.default_rule if rule is None and not TIsBackward.get(op) else rule
+        return self.quantity.default_rule if rule is None and op.is_registered and not TIsBackward.get(op) else rule
 
     def _ask(self, rule: Callable[..., Any], inode: IndexedNode, ins: list[Any], outs: list[Any]) -> list[Any]:
         """What the rule proposes for inputs and outputs, in one list."""
@@ -138,7 +138,8 @@ class InferenceEngine:
                     op=node.op,
                     node=node,
                     got=f"input {self.quantity.name}s {known}",
-                )
+                ),
+                node.name,
             ) from error
         proposed = [*new_ins, *new_outs]
         if len(proposed) != len(ins) + len(outs):
@@ -189,7 +190,8 @@ class InferenceEngine:
                 input=_input_name(node.attrs, number) if is_input else None,
                 expected=show(proposed),
                 got=origin,
-            )
+            ),
+            node.name,
         )
 
     # -- backward operators that have no rule of their own ---------------------------------------------------------

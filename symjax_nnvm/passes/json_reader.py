@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from symjax_nnvm.errors import JSONFormatError, NNVMError, explain
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, VariableParam
-from symjax_nnvm.ir.op import FInputGraph, FMutateInputs, Op, why_left_out
+from symjax_nnvm.ir.op import FInputGraph, FMutateInputs, Op, unregistered, why_left_out
 from symjax_nnvm.passes.json_attrs import attr_from_json, brief
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["MAX_SUBGRAPH_DEPTH", "check_nodes", "load_json"]
+__all__ = ["MAX_SUBGRAPH_DEPTH", "Report", "check_nodes", "load_json", "stand_in"]
+
+Report = Callable[[Node, JSONFormatError], None]
+"""Told of a node that cannot be used, and why, instead of raising the error; it has to `stand_in` for the node."""
 
 MAX_SUBGRAPH_DEPTH = 64
 """How deep graphs may be nested in nodes."""
 
 _MAX_OUTPUTS = 1 << 20  # of one node: a number in a file must not decide how much memory inference takes
+_MAX_UNKNOWN_OUTPUTS = 1 << 10  # of a node whose operator does not say how many it has
 _MAX_VERSION = 1 << 32
 
 _GRAPH_FIELDS = ("nodes", "arg_nodes", "heads", "node_row_ptr", "attrs")
@@ -45,31 +49,32 @@ _KNOWN_NODE_FIELDS = frozenset(_NODE_FIELDS)
 
 
 @bulk_allocation()
-def load_json(text: str, *, parse: bool = True) -> Graph:
+def load_json(text: str, *, parse: bool = True, report: Report | None = None) -> Graph:
     """The graph that a JSON text describes, its graph attributes included.
 
     parse: run the operators' parameter parsers and check each node against its operator. Without it (for files that
-    must be upgraded first) `check_nodes` has to be called later; subgraphs are parsed in any case.
+    must be upgraded first) `check_nodes` has to be called later; subgraphs are parsed in any case. report: is told of
+    every node whose operator is unknown or does not fit it, where an error would be raised otherwise.
 
     The version counter of a variable continues from the highest version the file stores for it, so that composing
     another mutating operator gives the next version. (NNVM restarts at 0 and hands out the same versions again.)
 
     Raises JSONFormatError naming the node and the field.
     """
-    reader = _Reader()
+    reader = _Reader(report)
     document = _decode(text)
     nodes, heads = reader.read_graph(document, "the graph", 0)
     attrs = reader.read_graph_attrs(document)
     reader.refuse_unknown_operators()
     if parse:
-        check_nodes(nodes, heads)
+        check_nodes(nodes, heads, report)
     return Graph(heads, attrs)
 
 
-def check_nodes(nodes: Iterable[Node], heads: Sequence[NodeEntry] = ()) -> None:
+def check_nodes(nodes: Iterable[Node], heads: Sequence[NodeEntry] = (), report: Report | None = None) -> None:
     """Parse the parameters of loaded nodes, and check number of inputs, output numbers and mutated inputs.
 
-    Raises JSONFormatError naming the node.
+    report: is told of nodes that do not pass. Without it raises JSONFormatError naming the node.
     """
     nodes = list(nodes)
     for node in nodes:
@@ -78,64 +83,85 @@ def check_nodes(nodes: Iterable[Node], heads: Sequence[NodeEntry] = ()) -> None:
             try:
                 op.attr_parser(node.attrs)
             except (NNVMError, ValueError) as error:
-                raise JSONFormatError(f"Failed loading Op {node.name} of type {op.name}: {error}") from error
+                _tell(report, node, f"Failed loading Op {node.name} of type {op.name}: {error}", error)
     for node in nodes:
-        _check_arity(node)
+        _check_arity(node, report)
         for i, entry in enumerate(node.inputs):
-            _check_output_number(entry, node, i)
+            _check_output_number(entry, node, i, report)
         mutates = FMutateInputs.get(node.attrs.op)
         for i in () if mutates is None else mutates(node.attrs):
             source = node.inputs[i].node if i < len(node.inputs) else None
             if source is None or not source.is_variable:
                 got = "no such input" if source is None else f"the output of node {source.name!r}"
-                raise JSONFormatError(
-                    explain("Mutation target can only be Variable", op=node.op, node=node, input=i, got=got)
+                _tell(
+                    report,
+                    node,
+                    explain("Mutation target can only be Variable", op=node.op, node=node, input=i, got=got),
                 )
     for i, entry in enumerate(heads):
-        _check_output_number(entry, None, i)
+        _check_output_number(entry, None, i, report)
 
 
-def _check_arity(node: Node) -> None:
+def stand_in(node: Node) -> None:
+    """Make a node one of an operator that nothing is known of, so that the rest of its graph can be looked at."""
+    node.attrs.op, node.attrs.parsed = unregistered("null" if node.op is None else node.op.name), None
+
+
+def _tell(report: Report | None, node: Node, problem: str, cause: Exception | None = None) -> None:
+    error = JSONFormatError(problem)
+    error.__cause__ = cause
+    if report is None:
+        raise error
+    report(node, error)
+
+
+def _check_arity(node: Node, report: Report | None) -> None:
     attrs = node.attrs
     op = attrs.op
     if op is None:
         if node.inputs:
-            raise JSONFormatError(explain("A variable takes no inputs", node=node, got=f"{len(node.inputs)} inputs"))
+            problem = explain("A variable takes no inputs", node=node, got=f"{len(node.inputs)} inputs")
+            _tell(report, node, problem)
         return
     required = op.num_inputs(attrs)
     graph_inputs = FInputGraph.get(op)
     if graph_inputs is not None and required is not None:
         required -= len(list(graph_inputs(attrs)))
     if required is not None and len(node.inputs) != required:
-        raise JSONFormatError(
-            explain(
-                "Wrong number of inputs",
-                op=op,
-                node=node,
-                expected=f"{required} in field 'inputs'",
-                got=len(node.inputs),
-            )
+        problem = explain(
+            "Wrong number of inputs",
+            op=op,
+            node=node,
+            expected=f"{required} in field 'inputs'",
+            got=len(node.inputs),
         )
-    if op.fixed_num_outputs is None and not 0 <= op.num_outputs(attrs) <= _MAX_OUTPUTS:
-        raise JSONFormatError(
-            explain("Too many outputs", op=op, node=node, expected=f"at most {_MAX_OUTPUTS}", got=op.num_outputs(attrs))
+        _tell(report, node, problem)
+    elif op.fixed_num_outputs is None and not 0 <= op.num_outputs(attrs) <= _MAX_OUTPUTS:
+        problem = explain(
+            "Too many outputs", op=op, node=node, expected=f"at most {_MAX_OUTPUTS}", got=op.num_outputs(attrs)
         )
+        _tell(report, node, problem)
 
 
-def _check_output_number(entry: NodeEntry, user: Node | None, i: int) -> None:
+def _check_output_number(entry: NodeEntry, user: Node | None, i: int, report: Report | None) -> None:
     source, index, _ = entry
     count = source.num_outputs()
-    if index >= count:
-        raise JSONFormatError(
-            explain(
-                f"Head {i} of field 'heads' is an output that does not exist"
-                if user is None
-                else f"Input {i} of field 'inputs' is an output that does not exist",
-                node=user,
-                expected=f"an output number < {count} of node {source.name!r}",
-                got=index,
-            )
-        )
+    if index < count:
+        return
+    known = source.op is None or source.op.is_registered
+    problem = explain(
+        f"Head {i} of field 'heads' is an output that does not exist"
+        if user is None
+        else f"Input {i} of field 'inputs' is an output that does not exist",
+        node=user,
+        expected=f"an output number < {count if known else _MAX_UNKNOWN_OUTPUTS} of node {source.name!r}",
+        got=index,
+    )
+    if known:
+        _tell(report, source, problem)
+    if index >= _MAX_UNKNOWN_OUTPUTS:
+        raise JSONFormatError(problem)
+    source.attrs.parsed = index + 1
 
 
 # -- text → values ---------------------------------------------------------------------------------------------------
@@ -207,22 +233,22 @@ def _where(i: int, item: Any, graph: str) -> str:
 class _Reader:
     """One reading: operators looked up once per name, and the names that are not registered."""
 
-    def __init__(self):
+    def __init__(self, report: Report | None = None):
+        self._report = report
         self._ops: dict[str, Op | None] = {"null": None}
-        self._unknown: dict[str, list[str]] = {}
+        self._unknown: dict[str, list[Node]] = {}
 
     def refuse_unknown_operators(self) -> None:
-        """Raise JSONFormatError when some operator is not registered: all of them in one message."""
-        if not self._unknown:
-            return
-        op, nodes = next(iter(self._unknown.items()))
-        others = [name for name in self._unknown if name != op]
-        raise JSONFormatError(
-            explain(
-                f"Failed loading Op {nodes[0]} of type {op}: Operator {op} is not registered{why_left_out(op)}",
+        """Raise JSONFormatError when operators are not registered, all of them in one message, or report each node."""
+        unknown, self._unknown = self._unknown, {}
+        for op, nodes in unknown.items():
+            others = [name for name in unknown if name != op]
+            problem = explain(
+                f"Failed loading Op {nodes[0].name} of type {op}: Operator {op} is not registered{why_left_out(op)}",
                 got=f"{len(nodes)} such nodes" + (f", and unknown operators {', '.join(others)}" if others else ""),
             )
-        )
+            for node in nodes:
+                _tell(self._report, node, problem)
 
     def read_graph(self, document: Any, where: str, depth: int) -> tuple[list[Node], list[NodeEntry]]:
         """The nodes of a graph object, linked, and its heads."""
@@ -273,18 +299,18 @@ class _Reader:
                 attrs = _read_strings(item, field, i, graph)
         if "param" in item:  # before 0.9 parameters and user attributes were two maps
             attrs = _read_strings(item, "param", i, graph) | attrs
-        op = self._find_op(op_name, name)
+        op = self._find_op(op_name)
         node = Node(NodeAttrs(op, name, attrs, VariableParam() if op is None else None))
+        if op is not None and not op.is_registered:
+            self._unknown.setdefault(op_name, []).append(node)
         if "subgraphs" in item:
             node.attrs.subgraphs = self._read_subgraphs(i, item, graph, depth)
         return node
 
-    def _find_op(self, op_name: str, node_name: str) -> Op | None:
-        if op_name not in self._ops and Op.exists(op_name):
-            self._ops[op_name] = Op.get(op_name)
-        elif op_name not in self._ops:
-            self._unknown.setdefault(op_name, []).append(node_name)
-        return self._ops.get(op_name)
+    def _find_op(self, name: str) -> Op | None:
+        if name not in self._ops:
+            self._ops[name] = Op.get(name) if Op.exists(name) else unregistered(name)
+        return self._ops[name]
 
     def _read_subgraphs(self, i: int, item: Any, graph: str, depth: int) -> list[Symbol]:
         where = _where(i, item, graph)
@@ -297,7 +323,7 @@ class _Reader:
         for k, document in enumerate(documents):
             nodes, heads = self.read_graph(document, f"subgraph {k} of {where}", depth + 1)
             self.refuse_unknown_operators()
-            check_nodes(nodes, heads)
+            check_nodes(nodes, heads, self._report)
             subgraphs.append(Symbol(heads))
         return subgraphs
 

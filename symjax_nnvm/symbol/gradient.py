@@ -12,15 +12,21 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 
 if TYPE_CHECKING:
+    from symjax_nnvm.passes.mirror import MirrorPlan
     from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["gradient_entries", "ones_for_heads", "shaped_zeros", "wrt_entries"]
 
 
-def gradient_entries(symbol: Symbol, xs: Sequence[NodeEntry], head_grads: Sequence[NodeEntry]) -> list[NodeEntry]:
+def gradient_entries(
+    symbol: Symbol,
+    xs: Sequence[NodeEntry],
+    head_grads: Sequence[NodeEntry],
+    mirror: MirrorPlan | None = None,
+) -> list[NodeEntry]:
     """The gradients of a symbol's outputs with respect to entries; zeros of the right shape where none flows.
 
-    Raises GradientError.
+    mirror: what to compute again (`passes/mirror.py`). Raises GradientError.
     """
     if len(head_grads) != len(symbol.outputs):
         raise GradientError(
@@ -36,6 +42,7 @@ def gradient_entries(symbol: Symbol, xs: Sequence[NodeEntry], head_grads: Sequen
         "grad_ys_out_grad": list(head_grads),
         "attr_hint_fun": shaped_zeros,
         "zero_ops": [Op.get("zeros_like"), Op.get("_zeros")],
+        "grad_mirror_plan": mirror,
     }
     return apply_pass(Graph(symbol.outputs, request), "MXGradient").outputs
 

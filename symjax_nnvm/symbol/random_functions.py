@@ -16,7 +16,7 @@ __all__ = ["FUNCTIONS"]
 Number = Symbol | float
 
 
-def _call(name: str, *args: Symbol, **params: Any) -> Symbol:
+def _call(name: str, /, *args: Symbol, **params: Any) -> Symbol:
     given = {key: value for key, value in params.items() if value is not None}
     return operator_function(Op.get(name), name)(*args, **given)
 

@@ -117,6 +117,20 @@ def test_labels_of_the_wrong_length_are_an_error():
         value(metrics.cross_entropy(), [(np.zeros(3), np.ones((2, 4)))])
 
 
+def test_metrics_that_need_labels_say_so():
+    with pytest.raises(TrainingError, match="'accuracy' needs labels.*metrics='loss'"):
+        Tracker("accuracy", INPUTS, ["out"]).update({}, [jnp.ones((2, 3))])
+
+
+def test_two_metrics_of_one_name_are_told_apart_by_hand():
+    with pytest.raises(TrainingError, match="share a name"):
+        Tracker(["mae", "mae"], INPUTS, ["a"])
+    both = [metrics.mae().of(["a"], name="a"), metrics.mae().of(["b"], name="b")]
+    tracker = Tracker(both, INPUTS, ["a", "b"])
+    tracker.update({"label": np.zeros(2, np.float32)}, [jnp.full(2, 7.0), jnp.full(2, 3.0)])
+    assert tracker.results() == {"a": 7.0, "b": 3.0}
+
+
 def test_metric_of_an_unknown_output_is_an_error():
     with pytest.raises(TrainingError, match="outputs \\['c'\\]"):
         Tracker([metrics.mae().of(output_names=["c"])], INPUTS, ["a"])

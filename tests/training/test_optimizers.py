@@ -109,6 +109,24 @@ def test_deviation_nadam_keeps_a_momentum_schedule_for_each_parameter():
     np.testing.assert_array_equal(together[-1]["fc_bias"], alone[-1]["fc_bias"])
 
 
+def test_deviation_lars_corrects_the_momentum_of_every_parameter():
+    # MXNet corrects that of the first four, which it updates together.
+    names = [f"w{i}_weight" for i in range(6)]
+    results = []
+    for corrected in (True, False):
+        schedule = schedules.FactorScheduler(step=1, factor=0.5, base_lr=0.1)
+        options = {"momentum": 0.9, "lr_scheduler": schedule, "momentum_correction": corrected}
+        made = make_optimizer("lars", options, sym.Group([sym.Variable(name) for name in names]), names)
+        params = {name: jnp.ones(3) for name in names}
+        state = made.init(params)
+        for step in range(3):
+            params, state = made.update(params, params, state, jnp.int32(step), jax.random.key(0), 1.0)
+        results.append(params)
+    for name in names:
+        np.testing.assert_array_equal(results[0][name], results[0]["w0_weight"])
+        assert not np.array_equal(results[0][name], results[1][name])
+
+
 def test_deviation_a_scheduler_keeps_its_rate_under_optimizers_with_a_default_rate():
     made = make("adam", {"lr_scheduler": ("FactorScheduler", {"step": 5, "base_lr": 0.3})})
     assert made.schedule is not None

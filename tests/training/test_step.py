@@ -56,6 +56,14 @@ def test_the_step_function_is_pure_counts_and_consumes_its_state():
     assert jax.tree.structure(second) == jax.tree.structure(trainer.init(0, data=(64, 3)))
 
 
+def test_every_array_of_the_state_is_updated_in_place():
+    trainer = trained(convolutional(), images(), steps=0)
+    memory = trainer.step_fn.lower(trainer.require_state(), images()).compile().memory_analysis()
+    numbers = jax.tree.map(lambda x: x.nbytes, jax.tree.leaves(trainer.require_state()))
+    assert memory is not None
+    assert memory.alias_size_in_bytes >= sum(numbers)
+
+
 def test_auxiliary_states_and_frozen_arguments():
     trainer = trained(convolutional(), images(), wrt=["fc_weight", "fc_bias"], steps=1)
     state = trainer.require_state()

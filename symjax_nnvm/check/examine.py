@@ -1,0 +1,205 @@
+"""`check`: one look at everything that is known of a model without running it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from symjax_nnvm.check.arrays import Arrays, check_missing, check_shapes, named_arrays
+from symjax_nnvm.check.report import CheckReport, Findings
+from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
+from symjax_nnvm.errors import InferenceError, SymbolValueError, explain
+from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.op import FDeviation, FDraws, Op, TDataDependentShape
+from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known, shape_from_legacy
+from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.passes.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
+from symjax_nnvm.surgery.find import did_you_mean
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["check"]
+
+_MXNET_VERSION = 10901
+_SWITCH_ON_64_BITS = "For 64 bits: `with jax.enable_x64(True):`, or the environment variable JAX_ENABLE_X64=1."
+
+
+@bulk_allocation()
+def check(
+    symbol: Symbol | str | os.PathLike[str],
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str] | None = None,
+) -> CheckReport:
+    """All that keeps a model from running here, or makes it run differently than in MXNet 1.9.1, in one report.
+
+    symbol: a symbol, the path of a symbol file, or its text. Operators and parameters that are not known are findings,
+    not errors. shapes, dtypes: what is known of inputs, by name (0 is an unknown dimension). params: arrays by name,
+    several dicts such as `(args, aux)`, or the path of an array file; what has no array is told apart into data,
+    labels and missing parameters. Without shapes and params only declared shapes are compared.
+
+    Nothing is traced, and jax is not imported: whether an operator has a lowering rule is looked at only when
+    `lowering` has been imported. The library's own operators all have one.
+    Raises JSONFormatError for a malformed file, ParamsFormatError, OSError; SymbolValueError for a name in shapes or
+    dtypes that no variable has.
+    """
+    model = read_model(symbol)
+    findings = Findings()
+    describe_refusals(model, findings)
+    arrays = {} if params is None else named_arrays(params)
+    known_shapes = {name: shape_from_legacy(tuple(shape)) for name, shape in (shapes or {}).items()}
+    known_dtypes = {name: dtype_name(dtype) for name, dtype in (dtypes or {}).items()}
+    _check_names(model.symbol, [*known_shapes, *known_dtypes], findings)
+    _check_file(model, findings)
+    num_nodes = _check_nodes(model, findings)
+    if params is not None:
+        check_missing(model.symbol, arrays, [*known_shapes, *known_dtypes], findings)
+    shapes_checked = bool(shapes) or params is not None
+    _check_shapes(model, known_shapes, arrays, shapes_checked, findings)
+    _check_dtypes(model, known_dtypes, arrays, findings)
+    return CheckReport(findings.problems(), num_nodes, shapes_checked)
+
+
+def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> None:
+    counts = Counter(symbol.list_inputs())
+    for name in given:
+        if name not in counts:
+            fix = did_you_mean(name, counts) or f"Its variables are {', '.join(list(counts)[:8])}, …"
+            raise SymbolValueError(explain(f"The symbol has no variable {name!r}", fix=fix))
+    for name, count in counts.items():
+        if count > 1:
+            findings.add("repeated name", "warning", name, "Several variables have this name and get one array")
+
+
+def _check_file(model: Model, findings: Findings) -> None:
+    if model.attrs.get("is_np_shape"):
+        findings.add(
+            "difference",
+            "warning",
+            None,
+            "The file was saved in numpy-shape mode, in which a full reduction has shape () and a size may be 0; here "
+            "it has shape (1,), and 0 is an unknown size",
+        )
+    version = model.attrs.get("mxnet_version")
+    if isinstance(version, int) and version > _MXNET_VERSION:
+        written = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+        findings.add("newer file", "note", None, f"Written by MXNet {written}; operators mean what they mean in 1.9.1")
+
+
+# -- node by node ----------------------------------------------------------------------------------------------------
+
+
+def _check_nodes(model: Model, findings: Findings) -> int:
+    """Look at each operator by itself. The number of nodes."""
+    lowering = Op.get_attr("FLowering")
+    count = 0
+    for name, node in model.nodes():
+        count += 1
+        op = node.op
+        if op is None or not op.is_registered:
+            continue
+        if len(lowering) and op not in lowering:
+            fix = f'Register one: @lowering.lowers("{op.name}") def rule(params, *inputs): ...'
+            findings.add("no lowering rule", "error", name, "No JAX rule is registered for it", op=op.name, fix=fix)
+        if op in TDataDependentShape:
+            findings.add(
+                "data-dependent shape",
+                "warning",
+                name,
+                "The shape of its result depends on values, and XLA compiles for shapes",
+                op=op.name,
+                fix="Run it with lowering.to_jax outside jax.jit; or multiply by the mask instead.",
+            )
+        if node.attrs.subgraphs:
+            findings.add(
+                "control flow",
+                "note",
+                name,
+                "Its subgraphs become part of the compiled function; states that they write end with them",
+                op=op.name,
+            )
+        _check_difference(node, name, op, findings)
+    return count
+
+
+def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None:
+    draws, deviation = FDraws.get(op), FDeviation.get(op)
+    when = None if draws is None else draws(node.attrs)
+    found = None if deviation is None else deviation(node.attrs)
+    if when is not None:
+        always = when == "always"
+        findings.add(
+            "random numbers",
+            "warning" if always else "note",
+            name,
+            f"Draws other numbers than MXNet{'' if always else ', in training only'}: JAX's, of an explicit key",
+            op=op.name,
+        )
+    if found is not None:
+        reason = found.what if found.affects == "outputs" else f"In training: {found.what}"
+        severity = "warning" if found.affects == "outputs" else "note"
+        findings.add("difference", severity, name, reason[0].upper() + reason[1:], op=op.name)
+
+
+# -- all of it together ----------------------------------------------------------------------------------------------
+
+
+def _check_shapes(
+    model: Model, known: Mapping[str, Shape | None], arrays: Arrays, expect_all: bool, findings: Findings
+) -> None:
+    graph = Graph(model.symbol.outputs)
+    inferred = _infer(lambda: infer_shape(graph, shapes=known), findings)
+    if inferred is not None and arrays:
+        fitting = check_shapes(arrays, _of_variables(inferred, "shape"), findings)
+        every = {**known, **fitting}
+        inferred = _infer(lambda: infer_shape(graph, shapes=every), findings)
+    if inferred is not None and expect_all and not model.refused:  # whose shapes nobody knows
+        _check_decided(inferred, arrays, findings)
+
+
+def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
+    """Note variables without a shape, and operators whose inputs have shapes and whose outputs have none."""
+    index, shapes = inferred.indexed_graph(), inferred.attrs["shape"]
+    for nid in index.input_nodes:
+        name = index.nodes[nid].source.name
+        if name not in arrays and not is_known(shapes[index.entry_rptr[nid]]):
+            reason = "Nothing decides the shape of these variables"
+            fix = "Give the shapes of data, or pass the parameters."
+            findings.add("undecided shape", "warning", name, reason, fix=fix)
+    for nid, node in enumerate(index.nodes):
+        op = node.source.op
+        if op is None or op in TDataDependentShape:
+            continue
+        ins = [shapes[index.entry_rptr[source] + i] for source, i, _ in node.inputs]
+        if all(map(is_known, ins)) and not all(
+            map(is_known, shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]])
+        ):
+            reason = "Its inputs do not decide the shape of its result"
+            findings.add("undecided shape", "warning", node.source.name, reason, op=op.name)
+
+
+def _check_dtypes(model: Model, known: Mapping[str, DType], arrays: Arrays, findings: Findings) -> None:
+    names = set(model.symbol.list_inputs())
+    stored = {name: str(array.dtype) for name, array in arrays.items() if name in names and name not in known}
+    every = {**{name: dtype for name, dtype in stored.items() if dtype in DTYPE_CODES}, **known}
+    inferred = _infer(lambda: infer_type(Graph(model.symbol.outputs), dtypes=every), findings)
+    asking = [] if inferred is None else [(node.name, dtype) for node, dtype in asking_for_64_bits(inferred)]
+    for name, dtype in dict.fromkeys([*asking, *((n, d) for n, d in every.items() if d in WIDE_DTYPES)]):
+        reason = f"Asks for {dtype} and runs in 32 bits, unless JAX's 64-bit mode is on"
+        findings.add("64 bits", "warning", name, reason, fix=_SWITCH_ON_64_BITS)
+
+
+def _infer(run: Any, findings: Findings) -> Graph | None:
+    try:
+        return run()
+    except InferenceError as error:
+        findings.add("contradiction", "error", error.node, str(error))
+        return None
+
+
+def _of_variables(graph: Graph, attr: str) -> dict[str, Any]:
+    index, values = graph.indexed_graph(), graph.attrs[attr]
+    return {index.nodes[nid].source.name: values[index.entry_rptr[nid]] for nid in index.input_nodes}

@@ -1,0 +1,145 @@
+"""What a check found: problems for programs, and an aligned text for people."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["CheckReport", "Findings", "Kind", "Problem", "Severity"]
+
+Severity = Literal["error", "warning", "note"]
+"""error: the model does not run. warning: it runs, and may give other results than in MXNet. note: good to know."""
+
+Kind = Literal[
+    "unknown operator",
+    "custom operator",
+    "no lowering rule",
+    "unknown parameter",
+    "bad parameter",
+    "broken node",
+    "contradiction",
+    "missing parameter",
+    "wrong shape",
+    "data-dependent shape",
+    "undecided shape",
+    "64 bits",
+    "difference",
+    "random numbers",
+    "control flow",
+    "repeated name",
+    "newer file",
+    "input",
+    "label",
+    "unused array",
+]
+
+_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+_WIDTH = 110
+_MAX_NAMES = 6
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One finding, for all nodes that it concerns.
+
+    nodes: names of nodes or variables, `outer/inner` inside subgraphs; empty when it concerns the file. op: the
+    operator's name. reason: what is the matter. fix: what to do, None where there is nothing.
+    """
+
+    kind: Kind
+    severity: Severity
+    nodes: tuple[str, ...]
+    op: str | None
+    reason: str
+    fix: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict."""
+        return {**dataclasses.asdict(self), "nodes": list(self.nodes)}
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self, 0))
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The findings of `check`, errors first. Printing it shows them all.
+
+    num_nodes: nodes looked at, subgraphs included. shapes_checked: whether shapes or parameters were given, without
+    which only contradictions among declared shapes are found.
+    """
+
+    problems: tuple[Problem, ...]
+    num_nodes: int
+    shapes_checked: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error."""
+        return not any(problem.severity == "error" for problem in self.problems)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict: `ok`, `num_nodes`, `shapes_checked`, `problems`."""
+        return {
+            "ok": self.ok,
+            "num_nodes": self.num_nodes,
+            "shapes_checked": self.shapes_checked,
+            "problems": [problem.to_json() for problem in self.problems],
+        }
+
+    def __str__(self) -> str:
+        counts = [(s, sum(problem.severity == s for problem in self.problems)) for s in _SEVERITIES]
+        counted = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in counts if n)
+        if any(n for severity, n in counts if severity != "note"):
+            heading = f"{counted} in {self.num_nodes} nodes."
+        else:
+            heading = f"Nothing in the way in {self.num_nodes} nodes{f'; {counted}' if counted else ''}."
+        lines = [heading]
+        width = max((len(problem.kind) for problem in self.problems), default=0)
+        for problem in self.problems:
+            lines += ["", *_lines(problem, width)]
+        if not self.shapes_checked:
+            lines += ["", "Shapes were not checked: give some, as in shapes={'data': (1, 3, 224, 224)}."]
+        return "\n".join(lines)
+
+
+def _lines(problem: Problem, width: int) -> list[str]:
+    """The problem's heading, and indented below it why it is one and what to do."""
+    indent = " " * 9
+    shown = ", ".join(problem.nodes[:_MAX_NAMES])
+    if len(problem.nodes) > _MAX_NAMES:
+        shown += f" and {len(problem.nodes) - _MAX_NAMES} more"
+    count = f" ×{len(problem.nodes)}" if len(problem.nodes) > 1 else ""
+    subject = f"{problem.op}{count}: {shown}" if problem.op else f"{shown}{count and f' ({len(problem.nodes)})'}"
+    lines = [f"{problem.severity:<7}  {problem.kind:<{width}}  {subject}".rstrip()]
+    for text in (problem.reason, problem.fix and f"→ {problem.fix}"):
+        if text:
+            lines += textwrap.wrap(
+                text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+            )
+    return lines
+
+
+class Findings:
+    """Findings while they are collected: those that say the same of several nodes are one problem."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[Kind, Severity, str | None, str, str | None], list[str]] = {}
+
+    def add(
+        self, kind: Kind, severity: Severity, node: str | None, reason: str, *, op: str | None = None, fix: str = ""
+    ) -> None:
+        """Note one finding about a node, or about the file when node is None."""
+        nodes = self._nodes.setdefault((kind, severity, op, reason, fix or None), [])
+        if node is not None:
+            nodes.append(node)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """All findings, errors first, each severity in the order in which they were found."""
+        found = [
+            Problem(kind, severity, tuple(dict.fromkeys(nodes)), op, reason, fix)
+            for (kind, severity, op, reason, fix), nodes in self._nodes.items()
+        ]
+        return tuple(sorted(found, key=lambda problem: _SEVERITIES.index(problem.severity)))

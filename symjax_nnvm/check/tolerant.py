@@ -1,0 +1,138 @@
+"""Reading a model that may hold what this version does not know: what cannot be used is noted, and stood in for."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from symjax_nnvm.check.report import Findings, Kind
+from symjax_nnvm.errors import JSONFormatError, OpNotRegisteredError
+from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
+from symjax_nnvm.ir.params import ParamField, ParamSchema
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.mxnet.symbol_json import load_symbol_json
+from symjax_nnvm.passes.json_reader import check_nodes, stand_in
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Model", "describe_refusals", "read_model"]
+
+
+@dataclass
+class Model:
+    """A model to be checked. refused: nodes that another operator stands in for, and why. attrs: the graph's."""
+
+    symbol: Symbol
+    attrs: dict[str, Any] = field(default_factory=dict)
+    refused: dict[Node, list[JSONFormatError]] = field(default_factory=dict)
+
+    def refuse(self, node: Node, error: JSONFormatError) -> None:
+        """Note that a node cannot be used, and make the rest of its graph usable without it."""
+        self.refused.setdefault(node, []).append(error)
+        stand_in(node)
+
+    def nodes(self) -> Iterator[tuple[str, Node]]:
+        """Every node with its name, those of subgraphs as `outer/inner`."""
+        graphs = [("", self.symbol.outputs)]
+        while graphs:
+            path, outputs = graphs.pop()
+            for node in post_order(outputs):
+                yield path + node.name, node
+                graphs += [(f"{path}{node.name}/", graph.outputs) for graph in node.attrs.subgraphs]
+
+
+def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
+    """A symbol, JSON text (it begins with `{`), or the path of a symbol file. Raises JSONFormatError, OSError."""
+    if isinstance(source, Symbol):
+        model = Model(source.copy())
+        check_nodes(post_order(model.symbol.outputs), model.symbol.outputs, model.refuse)
+        return model
+    if isinstance(source, str) and source.lstrip().startswith("{"):
+        text = source
+    else:
+        try:
+            text = Path(source).read_bytes().decode()
+        except UnicodeDecodeError as error:
+            raise JSONFormatError(f"{os.fspath(source)} is no symbol file: it is not text ({error}).") from None
+    model = Model(Symbol())
+    graph = load_symbol_json(text, model.refuse)
+    model.symbol, model.attrs = Symbol(graph.outputs), graph.attrs
+    return model
+
+
+# -- why a node was refused ------------------------------------------------------------------------------------------
+
+
+def describe_refusals(model: Model, findings: Findings) -> None:
+    """Word what the reader noted, those nodes first that the outputs reach."""
+    names = {node: name for name, node in model.nodes()}
+    for node in [*names, *(node for node in model.refused if node not in names)]:
+        for error in model.refused.get(node, ()):
+            _describe(node, names.get(node, node.name), error, findings)
+
+
+def _describe(node: Node, name: str, error: JSONFormatError, findings: Findings) -> None:
+    op = "null" if node.op is None else node.op.name
+    cause = error.__cause__
+    if isinstance(cause, OpNotRegisteredError):
+        reason, fix = _custom(node.attrs.dict.get("op_type", ""))
+        findings.add("custom operator", "error", name, reason, op=op, fix=fix)
+    elif cause is not None:
+        schema = Op.get(op).params
+        attrs = {key: text for key, text in node.attrs.dict.items() if op in ("Custom",) or key != "op_type"}
+        found = _parameter_problems(attrs, schema) if schema is not None else []
+        for kind, reason, fix in found or [("bad parameter", str(cause), "")]:
+            findings.add(kind, "error", name, reason, op=op, fix=fix)
+    elif not Op.exists(op) and op != "null":
+        reason, fix = _unknown_operator(op)
+        findings.add("unknown operator", "error", name, reason, op=op, fix=fix)
+    else:
+        findings.add("broken node", "error", name, str(error), op=op)
+
+
+def _unknown_operator(op: str) -> tuple[str, str]:
+    reason = why_left_out(op).removeprefix(": ")
+    if reason:
+        return reason[0].upper() + reason[1:], ""
+    close = difflib.get_close_matches(op, list_all_names(), n=3, cutoff=0.7)
+    fix = f"Perhaps {' or '.join(close)} is meant; " if close else ""
+    return (
+        "MXNet 1.9.1 has no operator of this name, or has it in a plugin only",
+        f"{fix}an operator of your own is registered by symjax_nnvm.register_op, before the file is loaded.",
+    )
+
+
+def _custom(op_type: str) -> tuple[str, str]:
+    return (
+        f"op_type {op_type!r} is a Python operator of the model's author, whose code is not in the file",
+        f"Write it anew: symjax_nnvm.register_custom({op_type!r}, ...) and @lowering.lowers_custom({op_type!r}).",
+    )
+
+
+def _parameter_problems(attrs: Mapping[str, str], schema: ParamSchema) -> list[tuple[Kind, str, str]]:
+    """Every parameter that the operator does not take, cannot read or lacks; the parser itself stops at the first."""
+    found: list[tuple[Kind, str, str]] = []
+    for key, text in attrs.items():
+        param = schema.fields.get(schema.canonical(key))
+        if param is None:
+            if not (len(key) >= 5 and key.startswith("__") and key.endswith("__")):
+                close = difflib.get_close_matches(key, schema.fields, n=1)
+                fix = f"Its parameters are {', '.join(schema.fields) or 'none'}."
+                found.append(("unknown parameter", f"{key}={text[:80]!r}", f"{close[0]}? {fix}" if close else fix))
+        elif not _reads(param, text):
+            found.append(("bad parameter", f"{param.name}={text[:80]!r}, expected {param.expected}", ""))
+    given = {schema.canonical(key) for key in attrs}
+    missing = [param.name for param in schema.fields.values() if param.required and param.name not in given]
+    found.extend(("bad parameter", f"{name} is required and not there", "") for name in missing)
+    return found
+
+
+def _reads(param: ParamField, text: str) -> bool:
+    try:
+        return param.admits(param.parse(text.strip() if param.annotation is not str else text))
+    except ValueError:
+        return False

@@ -1,0 +1,50 @@
+"""Outputs and nodes by name, with close matches for names that are not there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from symjax_nnvm.errors import SymbolValueError, explain
+from symjax_nnvm.ir.node import NodeEntry
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["did_you_mean", "find_outputs"]
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """` Did you mean 'a' or 'b'?`, or nothing when no name is close."""
+    close = difflib.get_close_matches(name, list(dict.fromkeys(names)), n=4, cutoff=0.5)
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def find_outputs(symbol: Symbol, name: str) -> list[NodeEntry]:
+    """The entry of an output's name (`fc7_output`), or all visible outputs of the node of that name (`fc7`).
+
+    Raises SymbolValueError when there is none, or when several outputs or nodes have the name.
+    """
+    internals = symbol.get_internals()
+    names = internals.list_outputs()
+    found = [entry for entry, output in zip(internals.outputs, names, strict=True) if output == name]
+    if not found:
+        found = [entry for entry in internals.outputs if entry.node.name == name]
+        nodes = len({entry.node for entry in found})
+    else:
+        nodes = len(found)
+    if nodes > 1:
+        raise SymbolValueError(
+            explain(
+                f"There are {nodes} outputs named {name!r}",
+                got=", ".join(repr(entry.node) for entry in found[:5]),
+                fix="Give the nodes names of their own first, with symjax_nnvm.rename.",
+            )
+        )
+    if not found:
+        nodes_and_outputs = [*names, *(entry.node.name for entry in internals.outputs)]
+        raise SymbolValueError(
+            explain(
+                f"The symbol has no output and no node named {name!r}",
+                fix=did_you_mean(name, nodes_and_outputs) or "symbol.get_internals().list_outputs() lists all outputs.",
+            )
+        )
+    return found

@@ -1,0 +1,80 @@
+"""Cutting a network at an internal output, and giving it another head."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain
+from symjax_nnvm.ir.node import NodeEntry
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.surgery.find import find_outputs
+from symjax_nnvm.surgery.rebuild import reachable_from, rebuild
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["cut", "replace_head"]
+
+
+def cut(symbol: Symbol, output_name: str | Sequence[str]) -> Symbol:
+    """The network up to an internal output: everything after it falls away, names stay, so parameters still fit.
+
+    output_name: the name of an output (`fc7_output`), of a node (`fc7`: all its visible outputs), or several of them.
+    Raises SymbolValueError when a name does not exist, with close matches, or when it is not unique.
+    """
+    names = [output_name] if isinstance(output_name, str) else list(output_name)
+    if not names:
+        raise SymbolValueError("cut needs at least one output name")
+    return Symbol(rebuild([entry for name in names for entry in find_outputs(symbol, name)]))
+
+
+def replace_head(symbol: Symbol, output_name: str, fn: Callable[[Symbol], Symbol]) -> Symbol:
+    """The network with a new head: `fn(features)` takes the place of every output that depends on `output_name`.
+
+    fn: receives the internal output as a symbol and returns the new head; more of the network is in
+    `features.get_internals()`. Outputs that do not depend on `output_name`
+    stay, in their order; the new head stands where the first that did stood.
+    Raises SymbolValueError for a name that does not exist, SymbolTypeError when fn gives no symbol, ComposeError when
+    the new head does not use the features, or names a variable as the network already does.
+    """
+    features = find_outputs(symbol, output_name)
+    after = reachable_from(symbol.outputs, {features[0].node})
+    kept = [entry for entry in symbol.outputs if entry.node not in after]
+    copies = rebuild([*features, *kept])
+    trunk = Symbol(copies[: len(features)])
+    head = fn(Symbol(trunk.outputs))
+    if not isinstance(head, Symbol):
+        raise SymbolTypeError(f"The function of replace_head must return a Symbol, got {type(head).__name__}")
+    if not _uses(head, trunk):
+        raise ComposeError(
+            explain(
+                "The new head does not use the features it was given",
+                got=f"outputs {head.list_outputs()}",
+                fix=f"Build it on the argument of the function, which is {output_name!r}.",
+            )
+        )
+    position = next((i for i, entry in enumerate(symbol.outputs) if entry.node in after), 0)
+    outputs = copies[len(features) :]
+    outputs[position:position] = head.outputs
+    _refuse_repeated_variables(outputs, copies)
+    return Symbol(outputs)
+
+
+def _uses(head: Symbol, trunk: Symbol) -> bool:
+    """Whether the data of any of the trunk's outputs reach an output of the head."""
+    nodes = {entry.node for entry in trunk.outputs}
+    return not nodes.isdisjoint(post_order(head.outputs))
+
+
+def _refuse_repeated_variables(outputs: Sequence[NodeEntry], before: Sequence[NodeEntry]) -> None:
+    """Two variables of one name would get one array. Raises ComposeError for names that the new head repeats."""
+    had = Counter(node.name for node in post_order(before) if node.is_variable)
+    have = Counter(node.name for node in post_order(outputs) if node.is_variable)
+    repeated = [name for name, count in have.items() if count > max(had[name], 1)]
+    if repeated:
+        raise ComposeError(
+            explain(
+                "The new head names variables as the network does",
+                got=", ".join(map(repr, repeated)),
+                fix="Give the operators of the new head names of their own: name=.",
+            )
+        )

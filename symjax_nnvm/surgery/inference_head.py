@@ -1,0 +1,128 @@
+"""A trained network as it is used: training heads become what they compute, labels and losses fall away.
+
+A training head is an operator whose gradient is a loss's; its forward value is a plain function of its data. The new
+symbol computes the same outputs, save those that cannot be computed without a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from symjax_nnvm.errors import GraphError, InferenceError, explain
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.passes.infer import infer_shape
+from symjax_nnvm.surgery.rebuild import count_versions, reachable_from, rebuild
+from symjax_nnvm.surgery.roles import label_variables
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["inference_symbol"]
+
+Meaning = Callable[[Node, str, Callable[[], int | None]], NodeEntry]
+"""(a copy of a training head, the name for what replaces it, the number of its data's axes) → what it computes."""
+
+
+def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> Symbol:
+    """The network without training heads and labels: what it computes from its data alone.
+
+    SoftmaxOutput becomes the softmax over its classes; LogisticRegressionOutput a sigmoid; LinearRegressionOutput,
+    MAERegressionOutput, SVMOutput, MakeLoss, make_loss and BlockGrad their data. Nodes keep their names, and so do
+    outputs (`softmax_output`), except that `make_loss0_loss` becomes `make_loss0_output`. Outputs that need a label,
+    losses above all, are dropped, with all that only they needed.
+
+    labels: names of the variables that hold labels; left out, those that losses alone read, as their input `label`,
+    and those whose names end in `label`.
+    Raises GraphError when every output needs a label, naming the outputs where the network can be cut instead.
+    """
+    heads = {entry.node for entry in symbol.outputs}
+    ranks = cache(lambda: _ranks(symbol))  # most networks need none, or one
+
+    def change(node: Node, copy: Node) -> NodeEntry | None:
+        meaning = _MEANINGS.get(node.op.name) if node.op is not None else None
+        if meaning is None:
+            return None
+        if meaning is _data and node not in heads and not copy.control_deps:
+            return copy.inputs[0]
+        entry = meaning(copy, node.name, lambda: ranks()(node.inputs[0]))
+        entry.node.control_deps = copy.control_deps
+        entry.node.attrs.dict |= {key: text for key, text in node.attrs.dict.items() if _is_hidden(key)}
+        return entry
+
+    names = {node.name for node in label_variables(symbol)} if labels is None else set(labels)
+    outputs = rebuild(symbol.outputs, change)
+    needing = reachable_from(outputs, [n for n in post_order(outputs) if n.is_variable and n.name in names])
+    kept = [entry for entry in outputs if entry.node not in needing]
+    if not kept and outputs:
+        raise GraphError(
+            explain(
+                f"Every output needs a label ({', '.join(sorted(names))})",
+                got=f"outputs {', '.join(symbol.list_outputs()[:5])}",
+                fix="Cut the network where its prediction is, with symjax_nnvm.cut(symbol, name); outputs that need no "
+                f"label and feed the losses: {', '.join(_frontier(outputs, needing)) or 'none'}.",
+            )
+        )
+    return Symbol(count_versions(kept))
+
+
+def _frontier(outputs: Sequence[NodeEntry], needing: set[Node]) -> list[str]:
+    """Names of the label-free outputs of operators that nodes which need a label read."""
+    entries = dict.fromkeys(
+        entry
+        for node in post_order(outputs)
+        if node in needing
+        for entry in node.inputs
+        if entry.node not in needing and not entry.node.is_variable and entry.node.inputs
+    )
+    return Symbol(entries).list_outputs()
+
+
+def _is_hidden(key: str) -> bool:
+    return len(key) >= 5 and key.startswith("__") and key.endswith("__")
+
+
+# -- what each head computes ------------------------------------------------------------------------------------------
+
+
+def _data(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
+    return apply("_copy", head.inputs[0], name=name)
+
+
+def _sigmoid(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
+    return apply("sigmoid", head.inputs[0], name=name)
+
+
+def _softmax(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
+    """The softmax over axis 1, over the last axis, or over all axes but the first."""
+    p, data = head.attrs.parsed, head.inputs[0]
+    if p.multi_output:
+        return apply("softmax", data, name=name, axis=1)
+    if p.preserve_shape or rank() == 2:
+        return apply("softmax", data, name=name, axis=-1)
+    flat = apply("Flatten", data, name=f"{name}_flatten")
+    return apply("reshape_like", apply("softmax", flat, name=f"{name}_flat", axis=-1), data, name=name)
+
+
+def _ranks(symbol: Symbol) -> Callable[[NodeEntry], int | None]:
+    """Entry → its number of axes, as far as the graph alone decides it."""
+    try:
+        graph = infer_shape(Graph(symbol.outputs))
+    except InferenceError:  # which is told when the graph is run
+        return lambda entry: None
+    index, shapes = graph.indexed_graph(), graph.attrs["shape"]
+
+    def rank(entry: NodeEntry) -> int | None:
+        shape = shapes[index.entry_id(entry)]
+        return None if shape is None else len(shape)
+
+    return rank
+
+
+_MEANINGS: dict[str, Meaning] = {
+    "SoftmaxOutput": _softmax,
+    "LogisticRegressionOutput": _sigmoid,
+    **dict.fromkeys(
+        ("LinearRegressionOutput", "MAERegressionOutput", "SVMOutput", "MakeLoss", "make_loss", "BlockGrad"), _data
+    ),
+}

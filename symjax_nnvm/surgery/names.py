@@ -1,0 +1,112 @@
+"""Names: giving nodes others, and choosing by name what is trained."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.surgery.find import did_you_mean
+from symjax_nnvm.surgery.rebuild import rebuild
+from symjax_nnvm.surgery.roles import label_variables
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["freeze", "rename"]
+
+Pattern = str | re.Pattern[str]
+
+_DATA = re.compile(r"data\d*")  # what Module and Gluon's exports call inputs
+
+
+def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> Symbol:
+    """The symbol with other names of nodes, variables and operators alike: a dict old → new, or a function of the name.
+
+    A function is not asked for nodes without a name; names inside subgraphs stay. Parameters are renamed by the same
+    dict: `{names.get(n, n): a for n, a in args.items()}`. Random operators draw by their names, so a renamed Dropout
+    draws other numbers.
+    Raises SymbolValueError for a name that does not exist, with close matches; SymbolTypeError for a new name that is
+    no text; ComposeError when two variables, or two operators, would come to share a name.
+    """
+    nodes = post_order(symbol.outputs)
+    if isinstance(names, Mapping):
+        existing = dict.fromkeys(node.name for node in nodes)
+        unknown = [name for name in names if name not in existing]
+        if unknown:
+            fix = " ".join(did_you_mean(str(name), existing) for name in unknown[:3])
+            raise SymbolValueError(explain(f"The symbol has no node named {', '.join(map(repr, unknown))}", fix=fix))
+        mapping = names
+        new_name = lambda name: mapping.get(name, name)  # noqa: E731
+    else:
+        new_name = names
+    renamed = {name: new_name(name) for name in dict.fromkeys(node.name for node in nodes) if name}
+    wrong = {old: new for old, new in renamed.items() if not (isinstance(new, str) and new)}
+    if wrong:
+        raise SymbolTypeError(f"A new name must be text that is not empty, got {wrong}")
+    for kind, among in (("variables", [n for n in nodes if n.is_variable]), ("operators", [n for n in nodes if n.op])):
+        _refuse_collisions(kind, {node.name for node in among if node.name}, renamed)
+
+    def change(node: Node, copy: Node) -> NodeEntry | None:
+        copy.attrs.name = renamed.get(node.name, node.name)
+        return None
+
+    return Symbol(rebuild(symbol.outputs, change))
+
+
+def _refuse_collisions(kind: str, olds: Iterable[str], renamed: Mapping[str, str]) -> None:
+    counts = Counter(renamed[old] for old in olds)
+    taken = [new for new, count in counts.items() if count > 1]
+    if taken:
+        sources = [old for old in renamed if renamed[old] == taken[0]]
+        raise ComposeError(
+            explain(
+                f"Several {kind} would be named {', '.join(map(repr, taken[:5]))}",
+                got=f"{taken[0]!r} for {', '.join(map(repr, sources))}",
+                fix="Choose names that are not in use, or rename their holders at the same time.",
+            )
+        )
+
+
+def freeze(
+    symbol: Symbol,
+    pattern: Pattern | Sequence[Pattern] = (),
+    *,
+    data_names: Sequence[str] | None = None,
+    label_names: Sequence[str] | None = None,
+) -> list[str]:
+    """The arguments that are still trained: the `wrt` of `lowering.grad_fn`, in the order of `list_arguments()`.
+
+    pattern: names to freeze; shell patterns such as `conv1_*` or `stage[12]_*`, compiled regular expressions (which
+    must match the whole name), or several of either. Arguments whose attribute `__lr_mult__` is 0 are frozen in any
+    case. data_names (default: `data`, `data0`, `data1`, …) and label_names (default: the labels `inference_symbol`
+    finds) are no parameters and never listed.
+    Raises SymbolValueError for a pattern that matches no argument, with close matches.
+    """
+    patterns = [pattern] if isinstance(pattern, (str, re.Pattern)) else list(pattern)
+    nodes = symbol.list_input_nodes("read_only")
+    names = list(dict.fromkeys(node.name for node in nodes))
+    frozen = {node.name for node in nodes if _is_zero(node.attrs.dict.get("__lr_mult__"))}
+    for each in patterns:
+        matched = [name for name in names if _matches(each, name)]
+        if not matched:
+            text = each if isinstance(each, str) else each.pattern
+            raise SymbolValueError(explain(f"No argument matches {text!r}", fix=did_you_mean(text, names) or None))
+        frozen.update(matched)
+    labels = [node.name for node in label_variables(symbol)] if label_names is None else label_names
+    data = [name for name in names if _DATA.fullmatch(name)] if data_names is None else data_names
+    frozen.update(data, labels)
+    return [name for name in names if name not in frozen]
+
+
+def _matches(pattern: Pattern, name: str) -> bool:
+    return fnmatchcase(name, pattern) if isinstance(pattern, str) else pattern.fullmatch(name) is not None
+
+
+def _is_zero(text: str | None) -> bool:
+    try:
+        return text is not None and float(text) == 0
+    except ValueError:
+        return False

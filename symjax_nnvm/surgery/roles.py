@@ -1,0 +1,60 @@
+"""What a variable is for, judged by who reads it: MXNet's files do not say which are data, labels or parameters."""
+
+from __future__ import annotations
+
+from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.op import FListInputNames, FLossEquivalent, FMutateInputs
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["label_variables", "learned_variables"]
+
+_LABELLED = ("softmax_cross_entropy", "CTCLoss")  # losses whose gradient is a derivative, unlike training heads'
+
+_LEARNED_INPUTS = frozenset(
+    {"weight", "bias", "gamma", "beta", "parameters", "moving_mean", "moving_var", "moving_avg"}
+)
+_LEARNED_ENDINGS = (
+    *("weight", "bias", "gamma", "beta", "alpha", "parameters"),
+    *("moving_mean", "moving_var", "running_mean", "running_var", "moving_avg"),
+)
+_LEARNED_ATTRS = frozenset({"__init__", "__lr_mult__", "__wd_mult__"})  # Gluon writes them on every parameter
+
+
+def label_variables(symbol: Symbol) -> list[Node]:
+    """The variables that hold labels: those read as the `label` of losses alone, and those named `…label`."""
+    as_label: dict[Node, None] = {}
+    otherwise: set[Node] = set()
+    for node in post_order(symbol.outputs):
+        if node.is_variable and node.name.endswith("label"):
+            as_label[node] = None
+        has_label = node.op is not None and (node.op in FLossEquivalent or node.op.name in _LABELLED)
+        names = _input_names(node) if has_label else []
+        for i, entry in enumerate(node.inputs):
+            if entry.node.is_variable and i < len(names) and names[i] == "label":
+                as_label[entry.node] = None
+            elif not entry.node.name.endswith("label"):
+                otherwise.add(entry.node)
+    return [node for node in as_label if node not in otherwise]
+
+
+def learned_variables(symbol: Symbol) -> set[Node]:
+    """The variables that look like parameters or states: by the inputs they are, their attributes or their names."""
+    learned: set[Node] = set()
+    for node in post_order(symbol.outputs):
+        if node.is_variable:
+            if node.name.endswith(_LEARNED_ENDINGS) or not _LEARNED_ATTRS.isdisjoint(node.attrs.dict):
+                learned.add(node)
+            continue
+        names = _input_names(node)
+        mutates = FMutateInputs.get(node.op)
+        states = () if mutates is None else mutates(node.attrs)
+        for i, entry in enumerate(node.inputs):
+            if entry.node.is_variable and (i in states or (i < len(names) and names[i] in _LEARNED_INPUTS)):
+                learned.add(entry.node)
+    return learned
+
+
+def _input_names(node: Node) -> list[str]:
+    list_names = FListInputNames.get(node.op)
+    return [] if list_names is None else list(list_names(node.attrs))
