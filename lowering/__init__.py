@@ -15,6 +15,7 @@ from lowering.initializer import init_params as init_params
 from lowering.registry import lowers as lowers
 from lowering.registry import lowers_custom as lowers_custom
 from lowering.training import Batches as Batches
+from lowering.training import Checkpoints as Checkpoints
 from lowering.training import Trainer as Trainer
 from lowering.training import TrainState as TrainState
 from lowering.verify import GradientReport as GradientReport
@@ -24,6 +25,7 @@ from lowering.verify import check_projection as check_projection
 
 __all__ = [
     "Batches",
+    "Checkpoints",
     "CompiledFunction",
     "Executor",
     "GradientReport",

@@ -7,7 +7,8 @@ with MXNet's `mx.sym` and with ours, so this module imports neither.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,8 @@ class TrainingCase:
     def batches(self) -> Iterator[Arrays]:
         """One batch for each step."""
         inputs, random = self.inputs(), np.random.RandomState(2)
-        for step in range(STEPS):
-            if step % BATCHES == 0:
-                order = random.permutation(BATCHES * BATCH)
-            chosen = order[step % BATCHES * BATCH :][:BATCH]
+        orders = [random.permutation(BATCHES * BATCH) for _ in range(0, STEPS, BATCHES)]
+        for chosen in np.concatenate(orders).reshape(-1, BATCH)[:STEPS]:
             yield {name: value[chosen] for name, value in inputs.items()}
 
     def initial(self, shapes: dict[str, tuple[int, ...]]) -> Arrays:
@@ -107,7 +106,7 @@ def _images(size: int, channels: int, noise: float) -> Callable[[np.random.Rando
 # by one unit in the last place (docs/training_parity.md).
 
 
-def _resnet20(sym: Any) -> Any:
+def _resnet20(sym: Any, relu: bool = False) -> Any:
     def conv_bn(x: Any, filters: int, kernel: int, stride: int, name: str) -> Any:
         pad = (kernel // 2, kernel // 2)
         x = sym.Convolution(
@@ -121,17 +120,17 @@ def _resnet20(sym: Any) -> Any:
         )
         return sym.BatchNorm(x, fix_gamma=False, eps=1e-3, momentum=0.9, name=f"{name}_bn")
 
-    def elu(x: Any) -> Any:
-        return sym.LeakyReLU(x, act_type="elu", slope=1.0)
+    def bend(x: Any) -> Any:
+        return sym.Activation(x, act_type="relu") if relu else sym.LeakyReLU(x, act_type="elu", slope=1.0)
 
-    net = elu(conv_bn(sym.Variable("data"), 4, 3, 1, "stem"))
+    net = bend(conv_bn(sym.Variable("data"), 4, 3, 1, "stem"))
     for stage, filters in enumerate((4, 8, 16), 1):
         for block in range(1, 4):
             name, stride = f"stage{stage}_block{block}", 2 if stage > 1 and block == 1 else 1
-            branch = elu(conv_bn(net, filters, 3, stride, f"{name}_a"))
+            branch = bend(conv_bn(net, filters, 3, stride, f"{name}_a"))
             branch = conv_bn(branch, filters, 3, 1, f"{name}_b")
             shortcut = conv_bn(net, filters, 1, stride, f"{name}_shortcut") if stride > 1 else net
-            net = elu(branch + shortcut)
+            net = bend(branch + shortcut)
     net = sym.Pooling(net, kernel=(1, 1), global_pool=True, pool_type="avg", name="pool")
     net = sym.FullyConnected(sym.Flatten(net), num_hidden=10, name="fc")
     return sym.SoftmaxOutput(net, name="softmax")
@@ -215,3 +214,6 @@ CASES = (
         label="score_label",
     ),
 )
+
+WITH_RELU = replace(CASES[1], name="resnet20_relu", network=partial(_resnet20, relu=True))
+"""To show how far MXNet strays from itself; there is nothing to compare with."""

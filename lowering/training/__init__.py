@@ -1,5 +1,6 @@
 """Training: `Trainer` and what it is made of."""
 
+from lowering.training.checkpoints import Checkpoints as Checkpoints
 from lowering.training.data import Batches as Batches
 from lowering.training.history import EpochRecord as EpochRecord
 from lowering.training.history import History as History
@@ -15,6 +16,7 @@ from lowering.training.trainer import Trainer as Trainer
 
 __all__ = [
     "Batches",
+    "Checkpoints",
     "CosineScheduler",
     "EpochRecord",
     "FactorScheduler",

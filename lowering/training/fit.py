@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.progress import Progress
-from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.errors import CheckpointError, TrainingError, explain
 
 if TYPE_CHECKING:
     from lowering.training.trainer import Trainer
@@ -54,18 +55,23 @@ class Run:
     def __call__(self) -> History:
         """Train. Raises TrainingError."""
         epoch, batch = self._resume()
-        self._step = int(self.trainer.require_state().step)
+        self._step = self._saved = int(self.trainer.require_state().step)
         steps = _length(self.data)
         total = None if steps is None else steps * (self.epochs - self.begin_epoch)
         done = 0 if steps is None else steps * (epoch - self.begin_epoch) + batch
-        with Progress(self.progress, total, done) as self._progress:
-            for number in range(epoch, self.epochs):
-                stopped = self._epoch(number, batch)
-                batch = 0
-                if stopped:
-                    break
-        if self.checkpoints is not None:
-            self._save(len(self.history), 0)
+        try:
+            with Progress(self.progress, total, done) as self._progress:
+                for number in range(epoch, self.epochs):
+                    stopped = self._epoch(number, batch)
+                    epoch, batch = number + 1, 0
+                    self._save_if_due(epoch, batch)
+                    if stopped:
+                        break
+            if self.checkpoints is not None and self._step != self._saved:
+                self._save(epoch, batch)
+        finally:  # a run that is interrupted leaves no save in the air
+            if self.checkpoints is not None:
+                self.checkpoints.wait()
         return self.history
 
     def _epoch(self, epoch: int, start: int) -> bool:
@@ -74,13 +80,12 @@ class Run:
         stopped = False
         self._start = start
         for number, item in enumerate(self._batches(epoch, start), start + 1):
+            self._save_if_due(epoch, number - 1)
             outputs = self._train(item, epoch, number - 1)
             self._progress.advance()
             event = StepEvent(epoch, number - 1, self._step, outputs)
             stopped = self._call("on_step_end", event) or stopped
             self._look(epoch)
-            if self.checkpoints is not None and self._step % self.checkpoints.every == 0:
-                self._save(epoch, number)
         if number == 0:
             raise TrainingError(f"Epoch {epoch} has no batches. Is the data an iterator that has already run out?")
         self._look(epoch, now=True)
@@ -139,11 +144,21 @@ class Run:
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
+    def _save_if_due(self, epoch: int, batch: int) -> None:
+        """Save before the next step, so that at an epoch's end its record is saved, too. A save that fails is told."""
+        if self.checkpoints is None or self._step == self._saved or self._step % self.checkpoints.every:
+            return
+        try:
+            self._save(epoch, batch)
+        except CheckpointError as error:
+            warnings.warn(f"{error} Training goes on.", stacklevel=4)
+
     def _save(self, epoch: int, batch: int) -> None:
         if self.check_finite is not None:
             self._tracker.check_finite(epoch, self._start, _HOW_TO_FIND)
         position = {"epoch": epoch, "batch": batch, "metrics": self._tracker.saved(), "history": self.history.to_json()}
         self.checkpoints.save(self._step, self.trainer.require_state(), position)
+        self._saved = self._step
 
     def _resume(self) -> tuple[int, int]:
         """(epoch, batch) to go on with; the state, the metrics and the history are then those of the checkpoint."""

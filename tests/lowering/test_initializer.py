@@ -118,6 +118,14 @@ def test_a_symbol_gets_its_parameters_and_states():
     assert not aux["bn_moving_mean"].any()
 
 
+def test_deviation_a_state_without_an_initialiser_goes_by_its_name():
+    states = [sym.Variable(f"s_moving_{which}", attr={"__init__": ""}) for which in ("mean", "var")]
+    gamma, beta = sym.Variable("bn_gamma"), sym.Variable("bn_beta")
+    _, aux = lowering.init_params(sym.BatchNorm(sym.Variable("data"), gamma, beta, *states), {"data": (2, 3)}, 0)
+    np.testing.assert_array_equal(aux["s_moving_mean"], np.zeros(3))
+    np.testing.assert_array_equal(aux["s_moving_var"], np.ones(3))
+
+
 def test_a_new_layer_changes_no_others_numbers():
     before, _ = lowering.init_params(network(), {"data": (4, 5)}, 3)
     after, _ = lowering.init_params(network(extra=True), {"data": (4, 7)}, jax.random.key(3))

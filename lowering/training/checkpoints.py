@@ -1,0 +1,248 @@
+"""Checkpoints: the state of a run and where it stands in its data, in a directory that is never half written.
+
+Orbax writes each checkpoint into a temporary directory and renames it when it is whole, in the background; older ones
+go when a newer one is there. What is stored: `state` (params, frozen and aux by name, the optimiser's arrays by their
+path, the key's data, the step) and `about` (shapes and dtypes of all these, and the position), which is JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lowering.training.state import TrainState
+from symjax_nnvm.errors import CheckpointError, MissingExtraError, explain
+
+__all__ = ["Checkpoints"]
+
+_FORMAT = 1
+_LISTED = 20
+"""Differences of one kind that an error lists."""
+
+# What Orbax raises when a file cannot be written or read: tensorstore's failures are ValueErrors.
+_FAILURES = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError)
+
+
+class Checkpoints:
+    """The newest `keep` checkpoints of a run, in a directory.
+
+    every: steps between two of them in `Trainer.fit`, which goes on from the latest one it finds. asynchronous: write
+    while training goes on; only the copy from the device is waited for.
+    Raises MissingExtraError without Orbax, CheckpointError.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], keep: int = 3, every: int = 100, asynchronous: bool = True):
+        for name, value in (("keep", keep), ("every", every)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise CheckpointError(explain("Not a number", param=name, expected="1 or more", got=repr(value)))
+        self.directory = Path(os.path.abspath(directory))
+        self.keep = keep
+        self.every = every
+        self.asynchronous = asynchronous
+        self._saving: int | None = None
+        self._open()
+
+    def save(self, step: int, state: TrainState, position: Mapping[str, Any]) -> None:
+        """Write a checkpoint. position: plain data, which `restore` gives back.
+
+        Waits for the checkpoint before, if it is still being written, and warns if that could not be written. A
+        checkpoint of the same step is replaced. Raises CheckpointError; older checkpoints are then intact.
+        """
+        try:
+            self.wait()
+        except CheckpointError as error:
+            warnings.warn(str(error), stacklevel=2)
+        ocp = self._ocp
+        tree = _tree(state)
+        about = {
+            "format": _FORMAT,
+            "key": str(jax.random.key_impl(state.key)) if _is_key(state.key) else None,
+            "arrays": {path: [list(leaf.shape), str(leaf.dtype)] for path, leaf in _listed(tree)},
+            "position": dict(position),
+        }
+        self._saving = step
+        try:
+            if step in self._manager.all_steps():
+                self._manager.delete(step)
+            items = ocp.args.Composite(state=ocp.args.StandardSave(tree), about=ocp.args.JsonSave(about))
+            self._manager.save(step, args=items, force=True)
+        except _FAILURES as error:
+            raise self._failed(error) from error
+        if not self.asynchronous:
+            self.wait()
+
+    def restore(self, like: TrainState | None = None) -> tuple[TrainState, dict[str, Any]] | None:
+        """(state, position) of the latest checkpoint; None when there is none.
+
+        like: a state of the model, which must have the same arrays; the restored ones are placed as its are. Without
+        it the optimiser's state is a dict of its arrays by path.
+        Raises CheckpointError that lists the differences, or for a checkpoint that cannot be read.
+        """
+        self.wait()
+        step = self._manager.latest_step()
+        if step is None:
+            return None
+        ocp, where = self._ocp, self.directory / str(step)
+        try:
+            about = self._manager.restore(step, args=ocp.args.Composite(about=ocp.args.JsonRestore()))["about"]
+            arrays = {path: (tuple(shape), dtype) for path, (shape, dtype) in about["arrays"].items()}
+            position, impl, known = about["position"], about["key"], about["format"]
+        except _FAILURES as error:
+            raise _unreadable(where, error) from error
+        if known != _FORMAT:
+            raise CheckpointError(explain(f"{where} is of another version", expected=_FORMAT, got=known))
+        if like is not None:
+            _check_same(where, arrays, {path: (leaf.shape, str(leaf.dtype)) for path, leaf in _listed(_tree(like))})
+        try:
+            target = None if like is None else jax.tree.map(_abstract, _tree(like))
+            tree = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target)))["state"]
+        except _FAILURES as error:
+            raise _unreadable(where, error) from error
+        return _state(tree, like, impl), position
+
+    def latest(self) -> int | None:
+        """The step of the latest checkpoint; None when there is none."""
+        self.wait()
+        return self._manager.latest_step()
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is written. Raises CheckpointError when it could not be."""
+        try:
+            self._manager.wait_until_finished()
+        except _FAILURES as error:
+            raise self._failed(error) from error
+        self._saving = None
+
+    def close(self) -> None:
+        """Wait, and let go of the directory. Raises CheckpointError."""
+        try:
+            self.wait()
+        finally:
+            self._manager.close()
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        """Open the directory and remove what interrupted saves left there."""
+        try:
+            import orbax.checkpoint as ocp
+        except ImportError as error:
+            raise MissingExtraError(f"{error}. Install it with: pip install 'symjax-nnvm[checkpoints]'") from error
+        self._ocp = ocp
+        policies = ocp.checkpoint_managers
+        options = ocp.CheckpointManagerOptions(
+            preservation_policy=policies.LatestN(self.keep),
+            cleanup_tmp_directories=True,
+            enable_async_checkpointing=self.asynchronous,
+        )
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._manager = ocp.CheckpointManager(self.directory, options=options)
+        except _FAILURES as error:
+            raise CheckpointError(f"The directory {self.directory} cannot be used for checkpoints: {error}") from error
+
+    def _failed(self, error: BaseException) -> CheckpointError:
+        """The error of a save; Orbax's own list of checkpoints, which is wrong by now, is read again."""
+        step, self._saving = self._saving, None
+        with suppress(*_FAILURES):  # what failed may fail once more
+            self._manager.close()
+        self._open()
+        older = sorted(self._manager.all_steps())
+        return CheckpointError(
+            f"The checkpoint of step {step} could not be written to {self.directory}: {str(error).splitlines()[0]}. "
+            + (f"Those of steps {', '.join(map(str, older))} are intact. " if older else "There is no older one. ")
+            + "The state in memory is, too: make room, and save again."
+        )
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _plain(leaf: Any) -> jax.Array:
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+
+
+def _tree(state: TrainState) -> dict[str, Any]:
+    """A state as dicts of arrays by name, which is what is stored."""
+    optimizer, _ = jax.tree_util.tree_flatten_with_path(state.opt_state)
+    return {
+        "params": dict(state.params),
+        "frozen": dict(state.frozen),
+        "aux": dict(state.aux),
+        "opt_state": {jax.tree_util.keystr(path): _plain(leaf) for path, leaf in optimizer},
+        "key": _plain(state.key),
+        "step": state.step,
+    }
+
+
+def _state(tree: Mapping[str, Any], like: TrainState | None, impl: str | None) -> TrainState:
+    """The state of a stored tree."""
+    opt_state = tree["opt_state"]
+    if like is not None:
+        leaves, structure = jax.tree_util.tree_flatten_with_path(like.opt_state)
+        found = [(leaf, opt_state[jax.tree_util.keystr(path)]) for path, leaf in leaves]
+        keys = [
+            jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else value
+            for leaf, value in found
+        ]
+        opt_state = jax.tree.unflatten(structure, keys)
+    key = tree["key"] if impl is None else jax.random.wrap_key_data(tree["key"], impl=impl)
+    return TrainState(tree["params"], tree["frozen"], tree["aux"], opt_state, key, tree["step"])
+
+
+def _listed(tree: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """(path, array) of everything in a tree: `params.fc1_weight`, `step`."""
+    rows: list[tuple[str, Any]] = []
+    for part, value in tree.items():
+        rows += [(f"{part}.{n}", leaf) for n, leaf in value.items()] if isinstance(value, dict) else [(part, value)]
+    return sorted(rows, key=lambda row: row[0])
+
+
+def _abstract(leaf: jax.Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
+
+
+def _check_same(where: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raise CheckpointError that lists what differs between a checkpoint and a model."""
+
+    def told(rows: list[str]) -> str:
+        return "".join(f"\n    {row}" for row in rows[:_LISTED]) + (
+            f"\n    and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
+        )
+
+    both = [path for path in wanted if path in stored]
+    kinds = {
+        "missing in the checkpoint": [f"{p} {wanted[p][1]}{wanted[p][0]}" for p in wanted if p not in stored],
+        "not in the model": [f"{p} {stored[p][1]}{stored[p][0]}" for p in stored if p not in wanted],
+        "of another shape": [
+            f"{p}: {stored[p][0]} stored, {wanted[p][0]} needed" for p in both if stored[p][0] != wanted[p][0]
+        ],
+        "of another dtype": [
+            f"{p}: {stored[p][1]} stored, {wanted[p][1]} needed" for p in both if stored[p][1] != wanted[p][1]
+        ],
+    }
+    if any(kinds.values()):
+        listed = "".join(f"\n  {kind} ({len(rows)}):{told(rows)}" for kind, rows in kinds.items() if rows)
+        raise CheckpointError(
+            f"The checkpoint {where} is of another model or optimiser:{listed}\n"
+            "Use another directory; or take the parameters that fit from Checkpoints(directory).restore()[0].params."
+        )
+
+
+def _unreadable(where: Path, error: BaseException) -> CheckpointError:
+    return CheckpointError(
+        f"The checkpoint {where} cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}. "
+        "Remove that directory to go on from the one before."
+    )
