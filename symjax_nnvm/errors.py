@@ -28,8 +28,13 @@ __all__ = [
     "SymbolIndexError",
     "SymbolTypeError",
     "SymbolValueError",
+    "cut",
     "explain",
 ]
+
+
+MAX_PART = 2000
+"""Characters of the problem, of what was expected, and of what came, in one message."""
 
 
 class NNVMError(Exception):
@@ -127,22 +132,28 @@ def explain(
 ) -> str:
     """Word an error: the problem, then where it is, what was expected, what came, and what to do.
 
-    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out.
+    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out. No part is
+    longer than `MAX_PART`: what comes from a file may be of any length.
     """
     where = [
-        f"{label} {_name(value)!r}"
+        cut(f"{label} {_name(value)!r}")
         for label, value in (("operator", op), ("node", node), ("input", input), ("parameter", param))
         if value is not None and _name(value) != ""
     ]
-    parts = [problem.rstrip(".")]
+    parts = [cut(problem.rstrip("."))]
     if where:
         parts.append("in " + ", ".join(where))
     if expected is not None:
-        parts.append(f"expected {expected}")
+        parts.append(f"expected {cut(str(expected))}")
     if got is not None:
-        parts.append(f"got {got}")
+        parts.append(f"got {cut(str(got))}")
     message = "; ".join(parts) + "."
     return message + (f" {fix}" if fix else "")
+
+
+def cut(text: str) -> str:
+    """A text for an error message, cut off at `MAX_PART` characters."""
+    return text if len(text) <= MAX_PART else f"{text[:MAX_PART]}…"
 
 
 def _name(value: object) -> object:
