@@ -34,10 +34,15 @@ __all__ = [
     "SymbolIndexError",
     "SymbolTypeError",
     "SymbolValueError",
-    "UnknownArrayError",
     "TrainingError",
+    "UnknownArrayError",
+    "cut",
     "explain",
 ]
+
+
+MAX_PART = 2000
+"""Characters of the problem, of what was expected, and of what came, in one message."""
 
 
 class NNVMError(Exception):
@@ -146,6 +151,8 @@ class UnknownArrayError(NNVMError, KeyError):
     """A name under which an executor holds no array."""
 
     __str__ = Exception.__str__  # KeyError would print the message's repr
+
+
 class TrainingError(NNVMError, ValueError):
     """Training that cannot go on: batches that do not fit, a run that was not initialised, numbers that overflowed."""
 
@@ -167,22 +174,28 @@ def explain(
 ) -> str:
     """Word an error: the problem, then where it is, what was expected, what came, and what to do.
 
-    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out.
+    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out. No part is
+    longer than `MAX_PART`: what comes from a file may be of any length.
     """
     where = [
-        f"{label} {_name(value)!r}"
+        cut(f"{label} {_name(value)!r}")
         for label, value in (("operator", op), ("node", node), ("input", input), ("parameter", param))
         if value is not None and _name(value) != ""
     ]
-    parts = [problem.rstrip(".")]
+    parts = [cut(problem.rstrip("."))]
     if where:
         parts.append("in " + ", ".join(where))
     if expected is not None:
-        parts.append(f"expected {expected}")
+        parts.append(f"expected {cut(str(expected))}")
     if got is not None:
-        parts.append(f"got {got}")
+        parts.append(f"got {cut(str(got))}")
     message = "; ".join(parts) + "."
     return message + (f" {fix}" if fix else "")
+
+
+def cut(text: str) -> str:
+    """A text for an error message, cut off at `MAX_PART` characters."""
+    return text if len(text) <= MAX_PART else f"{text[:MAX_PART]}…"
 
 
 def _name(value: object) -> object:

@@ -16,7 +16,7 @@ from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
 from symjax_nnvm.ir.params import ParamField, ParamSchema
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.mxnet.symbol_json import load_symbol_json
-from symjax_nnvm.passes.json_reader import check_nodes, stand_in
+from symjax_nnvm.passes.json_checks import check_nodes, stand_in
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Model", "describe_refusals", "read_model"]

@@ -16,17 +16,21 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from symjax_nnvm.errors import ParamError, explain
+from symjax_nnvm.errors import ParamError, cut, explain
 from symjax_nnvm.ir.types import dtype_name
 
-__all__ = ["ParamField", "ParamSchema", "Tuple", "param", "schema_of", "value_to_text"]
+__all__ = ["MAX_COUNT", "ParamField", "ParamSchema", "Tuple", "param", "schema_of", "value_to_text"]
 
 Tuple = tuple[int, ...]
 """Annotation of a tuple-of-integers parameter (MXNet's `Shape(tuple)`)."""
 
 P = TypeVar("P")
 
+MAX_COUNT = 1 << 16
+"""The bound of parameters that count inputs or outputs: a number in a file must not decide how much there is to do."""
+
 _MAX_CACHED = 4096
+_MAX_CACHED_TEXT = 4096  # characters of a node's attributes; longer ones are rare and not kept
 _MAX_TEXT = 1 << 16  # characters of one parameter; MXNet's own files stay far below
 
 
@@ -55,6 +59,7 @@ def param(
 # -- one parser per type ---------------------------------------------------------------------------------------------
 
 _INT = re.compile(r"[+-]?[0-9]+")
+_MAX_DIGITS = 1000  # leading zeros included; a number has 64 bits at most
 _PYTHON2_LONG = re.compile(r"([+-]?[0-9]+)L")
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _FLOAT = re.compile(rf"{_NUMBER}f?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
@@ -72,9 +77,12 @@ def _parse_bool(text: str) -> bool:
 
 
 def _parse_int(text: str) -> int:
-    if not _INT.fullmatch(text):
+    if not _INT.fullmatch(text) or len(text) > _MAX_DIGITS:
         raise ValueError(text)
-    return int(text)
+    value = int(text)
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError(text)
+    return value
 
 
 def _parse_long(text: str) -> int:
@@ -268,11 +276,12 @@ class ParamSchema:
             found = self._parse(attrs, op, node)
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()
-            self._cache[items] = found
+            if sum(len(key) + len(text) for key, text in items) <= _MAX_CACHED_TEXT:
+                self._cache[items] = found
         return found
 
     def _parse(self, attrs: Mapping[str, str], op: str, node: str) -> Any:
-        shown = f"{op}({', '.join([f'name={node!r}', *(f'{k}={v!r}' for k, v in attrs.items())])})"
+        shown = cut(f"{op}({', '.join([f'name={node!r}', *(f'{k}={v!r}' for k, v in attrs.items())])})")
         values: dict[str, Any] = {}
         for key, text in attrs.items():
             field = self.fields.get(self.canonical(key))
@@ -281,10 +290,10 @@ class ParamSchema:
                     continue
                 raise ParamError(
                     explain(
-                        f"Cannot find argument '{key}', Possible Arguments: {', '.join(self.fields) or 'none'}",
+                        f"Cannot find argument '{cut(key)}', Possible Arguments: {', '.join(self.fields) or 'none'}",
                         op=op,
                         node=node,
-                        fix=f"An attribute of your own must be spelled __{key.strip('_')}__.",
+                        fix=f"An attribute of your own must be spelled __{cut(key.strip('_'))}__.",
                     )
                 )
             values[field.name] = self._parse_field(field, text, op, node, shown)
@@ -315,19 +324,19 @@ class ParamSchema:
         except ValueError:
             raise ParamError(
                 explain(
-                    f"Invalid Parameter format for {field.name} expect {field.expected} but value='{text}', "
+                    f"Invalid Parameter format for {field.name} expect {field.expected} but value='{cut(text)}', "
                     f"in operator {shown}"
                 )
             ) from None
         if not field.admits(value):
             raise ParamError(
                 explain(
-                    f"Value {text} for Parameter {field.name} is out of range",
+                    f"Value {cut(text)} for Parameter {field.name} is out of range",
                     op=op,
                     node=node,
                     param=field.name,
                     expected=field.expected,
-                    got=text,
+                    got=cut(text),
                 )
             )
         return value

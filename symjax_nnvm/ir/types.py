@@ -16,6 +16,8 @@ import numpy as np
 __all__ = [
     "DTYPE_CODES",
     "FLOAT_DTYPES",
+    "MAX_RANK",
+    "MAX_SIZE",
     "DType",
     "DTypeList",
     "Shape",
@@ -32,6 +34,7 @@ __all__ = [
     "numpy_type",
     "parse_shape",
     "shape_from_legacy",
+    "shape_problem",
     "shape_size",
     "shape_to_legacy",
 ]
@@ -60,6 +63,12 @@ DTYPE_CODES: dict[DType, int] = {
 """MXNet's dtype numbers (mshadow's type flags), as stored in `__dtype__` and in `.params` files."""
 
 FLOAT_DTYPES = frozenset({"float32", "float64", "float16", "bfloat16"})
+
+MAX_RANK = 64
+"""The most dimensions an array may have: NumPy's limit. A number in a file must not decide how long a tuple is."""
+
+MAX_SIZE = (1 << 63) - 1
+"""The largest dimension, and the most elements: what an int64 holds."""
 
 _NAME_OF_CODE = {code: name for name, code in DTYPE_CODES.items()}
 
@@ -139,6 +148,19 @@ def shape_size(shape: Shape) -> int:
     return size
 
 
+def shape_problem(shape: Shape) -> str | None:
+    """Why no array has a shape, whatever its unknown dimensions are; None when one may have it."""
+    if len(shape) > MAX_RANK:
+        return f"a shape of {len(shape)} dimensions, expected at most {MAX_RANK}"
+    size = 1
+    for dim in shape:
+        if dim is not None:
+            size *= dim or 1
+    if size > MAX_SIZE:
+        return f"a shape of more than {MAX_SIZE} elements"
+    return None
+
+
 def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
     """The shape that knows what either knows. Raises ValueError when they contradict each other."""
     if a is None or a == b:
@@ -180,16 +202,22 @@ def parse_shape(text: str) -> tuple[int, ...]:
     """
     match = _SHAPE_TEXT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a tuple of integers")
+        raise ValueError(f"{_brief(text)} is not a tuple of integers")
     if match["bare"] is not None:
         return (int(match["bare"]),)
     items = match["items"].split(",")
     if not items[-1].strip():
         items.pop()
     dims = [item.strip() for item in items]
+    if len(dims) > MAX_RANK:
+        raise ValueError(f"{_brief(text)} has {len(dims)} elements, more than {MAX_RANK}")
     if not all(_DIM_TEXT.fullmatch(dim) for dim in dims):
-        raise ValueError(f"{text!r} is not a tuple of integers")
+        raise ValueError(f"{_brief(text)} is not a tuple of integers")
     return tuple(int(dim.rstrip("L")) for dim in dims)
+
+
+def _brief(text: str) -> str:
+    return repr(text) if len(text) <= 80 else f"{text[:77]!r}…"
 
 
 def format_shape(shape: Shape | None) -> str:

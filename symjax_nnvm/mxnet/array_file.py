@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 DENSE, ROW_SPARSE, CSR = 0, 1, 2
 MAX_DIMS = 32
 MAX_NAME = 4096
+_MAX_ELEMENTS = (1 << 63) // 16  # whose bytes NumPy can count
 _CPU = (1, 0)
 
 _BUFFERS = (bytes, bytearray, memoryview, mmap.mmap)
@@ -74,27 +76,36 @@ class _Reader:
         if not 0 <= count <= MAX_DIMS:
             raise self.fail(f"{what} has {count} dimensions, expected 0 to {MAX_DIMS}")
         dims = self.numbers(f"{count}{letter}", what) if count else ()
-        if any(dim < 0 for dim in dims):
-            raise self.fail(f"{what} is {dims}, expected no negative dimension")
+        self.check_shape(dims, what)
         return dims
+
+    def check_shape(self, shape: tuple[int, ...], what: str) -> None:
+        """Refuse a shape that no array has: full ones the file's size bounds, empty ones nothing else does."""
+        if any(dim < 0 for dim in shape):
+            raise self.fail(f"{what} is {shape}, expected no negative dimension")
+        if 0 in shape and prod(dim or 1 for dim in shape) > _MAX_ELEMENTS:
+            raise self.fail(f"{what} is {shape}, expected at most {_MAX_ELEMENTS} elements beside the 0")
 
     def dtype(self, what: str) -> np.dtype:
         """The next dtype number as a NumPy dtype, little-endian."""
         code = self.number("i", what)
         if code not in DTYPE_CODES.values():
             raise self.fail(f"{what} is {code}, expected one of {sorted(DTYPE_CODES.values())}")
-        name = dtype_from_code(code)
-        return bfloat16() if name == "bfloat16" else np.dtype(name).newbyteorder("<")
+        return _dtype(code)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype, what: str) -> np.ndarray:
         """A view of the next elements."""
-        data = self.take(prod(shape) * dtype.itemsize, what)
-        # Any byte but 0 is true.
-        flat = np.frombuffer(data, np.uint8) != 0 if dtype == np.bool_ else np.frombuffer(data, dtype)
-        try:
-            return flat.reshape(shape)
-        except ValueError as error:  # no elements, and other dimensions beyond all bounds
-            raise self.fail(f"{what} cannot have shape {shape}: {error}") from None
+        start = self.at
+        self.take(prod(shape) * dtype.itemsize, what)
+        if dtype == np.bool_:  # any byte but 0 is true
+            return np.asarray(np.ndarray(shape, np.uint8, self.data, start) != 0)
+        return np.ndarray(shape, dtype, self.data, start)
+
+
+@cache
+def _dtype(code: int) -> np.dtype:
+    name = dtype_from_code(code)
+    return bfloat16() if name == "bfloat16" else np.dtype(name).newbyteorder("<")
 
 
 def is_list_file(head: bytes) -> bool:
@@ -174,8 +185,7 @@ def _read_typed(reader: _Reader, what: str, *, numpy_shapes: bool) -> Array | No
         shape = reader.numbers(f"{rank}q", f"the shape of {what}") if rank else ()
         if -1 in shape:
             return None
-        if any(dim < 0 for dim in shape):
-            raise reader.fail(f"the shape of {what} is {shape}, expected no negative dimension")
+        reader.check_shape(shape, f"the shape of {what}")
     else:
         shape = reader.dims(rank, "q", f"the shape of {what}")
         if not shape:

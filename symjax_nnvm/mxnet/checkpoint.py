@@ -49,7 +49,10 @@ def load_params(prefix: str | os.PathLike[str], epoch: int) -> tuple[Params, Par
     found: dict[str, Params] = {kind: {} for kind in _KINDS}
     for name, array in arrays.items():
         kind = next((kind for kind in _KINDS if name.startswith(kind)), None)
-        dense = array.todense() if isinstance(array, SparseArray) else array
+        try:
+            dense = array.todense() if isinstance(array, SparseArray) else array
+        except ParamsFormatError as error:
+            raise ParamsFormatError(f"{path}, array {name!r}: {error}") from None
         found[kind or "arg:"][name.removeprefix(kind or "")] = dense
     return found["arg:"], found["aux:"]
 

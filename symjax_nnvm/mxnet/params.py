@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import Any, BinaryIO, NoReturn
 
 from symjax_nnvm.errors import ParamsFormatError
-from symjax_nnvm.mxnet.array_file import Arrays, is_list_file, read_list, write_list
-from symjax_nnvm.mxnet.bfloat16 import bfloat16
+from symjax_nnvm.mxnet.array_file import MAX_NAME, Arrays, is_list_file, read_list, write_list
+from symjax_nnvm.mxnet.npy_file import is_npy, read_npy
 from symjax_nnvm.mxnet.sparse import sparse_from_members
 
 __all__ = ["load_arrays", "save_arrays"]
 
-MAX_MEMBERS = 1_000_000
-MAX_INFLATION = 200
-"""How many times larger than stored a member of a zip file may be: MXNet stores its arrays uncompressed."""
+MAX_MEMBERS = 1 << 16
+MAX_INFLATION = 8
+"""How many times larger than itself what a zip file holds may be: MXNet stores its arrays uncompressed."""
+
+_SMALL = 1 << 20  # bytes that may be in any zip file
+_LOCAL_HEADER = 30  # bytes before each member's name
 
 _STRANGERS = (
     (b"version https://git-lfs", "a Git LFS pointer, not the file it points to. Fetch it with: git lfs pull"),
@@ -49,8 +51,8 @@ def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
             return _read_mapped(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path)
         if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
             return _read_zip(path, size)
-        if head[:4] == b"\x93NUM":
-            return [_read_npy(path.read_bytes(), str(path))]
+        if is_npy(head):
+            return [read_npy(path.read_bytes(), str(path))]
     _refuse(path, head, size)
 
 
@@ -89,41 +91,25 @@ def _refuse(path: Path, head: bytes, size: int) -> NoReturn:
 # -- MXNet 2.0: zip files of .npy ------------------------------------------------------------------------------------
 
 
-_BFLOAT16 = b"'descr': '<b2'"
-"""How MXNet 2.0 spells bfloat16 in a header, which NumPy does not understand."""
-
-
-def _read_npy(data: bytes, what: str) -> np.ndarray:
-    if _BFLOAT16 in data[:128]:
-        return _read_npy(data.replace(_BFLOAT16, b"'descr': '<u2'", 1), what).view(bfloat16())
-    try:
-        return np.load(BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, OSError, SyntaxError, OverflowError, MemoryError) as error:
-        raise ParamsFormatError(f"{what} is no .npy array: {error}.") from None
-
-
 def _read_zip(path: Path, size: int) -> Arrays:
     arrays: dict[str, Any] = {}
     sparse: dict[str, dict[str, Any]] = {}
     try:
-        with zipfile.ZipFile(path) as archive:
+        with path.open("rb") as file, zipfile.ZipFile(_Bounded(file)) as archive:  # type: ignore[arg-type]
             members = archive.infolist()
-            if len(members) > MAX_MEMBERS:
-                raise ParamsFormatError(f"{path} has {len(members)} members, expected at most {MAX_MEMBERS}.")
+            _check_members(members, path, size)
             for member in members:
-                what = f"{path}, member {member.filename!r}"
-                if not member.filename.endswith(".npy"):
-                    raise ParamsFormatError(f"{what} is no .npy array.")
-                if member.file_size > MAX_INFLATION * max(member.compress_size, 1) or member.compress_size > size:
-                    raise ParamsFormatError(f"{what} claims {member.file_size} bytes in {member.compress_size}.")
+                what = f"{path}, member {member.filename[:200]!r}"
                 name = member.filename.removesuffix(".npy")
                 folder, _, part = name.rpartition("/")
                 if folder and f"{folder}/format.npy" in archive.NameToInfo:
                     content = archive.read(member)
-                    sparse.setdefault(folder, {})[part] = content if part == "format" else _read_npy(content, what)
+                    sparse.setdefault(folder, {})[part] = content if part == "format" else read_npy(content, what)
                 else:
-                    arrays[name] = _read_npy(archive.read(member), what)
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+                    arrays[name] = read_npy(archive.read(member), what)
+    except ParamsFormatError:
+        raise
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError, *_ZIP_ERRORS) as error:
         raise ParamsFormatError(f"{path} is no readable zip file: {error}.") from None
     except OSError as error:
         raise ParamsFormatError(f"{path} cannot be read: {error}.") from None
@@ -134,3 +120,48 @@ def _read_zip(path: Path, size: int) -> Arrays:
             raise ParamsFormatError(f"{path}, sparse array {name!r}: {error}.") from None
     numbered = [f"arr_{i}" for i in range(len(arrays))]
     return [arrays[name] for name in numbered] if arrays and set(arrays) == set(numbered) else arrays
+
+
+# What Python's zipfile raises besides its own error: unknown compression, encryption, fields that are cut short, and
+# offsets that do not fit.
+_ZIP_ERRORS = (NotImplementedError, RuntimeError, struct.error, OverflowError, IndexError)
+
+
+class _Bounded:
+    """A file of which no piece is read that is larger than the file itself: `zipfile` believes its directory."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+        self.seek, self.tell, self.close, self.seekable = file.seek, file.tell, file.close, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        """As `file.read`. Raises ParamsFormatError."""
+        if size > self._size:
+            raise ParamsFormatError(f"{self._file.name} claims a part of {size} bytes, more than it has.")
+        return self._file.read(size)
+
+
+def _check_members(members: Sequence[zipfile.ZipInfo], path: Path, size: int) -> None:
+    """Refuse archives that grow when they are unpacked. Raises ParamsFormatError."""
+    if len(members) > MAX_MEMBERS:
+        raise ParamsFormatError(f"{path} has {len(members)} members, expected at most {MAX_MEMBERS}.")
+    claimed, end = 0, 0
+    for member in sorted(members, key=lambda member: member.header_offset):
+        what = f"{path}, member {member.filename[:200]!r}"
+        if not member.filename.endswith(".npy"):
+            raise ParamsFormatError(f"{what} is no .npy array.")
+        if len(member.filename) > MAX_NAME:
+            raise ParamsFormatError(f"{what} has a name of {len(member.filename)} characters, more than {MAX_NAME}.")
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ParamsFormatError(f"{what} is compressed by method {member.compress_type}, expected 0 or 8.")
+        if member.header_offset < end:
+            raise ParamsFormatError(f"{what} overlaps the member before it.")
+        end = member.header_offset + _LOCAL_HEADER + member.compress_size
+        claimed += member.file_size
+        if claimed > MAX_INFLATION * size + _SMALL or end > size:
+            raise ParamsFormatError(
+                f"{what} claims {member.file_size} bytes in {member.compress_size}, {claimed} bytes with the members "
+                f"before it, in a file of {size}. A zip file may hold {MAX_INFLATION} times its size; write it "
+                "uncompressed, with numpy.savez."
+            )

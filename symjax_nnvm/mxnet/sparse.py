@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from symjax_nnvm.errors import ParamsFormatError
+
 __all__ = ["MAX_DENSE_BYTES", "CSRArray", "RowSparseArray", "SparseArray", "sparse_from_members"]
 
 MAX_DENSE_BYTES = 1 << 34
@@ -30,11 +32,16 @@ class SparseArray:
     def _empty(self) -> np.ndarray:
         size = prod(self.shape) * self.dtype.itemsize
         if size > MAX_DENSE_BYTES:
-            raise ValueError(f"a dense array of shape {self.shape} takes {size} bytes, more than {MAX_DENSE_BYTES}")
-        return np.zeros(self.shape, self.dtype)
+            raise ParamsFormatError(
+                f"A sparse array of shape {self.shape} takes {size} bytes as a dense one, more than {MAX_DENSE_BYTES}."
+            )
+        try:
+            return np.zeros(self.shape, self.dtype)
+        except MemoryError:
+            raise ParamsFormatError(f"A sparse array of shape {self.shape} does not fit into memory.") from None
 
     def todense(self) -> np.ndarray:
-        """The array with its zeros. Raises ValueError when it would be larger than MAX_DENSE_BYTES."""
+        """The array with its zeros. Raises ParamsFormatError when it would be larger than MAX_DENSE_BYTES."""
         raise NotImplementedError
 
 
@@ -55,7 +62,7 @@ class RowSparseArray(SparseArray):
         if not self.shape or self.data.ndim != len(self.shape) or self.data.shape[1:] != self.shape[1:]:
             raise ValueError(f"rows of shape {self.data.shape} do not fit an array of shape {self.shape}")
         _check_indices(self.indices, self.data.shape[0], self.shape[0], "row numbers")
-        if np.any(np.diff(self.indices) <= 0):
+        if np.any(self.indices[1:] <= self.indices[:-1]):
             raise ValueError("the row numbers do not rise")
 
     def todense(self) -> np.ndarray:
@@ -84,7 +91,7 @@ class CSRArray(SparseArray):
             rows.shape != (self.shape[0] + 1,)
             or int(rows[0]) != 0
             or int(rows[-1]) != count
-            or np.any(np.diff(rows) < 0)
+            or np.any(rows[1:] < rows[:-1])  # np.diff of narrow integers wraps around
         ):
             raise ValueError(f"indptr does not divide {count} values among {self.shape[0]} rows")
 
@@ -92,7 +99,7 @@ class CSRArray(SparseArray):
         """(rows, columns); values that share a place add up."""
         dense = self._empty()
         if self.data.size:
-            rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr))
+            rows = np.repeat(np.arange(self.shape[0]), np.diff(self.indptr.astype(np.int64)))
             np.add.at(dense, (rows, self.indices), self.data)
         return dense
 

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symjax_nnvm.errors import JSONFormatError, NNVMError
+from symjax_nnvm.errors import JSONFormatError, NNVMError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import FListInputNames, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.passes.json_attrs import brief
+from symjax_nnvm.passes.json_checks import Report
 from symjax_nnvm.passes.json_graph import check_nodes, load_json
-from symjax_nnvm.passes.json_reader import Report
 from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS
 
 __all__ = ["load_symbol_json"]
 
 MXNET_VERSION = 10901
 _UNVERSIONED = 800
+_MAX_MISSING = 16  # inputs that a node of an old file may leave out
+_MAX_COPIES = 256  # attributes per node, on the whole, that are copied to inputs that were left out
 
 
 def load_symbol_json(text: str, report: Report | None = None) -> Graph:
@@ -32,7 +35,7 @@ def load_symbol_json(text: str, report: Report | None = None) -> Graph:
     graph = load_json(text, parse=False, report=report)
     version = graph.attrs.get("mxnet_version", _UNVERSIONED)
     if not isinstance(version, int):
-        raise JSONFormatError(f"Malformed graph JSON: mxnet_version is {version!r}, expected an int.")
+        raise JSONFormatError(f"Malformed graph JSON: mxnet_version is {brief(version)}, expected an int.")
     if version < MXNET_VERSION:
         nodes = post_order(graph.outputs)
         _hide_keys(nodes, report)
@@ -65,11 +68,11 @@ def _hide_keys(nodes: Sequence[Node], report: Report | None) -> None:
         of_inputs = {key: attrs.pop(key) for key in list(attrs) if key.endswith(tuple(f"_{k}" for k in HIDDEN_KEYS))}
         if not of_inputs or not _parse(node, report):
             continue
-        names = list(FListInputNames[node.op](node.attrs)) if node.op in FListInputNames else []
+        numbers = {name: i for i, name in enumerate(_input_names(node))}
         for key, value in of_inputs.items():
             hidden = next(k for k in HIDDEN_KEYS if key.endswith(f"_{k}"))
             argument = key.removesuffix(f"_{hidden}")
-            i = names.index(argument) if argument in names else len(node.inputs)
+            i = numbers.get(argument, len(node.inputs))
             if i < len(node.inputs) and node.inputs[i].node.is_variable:
                 node.inputs[i].node.attrs.dict[f"__{hidden}__"] = value
             else:
@@ -78,15 +81,20 @@ def _hide_keys(nodes: Sequence[Node], report: Report | None) -> None:
 
 def _add_missing_inputs(nodes: Sequence[Node], report: Report | None) -> None:
     """Trailing inputs that old files leave out, auxiliary states above all, become variables."""
+    copies = 0
     for node in nodes:
-        if node.op is None or node.op not in FListInputNames or not _parse(node, report):
+        if node.op is None or not _parse(node, report):
             continue
-        required = node.num_inputs()
-        names = list(FListInputNames[node.op](node.attrs))
-        if required is None or len(names) != required:
+        names = _input_names(node)
+        if len(names) != node.num_inputs():
             continue
         for name in names[len(node.inputs) :]:
             variable = f"{node.name}_{name}" if node.name else name
+            copies += len(node.attrs.dict)
+            if copies > _MAX_COPIES * (len(nodes) + _MAX_COPIES):
+                raise JSONFormatError(
+                    explain("Inputs are missing of operators with too many attributes", op=node.op, node=node)
+                )
             node.inputs.append(NodeEntry(create_variable_node(variable, dict(node.attrs.dict)), 0, 0))
 
 
@@ -105,6 +113,24 @@ def _reduce_everything(nodes: Sequence[Node]) -> None:
     for node in nodes:
         if node.op is not None and node.op.name in ("argmax", "argmin") and node.attrs.dict.get("axis") == "-1":
             del node.attrs.dict["axis"]
+
+
+def _input_names(node: Node) -> Sequence[str]:
+    """Names of all inputs that a parsed operator node should have; none where its operator does not name them."""
+    if node.op is None or node.op not in FListInputNames:
+        return ()
+    required = node.num_inputs()
+    if required is not None and required > len(node.inputs) + _MAX_MISSING:
+        raise JSONFormatError(
+            explain(
+                "Wrong number of inputs",
+                op=node.op,
+                node=node,
+                expected=f"{required} in field 'inputs', of which old files leave out a few",
+                got=len(node.inputs),
+            )
+        )
+    return list(FListInputNames[node.op](node.attrs))
 
 
 def _parse(node: Node, report: Report | None) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ops.subgraph import (
     Head,
@@ -23,8 +23,8 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 @dataclass(frozen=True, kw_only=True)
 class CondParams:
-    num_args: int = param(ge=3, doc="number of inputs, predicate and branches included")
-    num_outputs: int = param(ge=1, doc="number of outputs of either branch")
+    num_args: int = param(ge=3, le=MAX_COUNT, doc="number of inputs, predicate and branches included")
+    num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of outputs of either branch")
     cond_input_locs: tuple[int, ...] = param(ge=0, doc="which inputs feed the predicate's variables")
     then_input_locs: tuple[int, ...] = param(ge=0, doc="which inputs feed the first branch's variables")
     else_input_locs: tuple[int, ...] = param(ge=0, doc="which inputs feed the second branch's variables")

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -259,12 +259,12 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class KhatriRaoParams:
-    num_args: int = param(ge=1, doc="number of matrices")
+    num_args: int = param(ge=1, le=MAX_COUNT, doc="number of matrices")
 
 
 @dataclass(frozen=True, kw_only=True)
 class KhatriRaoGradientParams:
-    num_args: int = param(ge=2, doc="number of inputs: the head gradient and the matrices")
+    num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient and the matrices")
     number: int = param(ge=0, doc="which matrix's gradient it is")
 
 

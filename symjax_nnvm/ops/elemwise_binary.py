@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import Types, register_op, same_shape, same_type
 
 Entries = list[NodeEntry]
@@ -224,7 +224,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class AddNParams:
-    num_args: int = param(ge=1, doc="number of inputs")
+    num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
 
 
 register_op(

@@ -8,7 +8,7 @@ from typing import Literal
 
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
-from symjax_nnvm.ir.types import dtype_from_code, shape_from_legacy
+from symjax_nnvm.ir.types import MAX_SIZE, dtype_from_code, shape_from_legacy
 
 NumberType = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
 FillType = Literal["bfloat16", "bool", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
@@ -103,8 +103,10 @@ class RangeParams:
             return "Range needs finite start, stop and step"
         if self.step == 0:
             return "Range does not support step=0"
+        start, stop = self.bounds
+        if not abs((stop - start) / self.step) < MAX_SIZE:
+            return f"Range has more than {MAX_SIZE} values"
         if not self.is_open and not self.count:
-            start, stop = self.bounds
             return f"Range does not support (start, stop, step) = ({start:g}, {stop:g}, {self.step:g})"
         return None
 

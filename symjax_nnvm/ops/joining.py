@@ -8,7 +8,7 @@ from itertools import pairwise
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import MAX_COUNT, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
 from symjax_nnvm.ir.types import Shape
 
@@ -19,13 +19,13 @@ Entries = list[NodeEntry]
 
 @dataclass(frozen=True, kw_only=True)
 class ConcatParams:
-    num_args: int = param(ge=1, doc="number of inputs")
+    num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
     dim: int = param(1, doc="the axis to join along; negative counts from the end")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackwardConcatParams:
-    num_args: int = param(ge=2, doc="number of inputs: the head gradient, and the inputs of Concat")
+    num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient, and the inputs of Concat")
     dim: int = param(1, doc="the axis that was joined")
 
 
@@ -105,7 +105,7 @@ register_op(
 @dataclass(frozen=True, kw_only=True)
 class StackParams:
     axis: int = param(0, doc="where the new axis stands in the result; negative counts from the end")
-    num_args: int = param(ge=1, doc="number of inputs")
+    num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
 
 
 def _stack_shapes(p: StackParams, ins: Shapes, outs: Shapes):
@@ -141,7 +141,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class SliceChannelParams:
-    num_outputs: int = param(ge=1, doc="number of equal parts")
+    num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of equal parts")
     axis: int = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have as many elements as there are parts")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node, superseding
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ops.subgraph import (
     Head,
@@ -32,8 +32,8 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 @dataclass(frozen=True, kw_only=True)
 class ForeachParams:
-    num_args: int = param(ge=1, doc="number of inputs, the body included")
-    num_outputs: int = param(ge=1, doc="number of outputs: stacked ones and final states")
+    num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs, the body included")
+    num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of outputs: stacked ones and final states")
     num_out_data: int = param(ge=0, doc="number of stacked outputs")
     in_state_locs: tuple[int, ...] = param(ge=0, doc="which variables of the body are the states")
     in_data_locs: tuple[int, ...] = param(ge=0, doc="which variables of the body are the slices")
@@ -81,8 +81,8 @@ class BackwardForeachParams(ForeachParams):
 
 @dataclass(frozen=True, kw_only=True)
 class WhileLoopParams:
-    num_args: int = param(ge=2, doc="number of inputs, condition and body included")
-    num_outputs: int = param(ge=1, doc="number of outputs: stacked ones and final loop variables")
+    num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs, condition and body included")
+    num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of outputs: stacked ones and final loop variables")
     num_out_data: int = param(ge=0, doc="number of stacked outputs")
     max_iterations: int = param(ge=1, doc="length of the stacked outputs")
     cond_input_locs: tuple[int, ...] = param(ge=0, doc="which inputs feed the condition's variables")

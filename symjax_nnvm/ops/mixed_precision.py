@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, TypeRule, Types, float_type, register_op, same_shape, same_type
 from symjax_nnvm.ir.types import DType, is_float
 
@@ -50,7 +50,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class AmpMulticastParams:
-    num_outputs: int = param(ge=1, doc="number of inputs, and of outputs")
+    num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of inputs, and of outputs")
     cast_narrow: bool = param(False, doc="cast to the narrowest of the dtypes, not to the widest")
 
 
@@ -108,13 +108,13 @@ class AllFiniteParams:
 
 @dataclass(frozen=True, kw_only=True)
 class MultiAllFiniteParams:
-    num_arrays: int = param(1, ge=1, doc="number of arrays")
+    num_arrays: int = param(1, ge=1, le=MAX_COUNT, doc="number of arrays")
     init_output: bool = param(True, doc="start from 1; without effect, as a graph has no earlier value to go on from")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NumArraysParams:
-    num_arrays: int = param(ge=1, doc="number of arrays")
+    num_arrays: int = param(ge=1, le=MAX_COUNT, doc="number of arrays")
 
 
 def _array_names(p: Any) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import MAX_COUNT, Tuple, param
 
 Floats = tuple[float, ...]
 
@@ -181,7 +181,7 @@ class MultiSGDParams:
     wds: Floats = param(doc="weight decay of each weight")
     rescale_grad: float = param(1.0, doc=RESCALE)
     clip_gradient: float = param(-1.0, doc=CLIP)
-    num_weights: int = param(1, ge=1, doc=COUNT)
+    num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
     def check(self) -> str | None:
         return _lengths(self, "num_weights", ("lrs", "wds"))
@@ -194,7 +194,7 @@ class MultiSGDMomParams:
     momentum: float = param(0.0, doc=MOMENTUM)
     rescale_grad: float = param(1.0, doc=RESCALE)
     clip_gradient: float = param(-1.0, doc=CLIP)
-    num_weights: int = param(1, ge=1, doc=COUNT)
+    num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
     def check(self) -> str | None:
         return _lengths(self, "num_weights", ("lrs", "wds"))
@@ -204,7 +204,7 @@ class MultiSGDMomParams:
 class PreloadedMultiSGDParams:
     rescale_grad: float = param(1.0, doc=RESCALE)
     clip_gradient: float = param(-1.0, doc=CLIP)
-    num_weights: int = param(1, ge=1, doc=COUNT)
+    num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +212,7 @@ class PreloadedMultiSGDMomParams:
     momentum: float = param(0.0, doc=MOMENTUM)
     rescale_grad: float = param(1.0, doc=RESCALE)
     clip_gradient: float = param(-1.0, doc=CLIP)
-    num_weights: int = param(1, ge=1, doc=COUNT)
+    num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +224,7 @@ class MultiAdamWParams:
     wds: Floats = param(doc="weight decay of each weight")
     etas: Floats = param(doc="the schedule's factor of each weight")
     clip_gradient: float = param(-1.0, doc=CLIP)
-    num_weights: int = param(1, ge=1, doc=COUNT)
+    num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
     def check(self) -> str | None:
         return _lengths(self, "num_weights", ("lrs", "wds", "etas"))
@@ -243,7 +243,7 @@ class MultiLambParams:
     clip_gradient: float = param(-1.0, doc=CLIP)
     bias_correction: bool = param(True, doc=BIAS)
     step_count: Tuple = param(doc="number of this update, from 1, of each weight")
-    num_tensors: int = param(1, ge=1, doc=COUNT)
+    num_tensors: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
     def check(self) -> str | None:
         return _lengths(self, "num_tensors", ("learning_rates", "wds", "step_count"))

@@ -33,10 +33,14 @@ KEPT: dict[str, tuple[str, ...]] = {
 the reset gate r multiplies."""
 
 
+MAX_LAYERS = 256
+"""Layers of one node: a number in a file must not decide how long inference takes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RNNParams:
     state_size: int = param(ge=1, doc="length of a cell's state")
-    num_layers: int = param(ge=1, doc="number of layers, each fed with the output of the one below")
+    num_layers: int = param(ge=1, le=MAX_LAYERS, doc="number of layers, each fed with the output of the one below")
     bidirectional: bool = param(False, doc="let a second set of cells read every sequence backwards")
     mode: Mode = param(doc="the cell")
     p: float = param(0.0, ge=0, le=1, doc="in training: share of the elements dropped between two layers")

@@ -8,7 +8,7 @@ from typing import Literal
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -24,7 +24,7 @@ class UpSamplingParams:
     multi_input_mode: Literal["concat", "sum"] = param(
         "concat", doc="nearest: what is made of several inputs; concat joins their channels"
     )
-    num_args: int = param(ge=1, doc="nearest: number of inputs, each magnified to the size of the first")
+    num_args: int = param(ge=1, le=MAX_COUNT, doc="nearest: number of inputs, each magnified to the size of the first")
     workspace: int = param(512, ge=0, doc="memory limit of cuDNN in MB; accepted and without effect")
 
     def check(self) -> str | None:
@@ -37,7 +37,7 @@ class UpSamplingParams:
 class BackwardNearestParams:
     multi_input_mode: Literal["concat", "sum"] = param("concat", doc="what was made of the inputs")
     scale: int = param(ge=1, doc="factor of the first input")
-    num_args: int = param(ge=2, doc="number of inputs: the head gradient, and the inputs of UpSampling")
+    num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient, and the inputs of UpSampling")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,12 @@ from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
+from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.types import DType, DTypeList, Shape, ShapeList
 from symjax_nnvm.passes.infer_engine import InferenceEngine
 from symjax_nnvm.passes.infer_quantity import DTYPE, SHAPE, Quantity
+from symjax_nnvm.passes.json_attrs import brief
 
 __all__ = ["infer_shape", "infer_type"]
 
@@ -129,6 +131,7 @@ def _infer(
     graph: Graph, quantity: Quantity, given: Sequence[Any], key: str | None, *, ask_always: bool
 ) -> ShapeList | DTypeList:
     index = graph.indexed_graph()
+    given = _read_attribute(f"{quantity.name}_inputs", given, quantity)
     values = _known_before(graph, index, quantity)
     if len(given) > len(index.input_nodes):
         raise InferenceError(
@@ -138,14 +141,18 @@ def _infer(
                 got=len(given),
             )
         )
-    values_given = given if isinstance(given, quantity.result) else [quantity.from_border(value) for value in given]
-    for nid, value in zip(index.input_nodes, values_given, strict=False):
+    for nid, value in zip(index.input_nodes, given, strict=False):
         if value is not None:
             values[index.entry_rptr[nid]] = value
     if key:
+        if not isinstance(key, str):
+            raise _wrong_attribute(f"{quantity.name}_attr_key", "the name of a variable attribute", key)
         _read_declarations(index, quantity, key, values)
+    hints = graph.attrs.get(f"{quantity.name}_hints", {})
+    if not isinstance(hints, Mapping) or not all(isinstance(entry, NodeEntry) for entry in hints):
+        raise _wrong_attribute(f"{quantity.name}_hints", f"a dict of {quantity.name}s by entry", hints)
     engine = InferenceEngine(index, quantity, values, ask_always)
-    engine.apply_hints(graph.attrs.get(f"{quantity.name}_hints", {}))
+    engine.apply_hints(hints)
     engine.run()
     return quantity.result(values)
 
@@ -155,6 +162,7 @@ def _known_before(graph: Graph, index: IndexedGraph, quantity: Quantity) -> list
     before = graph.attrs.get(quantity.name)
     if before is None:
         return [None] * index.num_node_entries
+    before = _read_attribute(quantity.name, before, quantity)
     if len(before) != index.num_node_entries:
         raise InferenceError(
             explain(
@@ -164,7 +172,23 @@ def _known_before(graph: Graph, index: IndexedGraph, quantity: Quantity) -> list
                 fix="Remove the attribute, or infer again on the graph it was inferred for.",
             )
         )
-    return list(before) if isinstance(before, quantity.result) else [quantity.from_border(value) for value in before]
+    return list(before)
+
+
+def _read_attribute(name: str, value: Any, quantity: Quantity) -> Sequence[Any]:
+    """A graph attribute with a shape or dtype each for variables or entries, which may come from a file."""
+    if isinstance(value, quantity.result):
+        return value
+    try:
+        if isinstance(value, (str, Mapping)):
+            raise TypeError
+        return [quantity.from_border(item) for item in value]
+    except (TypeError, ValueError, SyntaxError):  # SyntaxError: NumPy's, of a dtype's name
+        raise _wrong_attribute(name, f"a list of {quantity.name}s", value) from None
+
+
+def _wrong_attribute(name: str, expected: str, got: object) -> InferenceError:
+    return InferenceError(explain(f"Graph attribute {name}", expected=expected, got=brief(got)))
 
 
 def _read_declarations(index: IndexedGraph, quantity: Quantity, key: str, values: list[Any]) -> None:
@@ -182,7 +206,7 @@ def _read_declarations(index: IndexedGraph, quantity: Quantity, key: str, values
             declared = quantity.from_text(text)
         except ValueError as error:
             raise InferenceError(
-                explain(f"Invalid attribute {key}={text!r}: {error}", node=attrs.name, expected=quantity.text_form)
+                explain(f"Invalid attribute {key}={brief(text)}: {error}", node=attrs.name, expected=quantity.text_form)
             ) from None
         try:
             values[eid] = quantity.merge(values[eid], declared)

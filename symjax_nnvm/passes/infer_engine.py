@@ -9,6 +9,7 @@ edges, where sweeping to and fro (NNVM's way to the same fixed point) may take q
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from symjax_nnvm.passes.infer_quantity import Quantity
 __all__ = ["InferenceEngine"]
 
 _NOTHING: tuple[int, ...] = ()
+_SHOWN = 20  # inputs in one message
 
 
 class InferenceEngine:
@@ -57,6 +59,7 @@ class InferenceEngine:
 
     def run(self) -> None:
         """Infer until nothing more can be learnt."""
+        self._check_given()
         pending: list[int] = []
         for nid, inode in enumerate(self.index.nodes):
             if inode.source.attrs.op is not None:
@@ -65,6 +68,16 @@ class InferenceEngine:
                     pending.append(nid)
         if pending:
             self._settle(pending)
+
+    def _check_given(self) -> None:
+        """Refuse what was given, by callers or by variables, and cannot be."""
+        for eid, value in enumerate(self.values):
+            problem = None if value is None else self.quantity.problem(value)
+            if problem is not None:
+                node = self.index.nodes[bisect_right(self.index.entry_rptr, eid) - 1].source
+                raise InferenceError(
+                    explain(f"Error in the given {self.quantity.name}: {problem}", node=node), node.name
+                )
 
     def _settle(self, pending: list[int]) -> None:
         """Visit incomplete nodes, last first, then again whenever one of their entries becomes better known."""
@@ -130,17 +143,8 @@ class InferenceEngine:
         node = inode.source
         try:
             new_ins, new_outs = rule(node.attrs, ins, outs)
-        except (NNVMError, ValueError) as error:
-            known = ", ".join(self.quantity.show(value) for value in ins)
-            raise InferenceError(
-                explain(
-                    f"Error in operator {node.name}: {error}",
-                    op=node.op,
-                    node=node,
-                    got=f"input {self.quantity.name}s {known}",
-                ),
-                node.name,
-            ) from error
+        except (NNVMError, ValueError, OverflowError) as error:
+            raise self._refusal(inode, str(error)) from error
         proposed = [*new_ins, *new_outs]
         if len(proposed) != len(ins) + len(outs):
             raise InferenceError(
@@ -156,7 +160,7 @@ class InferenceEngine:
 
     def _merge(self, nid: int, eids: list[int], proposed: list[Any]) -> Sequence[int]:
         values = self.values
-        changed: Sequence[int] = _NOTHING
+        changed: list[int] = []
         for slot, value in enumerate(proposed):
             # The entry is read here, not before: two inputs may be the same entry.
             current = values[eids[slot]]
@@ -167,9 +171,25 @@ class InferenceEngine:
             except ValueError:
                 raise self._conflict(nid, slot, current, value) from None
             if merged != current:
+                problem = self.quantity.problem(merged)
+                if problem is not None:
+                    raise self._refusal(self.index.nodes[nid], problem)
                 values[eids[slot]] = merged
-                changed = [*changed, eids[slot]]
+                changed.append(eids[slot])
         return changed
+
+    def _refusal(self, inode: IndexedNode, problem: str) -> InferenceError:
+        node = inode.source
+        known = ", ".join(self.quantity.show(self.values[self.index.entry_id(e)]) for e in inode.inputs[:_SHOWN])
+        return InferenceError(
+            explain(
+                f"Error in operator {node.name}: {problem}",
+                op=node.op,
+                node=node,
+                got=f"input {self.quantity.name}s {known}",
+            ),
+            node.name,
+        )
 
     def _conflict(self, nid: int, slot: int, current: Any, proposed: Any) -> InferenceError:
         inode = self.index.nodes[nid]

@@ -21,6 +21,7 @@ from symjax_nnvm.ir.types import (
     merge_shapes,
     parse_shape,
     shape_from_legacy,
+    shape_problem,
 )
 
 __all__ = ["DTYPE", "SHAPE", "Quantity"]
@@ -35,7 +36,7 @@ class Quantity:
     they differ. all_known: whether values are all complete. unknown_parts: how much of a value is unknown, as MXNet
     counts. from_text: a variable's declaration → value. text_form: what from_text takes, for people. from_border: a
     value in MXNet's spelling → value. conflict: (provided, inferred, node, place) → MXNet's words for a contradiction.
-    show: a value for people. result: the type of the graph attribute.
+    show: a value for people. problem: why a value cannot be, or None. result: the type of the graph attribute.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Quantity:
     from_border: Callable[[Any], Any]
     conflict: Callable[..., str]
     show: Callable[[Any], str]
+    problem: Callable[[Any], str | None]
     result: type[Any]
 
 
@@ -98,6 +100,7 @@ SHAPE = Quantity(
     from_border=_shape_from_border,
     conflict=_shape_conflict,
     show=format_shape,
+    problem=shape_problem,
     result=ShapeList,
 )
 
@@ -138,5 +141,6 @@ DTYPE = Quantity(
     from_border=_dtype_from_border,
     conflict=_dtype_conflict,
     show=lambda dtype: "unknown" if dtype is None else dtype,
+    problem=lambda dtype: None,
     result=DTypeList,
 )

@@ -91,7 +91,8 @@ def attr_from_json(key: str, type_name: object, value: Any) -> Any:
     if convert is None:
         raise JSONFormatError(
             explain(
-                f"Typename {type_name} has not been registered via DMLC_JSON_ENABLE_ANY, in graph attribute {key!r}",
+                f"Typename {type_name if isinstance(type_name, str) and len(type_name) <= 80 else brief(type_name)} "
+                f"has not been registered via DMLC_JSON_ENABLE_ANY, in graph attribute {brief(key)}",
                 expected=f"one of {', '.join(ATTR_TYPES)}",
             )
         )
@@ -99,7 +100,7 @@ def attr_from_json(key: str, type_name: object, value: Any) -> Any:
         return convert(value)
     except TypeError as error:
         raise JSONFormatError(
-            explain(f"Graph attribute {key!r} of type {type_name}", expected=error, got=brief(value))
+            explain(f"Graph attribute {brief(key)} of type {type_name}", expected=error, got=brief(value))
         ) from None
 
 

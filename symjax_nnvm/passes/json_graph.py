@@ -17,7 +17,8 @@ from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph, IndexedNode
 from symjax_nnvm.ir.op import FNumFileOutputs, TFileName
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.passes.json_attrs import attr_to_json
-from symjax_nnvm.passes.json_reader import MAX_SUBGRAPH_DEPTH, check_nodes, load_json
+from symjax_nnvm.passes.json_checks import check_nodes
+from symjax_nnvm.passes.json_reader import MAX_SUBGRAPH_DEPTH, load_json
 
 __all__ = ["check_nodes", "load_json", "save_json"]
 

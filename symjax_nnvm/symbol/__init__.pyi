@@ -545,7 +545,7 @@ def _grad_add(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, a
 def add_n(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum of all inputs.
 
-    num_args: int ≥ 1, required. number of inputs."""
+    num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
 ElementWiseSum = add_n
 _sparse_ElementWiseSum = add_n
 _sparse_add_n = add_n
@@ -602,9 +602,9 @@ _sparse_where = where
 def _cond(*data: Symbol, num_args: int | None = None, num_outputs: int, cond_input_locs: Sequence[int] | int, then_input_locs: Sequence[int] | int, else_input_locs: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The outputs of the first branch where the predicate is not zero, else those of the second.
 
-    num_args: int ≥ 3, required. number of inputs, predicate and branches included.
+    num_args: int ≥ 3 ≤ 65536, required. number of inputs, predicate and branches included.
 
-    num_outputs: int ≥ 1, required. number of outputs of either branch.
+    num_outputs: int ≥ 1 ≤ 65536, required. number of outputs of either branch.
 
     cond_input_locs: tuple of int ≥ 0, required. which inputs feed the predicate's variables.
 
@@ -906,7 +906,7 @@ linalg_gemm2 = _linalg_gemm2
 def khatri_rao(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Column-wise Kronecker product of matrices with equal numbers of columns. Unlike in MXNet it has a gradient.
 
-    num_args: int ≥ 1, required. number of matrices."""
+    num_args: int ≥ 1 ≤ 65536, required. number of matrices."""
 def diag(data: Symbol, k: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A diagonal of two axes of data, as a new last axis; of data with one axis, the matrix that has them on its k-th diagonal and zeros elsewhere.
 
@@ -1042,7 +1042,7 @@ eye = _eye
 def Concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join arrays along an axis.
 
-    num_args: int ≥ 1, required. number of inputs.
+    num_args: int ≥ 1 ≤ 65536, required. number of inputs.
 
     dim: int, optional, default=1. the axis to join along; negative counts from the end."""
 _sparse_concat = Concat
@@ -1050,7 +1050,7 @@ concat = Concat
 def _rnn_param_concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join the parameters of a recurrent layer.
 
-    num_args: int ≥ 1, required. number of inputs.
+    num_args: int ≥ 1 ≤ 65536, required. number of inputs.
 
     dim: int, optional, default=1. the axis to join along; negative counts from the end."""
 _npi_rnn_param_concat = _rnn_param_concat
@@ -1059,11 +1059,11 @@ def stack(*data: Symbol, axis: int = 0, num_args: int | None = None, name: str |
 
     axis: int, optional, default=0. where the new axis stands in the result; negative counts from the end.
 
-    num_args: int ≥ 1, required. number of inputs."""
+    num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
 def SliceChannel(data: Symbol, num_outputs: int, axis: int = 1, squeeze_axis: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Split an axis in equal parts.
 
-    num_outputs: int ≥ 1, required. number of equal parts.
+    num_outputs: int ≥ 1 ≤ 65536, required. number of equal parts.
 
     axis: int, optional, default=1. the axis to split; negative counts from the end.
 
@@ -1206,9 +1206,9 @@ linalg_sumlogdiag = _linalg_sumlogdiag
 def _foreach(*data: Symbol, num_args: int | None = None, num_outputs: int, num_out_data: int, in_state_locs: Sequence[int] | int, in_data_locs: Sequence[int] | int, remain_locs: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Run the body over axis 0 of the data, carrying states.
 
-    num_args: int ≥ 1, required. number of inputs, the body included.
+    num_args: int ≥ 1 ≤ 65536, required. number of inputs, the body included.
 
-    num_outputs: int ≥ 1, required. number of outputs: stacked ones and final states.
+    num_outputs: int ≥ 1 ≤ 65536, required. number of outputs: stacked ones and final states.
 
     num_out_data: int ≥ 0, required. number of stacked outputs.
 
@@ -1220,9 +1220,9 @@ def _foreach(*data: Symbol, num_args: int | None = None, num_outputs: int, num_o
 def _while_loop(*data: Symbol, num_args: int | None = None, num_outputs: int, num_out_data: int, max_iterations: int, cond_input_locs: Sequence[int] | int, func_input_locs: Sequence[int] | int, func_var_locs: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Run the body while the condition holds, at most max_iterations times. Stacked outputs are zero after the last step (MXNet leaves them undefined).
 
-    num_args: int ≥ 2, required. number of inputs, condition and body included.
+    num_args: int ≥ 2 ≤ 65536, required. number of inputs, condition and body included.
 
-    num_outputs: int ≥ 1, required. number of outputs: stacked ones and final loop variables.
+    num_outputs: int ≥ 1 ≤ 65536, required. number of outputs: stacked ones and final loop variables.
 
     num_out_data: int ≥ 0, required. number of stacked outputs.
 
@@ -1295,7 +1295,7 @@ def amp_cast(data: Symbol, dtype: _DType, name: str | None = None, attr: _Attr =
 def amp_multicast(*data: Symbol, num_outputs: int, cast_narrow: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Arrays of float32, float16 and bfloat16, cast to the widest (or narrowest) of their dtypes; float16 with bfloat16 makes float32. Arrays of any other dtype stay as they are and have no say; MXNet may cast to the dtype of the first array, be it int32.
 
-    num_outputs: int ≥ 1, required. number of inputs, and of outputs.
+    num_outputs: int ≥ 1 ≤ 65536, required. number of inputs, and of outputs.
 
     cast_narrow: boolean, optional, default=False. cast to the narrowest of the dtypes, not to the widest.
 
@@ -1307,7 +1307,7 @@ def all_finite(data: Symbol, init_output: bool = True, name: str | None = None, 
 def multi_all_finite(*data: Symbol, num_arrays: int = 1, init_output: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """1 if every element of every array is finite, 0 if one is infinite or NaN. Arrays may have different dtypes.
 
-    num_arrays: int ≥ 1, optional, default=1. number of arrays.
+    num_arrays: int ≥ 1 ≤ 65536, optional, default=1. number of arrays.
 
     init_output: boolean, optional, default=True. start from 1; without effect, as a graph has no earlier value to go on from.
 
@@ -1315,13 +1315,13 @@ def multi_all_finite(*data: Symbol, num_arrays: int = 1, init_output: bool = Tru
 def multi_sum_sq(*data: Symbol, num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum of the squares of each array, summed in float32 at least; MXNet sums float16 in float16.
 
-    num_arrays: int ≥ 1, required. number of arrays.
+    num_arrays: int ≥ 1 ≤ 65536, required. number of arrays.
 
     data: NDArray-or-Symbol[]. the arrays."""
 def reset_arrays(*data: Symbol, num_arrays: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sets arrays to 0. They are auxiliary states; the outputs are their new values, by which a graph can refer to the node. MXNet's operator has no outputs, and its graphs crash.
 
-    num_arrays: int ≥ 1, required. number of arrays.
+    num_arrays: int ≥ 1 ≤ 65536, required. number of arrays.
 
     data: NDArray-or-Symbol[]. the arrays."""
 def expand_dims(data: Symbol, axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1681,7 +1681,7 @@ def multi_sgd_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[
 
     clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
 
-    num_weights: int ≥ 1, optional, default=1. number of weights.
+    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad of each weight."""
 def multi_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1697,7 +1697,7 @@ def multi_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float, wds: Seque
 
     clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
 
-    num_weights: int ≥ 1, optional, default=1. number of weights.
+    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mom of each weight."""
 def multi_mp_sgd_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1711,7 +1711,7 @@ def multi_mp_sgd_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequen
 
     clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
 
-    num_weights: int ≥ 1, optional, default=1. number of weights.
+    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, weight32 of each weight."""
 def multi_mp_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float, wds: Sequence[float] | float, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1727,7 +1727,7 @@ def multi_mp_sgd_mom_update(*data: Symbol, lrs: Sequence[float] | float, wds: Se
 
     clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
 
-    num_weights: int ≥ 1, optional, default=1. number of weights.
+    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mom, weight32 of each weight."""
 def preloaded_multi_sgd_update(*data: Symbol, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1737,7 +1737,7 @@ def preloaded_multi_sgd_update(*data: Symbol, rescale_grad: float = 1.0, clip_gr
 
     clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
 
-    num_weights: int ≥ 1, optional, default=1. number of weights.
+    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad of each weight."""
 def preloaded_multi_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1749,7 +1749,7 @@ def preloaded_multi_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale
 
     clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
 
-    num_weights: int ≥ 1, optional, default=1. number of weights.
+    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mom of each weight."""
 def preloaded_multi_mp_sgd_update(*data: Symbol, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1759,7 +1759,7 @@ def preloaded_multi_mp_sgd_update(*data: Symbol, rescale_grad: float = 1.0, clip
 
     clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
 
-    num_weights: int ≥ 1, optional, default=1. number of weights.
+    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, weight32 of each weight."""
 def preloaded_multi_mp_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1771,7 +1771,7 @@ def preloaded_multi_mp_sgd_mom_update(*data: Symbol, momentum: float = 0.0, resc
 
     clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
 
-    num_weights: int ≥ 1, optional, default=1. number of weights.
+    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mom, weight32 of each weight."""
 def _multi_adamw_update(*data: Symbol, lrs: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wds: Sequence[float] | float, etas: Sequence[float] | float, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1791,7 +1791,7 @@ def _multi_adamw_update(*data: Symbol, lrs: Sequence[float] | float, beta1: floa
 
     clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
 
-    num_weights: int ≥ 1, optional, default=1. number of weights.
+    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mean, var of each weight."""
 def _multi_mp_adamw_update(*data: Symbol, lrs: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999994e-09, wds: Sequence[float] | float, etas: Sequence[float] | float, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1811,7 +1811,7 @@ def _multi_mp_adamw_update(*data: Symbol, lrs: Sequence[float] | float, beta1: f
 
     clip_gradient: float, optional, default=-1.0. largest magnitude of an element of the rescaled gradient; negative: unlimited.
 
-    num_weights: int ≥ 1, optional, default=1. number of weights.
+    num_weights: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
 def _multi_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, wds: Sequence[float] | float, rescale_grad: float = 1.0, lower_bound: float = -1.0, upper_bound: float = -1.0, clip_gradient: float = -1.0, bias_correction: bool = True, step_count: Sequence[int] | int, num_tensors: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1839,7 +1839,7 @@ def _multi_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float, b
 
     step_count: tuple of int, required. number of this update, from 1, of each weight.
 
-    num_tensors: int ≥ 1, optional, default=1. number of weights.
+    num_tensors: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mean, var of each weight."""
 def _multi_mp_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float, beta1: float = 0.899999976, beta2: float = 0.999000013, epsilon: float = 9.99999997e-07, wds: Sequence[float] | float, rescale_grad: float = 1.0, lower_bound: float = -1.0, upper_bound: float = -1.0, clip_gradient: float = -1.0, bias_correction: bool = True, step_count: Sequence[int] | int, num_tensors: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1867,7 +1867,7 @@ def _multi_mp_lamb_update(*data: Symbol, learning_rates: Sequence[float] | float
 
     step_count: tuple of int, required. number of this update, from 1, of each weight.
 
-    num_tensors: int ≥ 1, optional, default=1. number of weights.
+    num_tensors: int ≥ 1 ≤ 65536, optional, default=1. number of weights.
 
     data: NDArray-or-Symbol[]. weight, grad, mean, var, weight32 of each weight."""
 def multi_lars(lrs: Symbol, weights_sum_sq: Symbol | None = None, grads_sum_sq: Symbol | None = None, wds: Symbol | None = None, *, eta: float, eps: float, rescale_grad: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2443,7 +2443,7 @@ def RNN(data: Symbol, parameters: Symbol | None = None, state: Symbol | None = N
 
     state_size: int ≥ 1, required. length of a cell's state.
 
-    num_layers: int ≥ 1, required. number of layers, each fed with the output of the one below.
+    num_layers: int ≥ 1 ≤ 256, required. number of layers, each fed with the output of the one below.
 
     bidirectional: boolean, optional, default=False. let a second set of cells read every sequence backwards.
 
@@ -2742,7 +2742,7 @@ def UpSampling(*data: Symbol, scale: int, num_filter: int = 0, sample_type: Lite
 
     multi_input_mode: one of 'concat', 'sum', optional, default='concat'. nearest: what is made of several inputs; concat joins their channels.
 
-    num_args: int ≥ 1, required. nearest: number of inputs, each magnified to the size of the first.
+    num_args: int ≥ 1 ≤ 65536, required. nearest: number of inputs, each magnified to the size of the first.
 
     workspace: int ≥ 0, optional, default=512. memory limit of cuDNN in MB; accepted and without effect."""
 def L2Normalization(data: Symbol, eps: float = 1.00000001e-10, mode: Literal['channel', 'instance', 'spatial'] = 'instance', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

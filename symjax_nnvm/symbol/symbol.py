@@ -7,12 +7,14 @@ follows NNVM's `symbolic.h`, spelled in Python as both NNVM's and MXNet's front 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from symjax_nnvm.errors import (
     ComposeError,
+    JSONFormatError,
     SymbolIndexError,
     SymbolTypeError,
     SymbolValueError,
@@ -40,6 +42,9 @@ InputOption = Literal["all", "read_only", "aux_state"]
 
 Lists = tuple[Any, Any, Any]
 """(arguments, outputs, auxiliary states): a list each, or None each when something stays undecided."""
+
+MAX_FILE_BYTES = 1 << 30
+"""The largest symbol file that is read; files of a million nodes are a tenth of it."""
 
 _MXNET_VERSION = 10901
 """The version that saved files claim, 1.9.1: what decides how a reader upgrades them."""
@@ -473,5 +478,15 @@ def load_json(text: str) -> Symbol:
 
 
 def load(fname: str | Path) -> Symbol:
-    """A symbol from a file that `Symbol.save` wrote. Raises JSONFormatError, OSError."""
-    return load_json(Path(fname).read_text(encoding="utf-8"))
+    """A symbol from a file that `Symbol.save` or MXNet wrote. Raises JSONFormatError, OSError."""
+    with Path(fname).open("rb") as file:
+        too_large = os.fstat(file.fileno()).st_size > MAX_FILE_BYTES
+        data = b"" if too_large else file.read(MAX_FILE_BYTES + 1)
+    if too_large or len(data) > MAX_FILE_BYTES:
+        raise JSONFormatError(f"{fname} is too large for a symbol file: expected at most {MAX_FILE_BYTES} bytes.")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JSONFormatError(f"{fname} is no symbol file: it is not UTF-8 at byte {error.start}.") from None
+    del data
+    return load_json(text)

@@ -1,0 +1,93 @@
+"""NumPy's array files (`.npy`), which MXNet 2.0 keeps in zip files: read without evaluating anything.
+
+NumPy's own reader evaluates the header as Python and believes its shape; here the header is matched, its dtype is one
+of MXNet's, and the data must be as long as it says before anything is made of them.
+Source of the format: NumPy's NEP 1, versions 1 to 3.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import numpy as np
+
+from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK, shape_problem
+from symjax_nnvm.mxnet.bfloat16 import bfloat16
+
+__all__ = ["is_npy", "read_npy"]
+
+_MAGIC = b"\x93NUMPY"
+_MAX_HEADER = 1 << 16
+_HEADER = re.compile(r"\{\s*(?P<items>.*?)\s*,?\s*\}\s*", re.DOTALL)
+_ITEM = re.compile(
+    r"""['"](?:descr['"]\s*:\s*['"](?P<descr>[<>|=]?[a-z?]\d{0,2})['"]"""
+    r"""|fortran_order['"]\s*:\s*(?P<fortran_order>True|False)"""
+    r"""|shape['"]\s*:\s*\((?P<shape>[\dL,\s]{0,2000})\))\s*(?:,\s*|$)"""
+)
+_DIM = re.compile(r"\d{1,19}L?")
+
+
+def is_npy(head: bytes) -> bool:
+    """Whether a file that begins like this is a `.npy` file."""
+    return head.startswith(_MAGIC)
+
+
+def read_npy(data: bytes, what: str) -> np.ndarray:
+    """The array of a `.npy` file's bytes, a view of them. Raises ParamsFormatError."""
+    header, start = _header(data, what)
+    dtype, shape, fortran_order = _parse(header, what)
+    size = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object))
+    if size != len(data) - start:
+        raise ParamsFormatError(
+            f"{what} is no .npy array: {dtype.name} of shape {shape} takes {size} bytes, {len(data) - start} are there."
+        )
+    array = np.ndarray(shape, dtype, data, start, order="F" if fortran_order else "C")
+    # Any byte but 0 is true.
+    return np.asarray(array.view(np.uint8) != 0) if dtype == np.bool_ else array
+
+
+def _header(data: bytes, what: str) -> tuple[str, int]:
+    """The header's text, and where the data begin."""
+    version = data[len(_MAGIC)] if len(data) > 12 else 0
+    if not is_npy(data) or version not in (1, 2, 3):
+        raise ParamsFormatError(f"{what} is no .npy array: it begins with {data[:8]!r}.")
+    form = "<H" if version == 1 else "<I"
+    start = len(_MAGIC) + 2 + struct.calcsize(form)
+    (length,) = struct.unpack_from(form, data, len(_MAGIC) + 2)
+    if length > min(_MAX_HEADER, len(data) - start):
+        raise ParamsFormatError(f"{what} is no .npy array: its header is {length} bytes long.")
+    return data[start : start + length].decode("latin-1"), start + length
+
+
+def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:
+    """dtype, shape, whether the first axis is the fastest."""
+
+    def refuse(problem: str) -> ParamsFormatError:
+        return ParamsFormatError(f"{what} is no .npy array that can be read: {problem} in {header.strip()[:200]!r}.")
+
+    match = _HEADER.fullmatch(header)
+    found: dict[str, str] = {}
+    items, at = ("", 0) if match is None else (match["items"], 0)
+    while item := _ITEM.match(items, at):
+        found |= {key: value for key, value in item.groupdict().items() if value is not None}
+        at = item.end()
+    if at != len(items) or len(found) != 3:
+        raise refuse("expected descr, fortran_order and shape")
+    dims = [dim.strip() for dim in found["shape"].split(",")]
+    if not dims[-1]:
+        dims.pop()
+    if len(dims) > MAX_RANK or not all(_DIM.fullmatch(dim) for dim in dims):
+        raise refuse("wrong shape")
+    shape = tuple(int(dim.rstrip("L")) for dim in dims)
+    try:
+        # MXNet 2.0's spelling of bfloat16, which NumPy does not know.
+        dtype = bfloat16() if found["descr"] == "<b2" else np.dtype(found["descr"])
+    except TypeError:
+        raise refuse("unknown dtype") from None
+    if dtype.name not in DTYPE_CODES:
+        raise refuse(f"dtype {dtype.name}, which MXNet does not have,")
+    if (problem := shape_problem((*shape, dtype.itemsize))) is not None:
+        raise refuse(problem)
+    return dtype, shape, found["fortran_order"] == "True"
