@@ -41,6 +41,15 @@ def test_readme_example_prints_what_it_says():
     assert without_rounding(printed.getvalue()) == without_rounding(expected)
 
 
+def test_migrating_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for code in blocks("docs/migrating.md", "python"):
+        exec(compile(code, "docs/migrating.md", "exec", dont_inherit=True), names)
+    assert "Nothing in the way" in capsys.readouterr().out
+    assert names["probabilities"].shape == (200, 2)
+
+
 def test_contributing_operator_works_as_written():
     declaration, rule, _ = blocks("CONTRIBUTING.md", "python")
     names: dict[str, Any] = {

@@ -32,3 +32,25 @@ def test_digits(example, capsys):
 def test_optax_loop(example, capsys):
     assert example("optax_loop").main(steps=60) > 0.9
     assert "test accuracy" in capsys.readouterr().out
+
+
+def test_lenet(example, capsys):
+    assert example("lenet").main(epochs=4) > 0.93
+    assert "the exported model, loaded again" in capsys.readouterr().out
+
+
+def test_lenet_executor(example, capsys):
+    assert example("lenet_executor").main(epochs=6) > 0.93
+    assert "test accuracy" in capsys.readouterr().out
+
+
+def test_char_lstm(example, capsys):
+    assert example("char_lstm").main(steps=80, length=20) < 14
+    assert "You may " in capsys.readouterr().out
+
+
+def test_fine_tune(example, capsys):
+    assert example("fine_tune").main(epochs=3) > 0.85
+    printed = capsys.readouterr().out
+    assert "trained further: new_fc_weight, new_fc_bias" in printed
+    assert "Nothing in the way" in printed

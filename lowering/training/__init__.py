@@ -1,5 +1,6 @@
 """Training: `Trainer` and what it is made of."""
 
+from lowering.training import metrics as metrics
 from lowering.training.checkpoints import Checkpoints as Checkpoints
 from lowering.training.data import Batches as Batches
 from lowering.training.history import EpochRecord as EpochRecord
@@ -28,4 +29,5 @@ __all__ = [
     "TrainState",
     "Trainer",
     "list_optimizers",
+    "metrics",
 ]
