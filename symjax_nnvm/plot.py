@@ -18,7 +18,8 @@ from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.plot_style import colour_of, facts
-from symjax_nnvm.summary import data_inputs, known_shapes
+from symjax_nnvm.roles import data_inputs
+from symjax_nnvm.summary import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import printable
 

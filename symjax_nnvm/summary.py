@@ -12,16 +12,14 @@ from typing import Any
 from symjax_nnvm.flops import FFlops, Flops
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
-from symjax_nnvm.ir.op import FListInputNames, Op
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import Shape, format_shape, is_known, shape_from_legacy, shape_size
 from symjax_nnvm.passes.infer import infer_shape
+from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import count_text, table_text
 
-__all__ = ["Layer", "Summary", "data_inputs", "known_shapes", "print_summary", "summarize"]
-
-_DATA_SLOTS = frozenset({"data", "label", "state", "state_cell", "sequence_length"})
-"""Operators' names for inputs that are data and never learned."""
+__all__ = ["Layer", "Summary", "known_shapes", "print_summary", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -187,24 +185,6 @@ def _total(layers: Sequence[Layer]) -> Flops | None:
 def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = None) -> None:
     """Print `summarize(symbol, shape)`, as MXNet's `mx.viz.print_summary` does. Raises InferenceError."""
     print(summarize(symbol, shape))
-
-
-def data_inputs(symbol: Symbol, given: Iterable[str] = (), params: Iterable[str] | None = None) -> set[str]:
-    """Names of the arguments that are fed in rather than learned, labels included.
-
-    With the names of the parameters, all others; else what was given a shape, what ends in `label`, and what some
-    operator takes as its `data`, `label` or `state`.
-    """
-    arguments = symbol.list_arguments()
-    if params is not None:
-        return set(arguments) - set(params)
-    found = set(given) | {name for name in arguments if name.endswith("label")}
-    for node in IndexedGraph(symbol.outputs).nodes:
-        slots = FListInputNames.get(node.source.op)
-        if slots is not None:
-            pairs = zip(slots(node.source.attrs), node.source.inputs, strict=False)
-            found.update(entry.node.name for slot, entry in pairs if entry.node.is_variable and slot in _DATA_SLOTS)
-    return found & set(arguments)
 
 
 def known_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape | None]:

@@ -19,7 +19,8 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import format_shape, is_float, is_known
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.passes.infer import infer_shape, infer_type
-from symjax_nnvm.summary import data_inputs, known_shapes
+from symjax_nnvm.roles import data_inputs
+from symjax_nnvm.summary import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Given", "InputError", "add_inputs", "gather", "signature"]
@@ -167,7 +168,8 @@ def _made(
 
 
 def _parameter(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """A parameter made up: by the ends of MXNet's names, else random with the variance that keeps values in bounds."""
+    """A parameter made up, whatever its name and rank, where MXNet's initialisers would refuse some: by the ends of
+    MXNet's names, else random with the variance that keeps values in bounds."""
     if name.endswith(("gamma", "var")):
         return np.ones(shape)
     if name.endswith(("beta", "bias", "mean")):

@@ -17,7 +17,7 @@ from lowering.cli.inputs import add_inputs, gather
 from lowering.verify import GradientsDisagreeError
 from symjax_nnvm.cli.console import note, print_json, steps, working
 from symjax_nnvm.cli.model import of_options
-from symjax_nnvm.summary import data_inputs
+from symjax_nnvm.roles import data_inputs
 
 _LARGE = 20_000
 """Elements differentiated from which on a model is large."""

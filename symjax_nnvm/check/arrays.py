@@ -10,7 +10,7 @@ from symjax_nnvm.check.report import Findings
 from symjax_nnvm.errors import ParamsFormatError, SymbolTypeError
 from symjax_nnvm.ir.types import Shape, format_shape, merge_shapes
 from symjax_nnvm.mxnet.params import load_arrays
-from symjax_nnvm.surgery.roles import label_variables, learned_variables
+from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["check_missing", "check_shapes", "named_arrays"]

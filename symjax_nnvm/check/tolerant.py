@@ -58,6 +58,8 @@ def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
             text = Path(source).read_bytes().decode()
         except UnicodeDecodeError as error:
             raise JSONFormatError(f"{os.fspath(source)} is no symbol file: it is not text ({error}).") from None
+        except ValueError:  # a NUL character
+            raise JSONFormatError(f"{source!r:.200} is neither JSON text nor the path of a symbol file.") from None
     model = Model(Symbol())
     graph = load_symbol_json(text, model.refuse)
     model.symbol, model.attrs = Symbol(graph.outputs), graph.attrs

@@ -18,15 +18,13 @@ from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.mxnet.structural import Layers, compatible, file_layers, match_layers, symbol_layers
+from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Ambiguous", "Misshaped", "ParamsMatch", "match_params"]
 
 _KINDS = ("arg:", "aux:")
-_PARAMETERS = ("weight", "bias", "gamma", "beta", "parameters")
-"""Inputs of operators that are learned: a variable there that has no array is missing, and no input of the model."""
-
 _LISTED = 20
 
 
@@ -117,7 +115,7 @@ def match_params(
     params: arrays by name, as `load_arrays` gives them: `arg:conv_weight`, `conv_weight`, without a Gluon block's
     prefix (`save_params`), or structural (`0.weight`, `save_parameters`). shapes: shapes of the model's inputs,
     `{"data": (1, 3, 224, 224)}`: with them every shape can be checked, and what is not in them and no label is a
-    parameter. Without them, parameters are what operators call weight, bias, gamma or beta. Sparse arrays are made
+    parameter. Without them, parameters are what looks like it (`roles.py`). Sparse arrays are made
     dense. Nothing is raised for arrays that do not fit: see `ParamsMatch.raise_if_incomplete`.
 
     Raises InferenceError when the given shapes contradict the graph, SymbolValueError for unknown inputs in them.
@@ -218,7 +216,8 @@ class _Search:
             (aux if name in states else args)[name] = array.todense() if isinstance(array, SparseArray) else array
         unclear = {name for group in self.ambiguous for name in group.names}
         without = [name for name in self.wanted() if name not in unclear]
-        missing = tuple(name for name in without if name in states or self._is_parameter(name))
+        parameters = self._parameters()
+        missing = tuple(name for name in without if name in states or name in parameters)
         return ParamsMatch(
             args,
             aux,
@@ -231,10 +230,11 @@ class _Search:
             conflict="" if misshaped or self.ambiguous else self._conflict(args | aux),
         )
 
-    def _is_parameter(self, name: str) -> bool:
-        """Whether an argument without an array should have one."""
-        _, use = self.uses.get(name, ("", ""))
-        return use != "label" if self.given else use in _PARAMETERS
+    def _parameters(self) -> set[str]:
+        """The arguments that should have an array."""
+        if self.given:
+            return set(self.arguments) - {node.name for node in label_variables(self.symbol)}
+        return {node.name for node in learned_variables(self.symbol)}
 
     def _conflict(self, arrays: Mapping[str, Any]) -> str:
         """What inference says of all shapes together."""

@@ -17,8 +17,8 @@ from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import parse_shape
 from symjax_nnvm.ops.random_draws import DISTRIBUTIONS
 from symjax_nnvm.passes.infer import infer_shape
+from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.surgery.rebuild import reachable_from, rebuild
-from symjax_nnvm.surgery.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["HardCodedBatch", "hard_coded_batch", "set_batch_size"]

@@ -196,6 +196,8 @@ def test_paths_and_malformed_files(tmp_path):
         nn.check(path)
     with pytest.raises(FileNotFoundError):
         nn.check(tmp_path / "absent.json")
+    with pytest.raises(JSONFormatError, match="neither JSON text nor the path"):
+        nn.check("[]\0")
 
 
 # -- arrays ----------------------------------------------------------------------------------------------------------

@@ -105,7 +105,8 @@ def test_shapes_weights_and_heads_are_shown():
 
 def test_subgraphs_are_boxes_of_their_own():
     data, state = sym.Variable("data"), sym.Variable("state")
-    outputs, _ = sym.contrib.foreach(lambda x, s: (sym.tanh(x + s), s * 2.0), data, state)
+    with sym.NameManager():
+        outputs, _ = sym.contrib.foreach(lambda x, s: (sym.tanh(x + s), s * 2.0), data, state)
     source = nn.plot_network(outputs).source
     assert 'label="run by _foreach0"' in source
     assert ("tanh0", "_foreach0") in edges(source)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import FListInputNames, FLossEquivalent, FMutateInputs
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["label_variables", "learned_variables"]
+__all__ = ["data_inputs", "label_variables", "learned_variables"]
 
 _LABELLED = ("softmax_cross_entropy", "CTCLoss")  # losses whose gradient is a derivative, unlike training heads'
 
@@ -53,6 +55,17 @@ def learned_variables(symbol: Symbol) -> set[Node]:
             if entry.node.is_variable and (i in states or (i < len(names) and names[i] in _LEARNED_INPUTS)):
                 learned.add(entry.node)
     return learned
+
+
+def data_inputs(symbol: Symbol, given: Iterable[str] = (), params: Iterable[str] | None = None) -> set[str]:
+    """Names of the arguments that are fed in rather than learned, labels included.
+
+    params: the names of the parameters; all others are then fed in. Without: `given`, and what does not look learned.
+    """
+    arguments = set(symbol.list_arguments())
+    if params is not None:
+        return arguments - set(params)
+    return arguments & set(given) | arguments - {node.name for node in learned_variables(symbol)}
 
 
 def _input_names(node: Node) -> list[str]:
