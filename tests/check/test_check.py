@@ -17,6 +17,7 @@ import pytest
 
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.symbol.symbol import Symbol
 from tests.surgery.networks import arrays_for, classifier
 
