@@ -21,6 +21,7 @@ from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, of_o
 from symjax_nnvm.ir.types import format_shape, is_known
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.mxnet.safetensors_file import save_safetensors
+from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 _SUFFIXES = {".stablehlo": "stablehlo", ".mlir": "mlir", ".safetensors": "safetensors"}
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--platforms", metavar="NAMES", help="StableHLO: cpu, cuda, rocm, tpu, with commas; default here"
     )
-    parser.add_argument("--train", action="store_true", help="StableHLO: the network in training, not at inference")
+    parser.add_argument("--train", action="store_true", help="StableHLO: the network in training, with its labels")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,8 +57,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
-    """The network as a function of its arguments and states; parameters are never part of it."""
+    """The network as a function of its arguments and states; parameters are never part of it. What is deployed needs
+    no labels: at inference they are left out, with the training heads that read them."""
     args, aux = model.params(symbol, complete=True)
+    symbol = symbol if options.train else inference_symbol(symbol)
     shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux), args | aux)
     unknown = [name for name, shape in shapes.items() if not is_known(shape)]
     if unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import shutil
 import subprocess
@@ -96,7 +97,11 @@ def test_what_needs_no_jax_imports_none(net: Path):
 
 @pytest.mark.parametrize("package", ["symjax_nnvm", "lowering"])
 def test_the_command_in_a_process_of_its_own(net: Path, package: str):
-    """The console script calls the same function; an installed one is not needed to test it."""
     command = [sys.executable, "-m", package, "inspect", str(net), "--json"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert json.loads(done.stdout)["parameters"] == 159
+
+
+def test_the_console_script_is_the_same_function():
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="symjax-nnvm")
+    assert script.load() is main
