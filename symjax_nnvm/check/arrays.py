@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from symjax_nnvm.check.report import Findings
-from symjax_nnvm.errors import ParamsFormatError, SymbolTypeError
+from symjax_nnvm.errors import SymbolTypeError
 from symjax_nnvm.ir.types import Shape, format_shape, merge_shapes
-from symjax_nnvm.mxnet.params import load_arrays
+from symjax_nnvm.mxnet.model import named_arrays
 from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["check_missing", "check_shapes", "named_arrays"]
+__all__ = ["arrays_by_name", "check_missing", "check_shapes"]
 
 Arrays = Mapping[str, Any]
 
 _PREFIXES = ("arg:", "aux:")
 
 
-def named_arrays(params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str]) -> dict[str, Any]:
-    """Arrays by bare name, from a dict, from several such as (args, aux), or from a file.
+def arrays_by_name(params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str]) -> dict[str, Any]:
+    """Arrays by bare name, from a dict, from several such as (args, aux), or from a file of any kind.
 
-    Raises ParamsFormatError, OSError, SymbolTypeError for anything else.
+    Raises what `load_model` raises of an array file, SymbolTypeError for anything else.
     """
     if isinstance(params, (str, os.PathLike)):
-        found = load_arrays(params)
-        if isinstance(found, list) and found:
-            raise ParamsFormatError(f"{os.fspath(params)} holds {len(found)} arrays without names.")
-        params = dict(found) if isinstance(found, Mapping) else {}
+        params = named_arrays(Path(params))
     several = params if isinstance(params, tuple) else (params,)
     if not all(isinstance(arrays, Mapping) for arrays in several):
         raise SymbolTypeError(f"params must be arrays by name, or the path of a file, got {type(params).__name__}")

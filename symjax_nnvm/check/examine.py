@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from symjax_nnvm.check.arrays import Arrays, check_missing, check_shapes, named_arrays
+from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, check_shapes
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
 from symjax_nnvm.errors import InferenceError, SymbolValueError, explain
@@ -49,7 +49,7 @@ def check(
     model = read_model(symbol)
     findings = Findings()
     describe_refusals(model, findings)
-    arrays = {} if params is None else named_arrays(params)
+    arrays = {} if params is None else arrays_by_name(params)
     known_shapes = {name: shape_from_legacy(tuple(shape)) for name, shape in (shapes or {}).items()}
     known_dtypes = {name: dtype_name(dtype) for name, dtype in (dtypes or {}).items()}
     _check_names(model.symbol, [*known_shapes, *known_dtypes], findings)
