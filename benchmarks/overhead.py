@@ -3,10 +3,10 @@
     python benchmarks/overhead.py [--rounds 300] [--mxnet PYTHON]
 
 Each way of calling is timed until its results are ready, in rounds in which all of them run, in an order that turns.
-The bare function is `jax.jit(lowering.grad_fn(net))`, called with dicts of arrays. Besides the medians there are lower
-deciles, which other processes disturb less; what a way costs above the bare function is the difference of those.
---mxnet: the Python of an environment with MXNet 1.9.1; its executor then
-runs the same network in a process of its own, after ours.
+The bare function of the executor is `jax.jit(lowering.grad_fn(net))`, called with dicts of arrays; that of the trainer,
+whose step also updates the parameters, is its own `step_fn`. Besides the medians there are lower deciles, which other
+processes disturb less; what a way costs above its bare function is the difference of those. --mxnet: the Python of an
+environment with MXNet 1.9.1; its executor then runs the same network in a process of its own, after ours.
 """
 
 from __future__ import annotations
@@ -57,18 +57,16 @@ def calls() -> Calls:
         "Executor.forward + backward": two_calls,
         "Executor.forward_backward": one_call,
     }
-    if hasattr(lowering, "Trainer"):
-        ways["Trainer.step"] = _trainer_step(net, arrays)
-    return ways
+    return ways | _training_steps(net, arrays)
 
 
-def _trainer_step(net: Any, arrays: dict[str, Any]) -> Callable[[], Any]:
-    """One training step; it does more than the others: the optimiser's update is part of it."""
+def _training_steps(net: Any, arrays: dict[str, Any]) -> Calls:
+    """The trainer's step, bare and as a method. It does more than the others: the optimiser's update is part of it."""
     import jax
 
     import lowering
 
-    trainer: Any = lowering.Trainer(net, "sgd", {"learning_rate": 0.01})  # pyright: ignore[reportAttributeAccessIssue]
+    trainer = lowering.Trainer(net, "sgd", {"learning_rate": 0.01})
     names = ("data", "softmax_label")
     trainer.init(
         0,
@@ -77,11 +75,18 @@ def _trainer_step(net: Any, arrays: dict[str, Any]) -> Callable[[], Any]:
     )
     batch = {name: jax.device_put(arrays[name]) for name in names}
 
+    bare_state = jax.tree.map(jax.numpy.copy, trainer.require_state())
+
+    def bare() -> Any:
+        nonlocal bare_state
+        bare_state, _ = trainer.step_fn(bare_state, batch)
+        return bare_state.params
+
     def step() -> Any:
         trainer.step(batch)
-        return trainer.state.params
+        return trainer.require_state().params
 
-    return step
+    return {"bare step function": bare, "Trainer.step": step}
 
 
 def measure(ways: Calls, rounds: int) -> dict[str, list[float]]:
@@ -117,12 +122,11 @@ def main() -> None:
     times = measure(calls(), options.rounds)
     if options.mxnet:
         times["MXNet 1.9.1, forward + backward"] = of_mxnet(options.mxnet, options.rounds)
+    deciles = {name: statistics.quantiles(taken, n=10)[0] for name, taken in times.items()}
     print(f"{'160 parameters, forward and backward':38} {'median µs':>10} {'decile µs':>10} {'above bare':>11}")
-    bare = None
     for name, taken in times.items():
-        decile = statistics.quantiles(taken, n=10)[0]
-        bare = decile if bare is None else bare
-        print(f"{name:38} {statistics.median(taken):10.0f} {decile:10.0f} {decile - bare:11.0f}")
+        bare = deciles["bare step function" if "step" in name else "bare jitted function"]
+        print(f"{name:38} {statistics.median(taken):10.0f} {deciles[name]:10.0f} {deciles[name] - bare:11.0f}")
 
 
 if __name__ == "__main__":
