@@ -24,6 +24,17 @@ CLEAR_AFTER = 2500
 QUICK_RUNGS = {"test_inference_agrees_with_the_lowered_result", "test_value_equals_mxnet", "test_json_round_trip"}
 """Rungs that the quick selection climbs with one case of each operator; it runs every other test but slow ones."""
 
+SAMPLED_RUNGS = {
+    "test_jitted_equals_unjitted",
+    "test_second_order_gradient_equals_vjp_of_grad",
+    "test_vmap_equals_a_loop",
+}
+"""Rungs of half the ladder's time, which one case of each operator and set of parameters climbs; `--whole-ladder`: all.
+
+What they can reveal, a rule that asks for values it only has outside jit, that maps over the wrong axis, that has no
+second derivative, hangs on the rule and on the parameters that steer it, not on further shapes and dtypes.
+"""
+
 # JAX's caches are a large heap of long-lived objects, which Python's default thresholds walk over and over.
 gc.set_threshold(100_000, 50, 100)
 
@@ -40,7 +51,13 @@ def bounded_caches() -> Iterator[None]:
         jax.clear_caches()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole-ladder", action="store_true", help="every case on every rung: half as long again")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--whole-ladder"):
+        _sample(config, items)
     positions: dict[str, int] = {}
     sampled: set[tuple[str, str]] = set()
 
@@ -60,6 +77,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _case(item) is None and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.quick)
     items.sort(key=place)
+
+
+def _sample(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the cases that sampled rungs do not take."""
+    first: dict[tuple[str, str, tuple[str, ...]], str] = {}
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        case, rung = _case(item), item.name.partition("[")[0]
+        if case is None or rung not in SAMPLED_RUNGS:
+            kept.append(item)
+            continue
+        kind = (rung, case.op, tuple(sorted(case.params)))
+        (kept if first.setdefault(kind, case.id) == case.id else left_out).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
 
 
 def _case(item: pytest.Item) -> Case | None:

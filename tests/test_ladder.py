@@ -1,4 +1,7 @@
-"""The ladder: every case of tests/cases on every rung — one parametrised test each."""
+"""The ladder: every case of tests/cases on every rung — one parametrised test each.
+
+The dearest rungs take a sample of the cases, unless pytest is given `--whole-ladder` (`SAMPLED_RUNGS` in conftest.py).
+"""
 
 from __future__ import annotations
 
@@ -159,19 +162,7 @@ def test_second_order_gradient_equals_vjp_of_grad(family: str, case: Case):
             assert_close(ours, expected[name], 1e-9, f"second-order gradient of {name}")
 
 
-def first_of_its_kind(case: Case) -> bool:
-    """Whether it is the first case of its operator with parameters of these names.
-
-    Un-jitted, XLA compiles every primitive by itself: this was a quarter of the suite's time. What the rung can reveal,
-    a rule that asks for values it only has outside jit, does not depend on the dtypes and shapes of further cases.
-    """
-    return _first_cases.setdefault((case.op, tuple(sorted(case.params))), case.id) == case.id
-
-
-_first_cases: dict[tuple[str, tuple[str, ...]], str] = {}
-
-
-@cases(first_of_its_kind)
+@cases()
 def test_jitted_equals_unjitted(family: str, case: Case):
     symbol = ladder.build(case)
     args, aux = ladder.arrays(case, symbol)
