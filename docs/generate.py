@@ -44,9 +44,9 @@ Under *gradient*: **any** order (second order is checked in every smooth case), 
 twice, **MXNet's** where MXNet's gradient is deliberately not the derivative of the output, **loss** for heads that
 start a gradient of their own, or why there is none. Under *checked*: the number of cases, then what they are held
 against: **v** MXNet 1.9.1's values, **g** MXNet's gradients, **d** `jax.vjp` and finite differences in float64,
-**2** second order against `jax.grad` of `jax.grad`. Every case also checks inference and JSON. Second order, vmap and
-un-jitted evaluation take one case of each operator and set of parameters (`pytest --whole-ladder`: all). Parameters in
-*italics* are required.
+**2** second order against `jax.grad` of `jax.grad`. Every case also checks inference and JSON. Un-jitted
+evaluation and vmap take one case of each operator, second order one of each set of its parameters (`pytest
+--whole-ladder`: all). Parameters in *italics* are required.
 """
 
 
