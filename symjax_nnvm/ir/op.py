@@ -445,6 +445,10 @@ FDraws: OpMap[Callable[[NodeAttrs], Literal["always", "training"] | None]] = Op.
 
 FDeviation: OpMap[Callable[[NodeAttrs], Deviation | None]] = Op.get_attr("FDeviation")
 """attrs → how a node with these parameters differs from MXNet 1.9.1 where that runs; default not at all."""
+
+FNotDerivative: OpMap[Callable[[NodeAttrs], str | None]] = Op.get_attr("FNotDerivative")
+"""attrs → why FGradient is, on purpose, not the derivative of the outputs everywhere; default: it is."""
+
 THasDeterministicOutput: OpMap[bool] = Op.get_attr("THasDeterministicOutput")
 """Whether equal inputs give equal outputs; default True. False: the operator draws random numbers, or may."""
 
