@@ -82,6 +82,8 @@ class ColumnsParams:
     order: Tuple = param((0, 0), ge=0, le=1, doc="how often the map is differentiated in y and in x")
 
     def check(self) -> str | None:
+        if len(self.order) != 2:
+            return f"Parameter order={self.order}: expected one number for y and one for x"
         return _two_sizes(self)
 
     @property

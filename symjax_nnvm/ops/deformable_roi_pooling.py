@@ -42,6 +42,11 @@ class DeformablePSROIPoolingParams:
 class SlopesParams(DeformablePSROIPoolingParams):
     order: Tuple = param((0, 0), ge=0, le=1, doc="how often the bins are differentiated by their offsets in y and in x")
 
+    def check(self) -> str | None:
+        if len(self.order) != 2:
+            return f"Parameter order={self.order}: expected one number for y and one for x"
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class OffsetParams(DeformablePSROIPoolingParams):

@@ -144,7 +144,7 @@ for _name in ("_copy", "BlockGrad"):
 
 @dataclass(frozen=True, kw_only=True)
 class PolygammaParams:
-    n: int = param(0, ge=0, doc="order of the derivative: 0 is the digamma function, 1 the trigamma function")
+    n: int = param(0, ge=0, le=256, doc="order of the derivative: 0 is the digamma function, 1 the trigamma function")
 
 
 register_op(
@@ -191,7 +191,8 @@ class SmoothL1Params:
 
 def _smooth_l1_gradient(node: Node, ograds: Entries):
     """dX = dY clip(σ² X, -1, 1)."""
-    slope = _times(node.inputs[0], node.attrs.parsed.scalar**2)
+    sigma: float = node.attrs.parsed.scalar
+    slope = _times(node.inputs[0], sigma * sigma)  # of huge numbers infinite, where ** is an error
     return [_mul(ograds[0], apply("clip", slope, a_min=-1.0, a_max=1.0))]
 
 
