@@ -75,9 +75,9 @@ def _leaky_relu_shapes(p: LeakyReLUParams, ins: Shapes, outs: Shapes):
     (data,), outputs = same_shape(p, [data], outs)
     if len(ins) == 1:
         return [data], outputs
-    channels = None if data is None else data[min(1, len(data) - 1)]
+    channels = data[min(1, len(data) - 1)] if data else None  # a number without axes has none
     if gamma is None:
-        gamma = None if data is None else (channels,)
+        gamma = (channels,) if data else None
     elif len(gamma) != 1 or (None not in (gamma[0], channels) and gamma[0] not in (1, channels)):
         expected = "(1,)" if channels is None else f"({channels},), one for each channel, or (1,)"
         raise InferenceError(

@@ -60,7 +60,7 @@ def _offset_shape(p: DeformablePSROIPoolingParams, trans: Shape | None, regions:
     """trans (r, 2 · classes, parts, parts): every class of channels of the result has offsets of its own."""
     trans = with_rank(trans, 4, "trans", "(regions, 2 · classes, parts, parts)")
     twice = trans[1]
-    if twice is not None and (twice % 2 or p.output_dim % (twice // 2)):
+    if twice is not None and (twice < 2 or twice % 2 or p.output_dim % (twice // 2)):
         raise InferenceError(
             explain(
                 "Offsets in x and y for each class, which share out the channels of the result",

@@ -20,7 +20,7 @@ from symjax_nnvm.ir.op import FInputGraph, FMutateInputs, Op, list_unique_ops
 from tests.fuzz import corpus
 from tests.fuzz.grammar_values import draw_hint, draw_int, draw_shape_text, draw_text
 
-__all__ = ["draw_symbol"]
+__all__ = ["draw_attrs", "draw_symbol"]
 
 JSONNode = dict[str, Any]
 
@@ -116,7 +116,7 @@ class _Draft:
         rng = self.rng
         if op is None:
             op = Op.get(rng.choice(_COMMON)) if rng.random() < 0.33 else rng.choice(_operators())
-        attrs = _draw_attrs(rng, op, len(self.open)) if params is None else _parsed(op, params)
+        attrs = draw_attrs(rng, op, len(self.open)) if params is None else _parsed(op, params)
         if attrs is None or op in FInputGraph:
             return
         count = op.num_inputs(attrs)
@@ -301,7 +301,7 @@ def _parsed(op: Op, params: dict[str, str]) -> NodeAttrs | None:
     return attrs
 
 
-def _draw_attrs(rng: random.Random, op: Op, inputs: int) -> NodeAttrs | None:
+def draw_attrs(rng: random.Random, op: Op, inputs: int) -> NodeAttrs | None:
     """Parameters of an operator: all that are required, and some others; None when it refuses all that was drawn."""
     fields = [*op.params.fields.values()] if op.params is not None else []
     for _ in range(6):
