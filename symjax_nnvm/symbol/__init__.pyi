@@ -164,7 +164,7 @@ stop_gradient = BlockGrad
 def _polygamma(data: Symbol, n: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The (n+1)-th derivative of log Γ(x): what the gradients of gamma and gammaln are made of.
 
-    n: int ≥ 0, optional, default=0. order of the derivative: 0 is the digamma function, 1 the trigamma function."""
+    n: int ≥ 0 ≤ 256, optional, default=0. order of the derivative: 0 is the digamma function, 1 the trigamma function."""
 def clip(data: Symbol, a_min: float, a_max: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """min(max(x, a_min), a_max); the gradient passes within and at the bounds. a_min > a_max is an error.
 
