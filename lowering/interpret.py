@@ -37,11 +37,10 @@ Arrays = Mapping[str, Any]
 Inferred = tuple[list[Shape | None], list[DType | None]]
 Environment = list[Any] | MutableMapping[int, Any]
 
-# What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow; and NumPy, where a
-# rule makes a table that does not fit into memory.
+# What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
 _TRACE_ERRORS = (
     *(TypeError, ValueError, IndexError, KeyError, NotImplementedError, ArithmeticError, AssertionError),
-    MemoryError,
+    MemoryError,  # NumPy's, of constants that a rule makes
 )
 
 
