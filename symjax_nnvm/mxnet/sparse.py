@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.ir.types import shape_problem
 
 __all__ = ["MAX_DENSE_BYTES", "CSRArray", "RowSparseArray", "SparseArray", "sparse_from_members"]
 
@@ -35,6 +36,8 @@ class SparseArray:
             raise ParamsFormatError(
                 f"A sparse array of shape {self.shape} takes {size} bytes as a dense one, more than {MAX_DENSE_BYTES}."
             )
+        if (problem := shape_problem((*self.shape, self.dtype.itemsize))) is not None:
+            raise ParamsFormatError(f"A sparse array of shape {self.shape} cannot be dense: {problem}.")
         try:
             return np.zeros(self.shape, self.dtype)
         except MemoryError:

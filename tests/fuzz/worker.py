@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import faulthandler
 import gc
 import json
 import os
@@ -151,6 +152,7 @@ def main() -> None:
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.enable()  # the way to where the process ends is printed with its end
     _work(options, lambda **line: print(json.dumps(line), flush=True))
 
 

@@ -98,7 +98,7 @@ def fuzz_in_workers(
                         spawn(lane)
                 for lane in lanes:
                     if lane.child is not None and time.monotonic() - lane.heard > SILENCE:
-                        lane.child.kill()
+                        lane.child.send_signal(signal.SIGABRT)
                         lane.heard = float("inf")
                 if time.monotonic() - shown > 5:
                     shown = time.monotonic()

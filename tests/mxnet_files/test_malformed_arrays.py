@@ -202,6 +202,12 @@ def test_damaged_compressed_data(tmp_path: Path):
         nn.load_arrays(tmp_path / "x.params")
 
 
+def test_an_empty_sparse_array_whose_bytes_nobody_counts_is_not_made_dense():
+    empty = CSRArray((0, 1 << 62), np.zeros(0), indptr=np.zeros(1, np.int64), indices=np.zeros(0, np.int64))
+    with pytest.raises(ParamsFormatError, match="cannot be dense: a shape of more than"):
+        empty.todense()
+
+
 def test_a_safetensors_array_whose_bytes_nobody_counts_is_refused_though_it_is_empty(tmp_path: Path):
     header = json.dumps({"a": {"dtype": "F32", "shape": [0, 1 << 31, 1 << 40], "data_offsets": [0, 0]}}).encode()
     header += b" " * (-len(header) % 8)
