@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from symjax_nnvm import __version__
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.tables import printable
 
@@ -60,8 +61,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; of the subcommands, only the one in argv knows its arguments."""
-    from symjax_nnvm import __version__
-
     parser = argparse.ArgumentParser(
         prog="symjax-nnvm",
         description="MXNet 1.x models on JAX. MODEL is a -symbol.json, a file of parameters, or their common prefix.",
