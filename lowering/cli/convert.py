@@ -1,7 +1,7 @@
 """Convert a model: to StableHLO, to safetensors with JSON, or to MXNet 1.9.1's files from those of any MXNet.
 
 OUT says what to: `.stablehlo` is what jax.export.deserialize reads, `.mlir` is StableHLO as text; `.safetensors` comes
-with a `-symbol.json`; anything else is the prefix of MXNet's two files.
+with a `-symbol.json`; anything else is the prefix of MXNet's two files. The folder of OUT is made where there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jax
 import lowering
 from lowering.cli.inputs import InputError, signature
 from symjax_nnvm.cli.console import note, print_json, working
-from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, of_options
+from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, make_folder, of_options
 from symjax_nnvm.ir.types import format_shape, is_known
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.mxnet.safetensors_file import save_safetensors
@@ -72,6 +72,7 @@ def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tup
     call = (described(symbol.list_arguments()), described(symbol.list_auxiliary_states()), jax.random.key(0))
     compiled = lowering.compile(symbol, is_train=options.train)
     with working("exporting"):
+        make_folder(options.out)
         if options.out.suffix == ".mlir" or options.to == "mlir":
             options.out.write_text(compiled.lower(*call).as_text(dialect="stablehlo"), encoding="utf-8")
         else:
@@ -89,6 +90,7 @@ def _safetensors(options: argparse.Namespace, model: Model, symbol: Symbol) -> t
     symbol_path = path.with_name(f"{path.stem}-symbol.json")
     _keep_sources(model, path, symbol_path)
     with working("writing"):
+        make_folder(path)
         save_safetensors(path, args, aux)
         symbol.save(symbol_path)
     return [symbol_path, path], []
@@ -104,6 +106,7 @@ def _mxnet(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[l
     paths = [prefix.with_name(f"{prefix.name}{end}") for end in ("-symbol.json", f"-{epoch:04d}.params")]
     _keep_sources(model, *paths)
     with working("writing"):
+        make_folder(prefix)
         if model.params_path is None:
             symbol.save(paths.pop(0))
             return [prefix.with_name(f"{prefix.name}-symbol.json")], ["there were no parameters to convert"]

@@ -19,7 +19,7 @@ import numpy as np
 import lowering
 from lowering.cli.inputs import add_inputs, gather
 from symjax_nnvm.cli.console import note, print_json, print_table, steps, working
-from symjax_nnvm.cli.model import of_options
+from symjax_nnvm.cli.model import make_folder, of_options
 from symjax_nnvm.ir.types import format_shape
 
 _ROWS = 8
@@ -57,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
     arrays = dict(zip(symbol.list_outputs(), map(np.asarray, outputs), strict=True))
     if options.output:
         saved: dict[str, Any] = {name: _storable(array) for name, array in arrays.items()}
+        make_folder(options.output)
         np.savez(options.output, **saved)
         note(f"saved: {options.output}")
     ranked = {name: _ranked(array, options.topk) for name, array in arrays.items()}

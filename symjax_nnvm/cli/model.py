@@ -25,6 +25,7 @@ __all__ = [
     "add_shapes",
     "all_shapes",
     "find_model",
+    "make_folder",
     "of_options",
     "shape_of",
 ]
@@ -129,6 +130,11 @@ def all_shapes(options: argparse.Namespace, symbol: Symbol, *arrays: Mapping[str
     names = set(symbol.list_inputs())
     shapes = {name: array.shape for named in arrays for name, array in named.items() if name in names}
     return shapes | dict(options.shape)
+
+
+def make_folder(out: Path) -> None:
+    """The folder that a file is written into, made where there is none. Raises OSError."""
+    out.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _symbol_of(prefix: Path, asked: str) -> Path:

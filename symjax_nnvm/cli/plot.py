@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from symjax_nnvm.cli.console import note, print_json, working
-from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, of_options
+from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, make_folder, of_options
 from symjax_nnvm.plot import plot_network
 
 
@@ -37,7 +37,9 @@ def run(options: argparse.Namespace) -> int:
             params=args or None,
         )
         if options.out != "-":
-            plot.save(Path(options.out))
+            out = Path(options.out)
+            make_folder(out)
+            plot.save(out)
     if options.out == "-":
         print(plot.source, end="")
     elif options.json:

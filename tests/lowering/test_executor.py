@@ -2,8 +2,6 @@
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOptionalSubscript=false
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -385,14 +383,6 @@ def test_mirrored_nodes_give_the_same_gradients() -> None:
         executor.forward(is_train=True)
         executor.backward(ones(3, 3))
     assert_same(gradients(mirrored), gradients(plain))
-
-
-def test_the_example_of_the_page_runs() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "executor.md").read_text()
-    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(compile(code, "docs/executor.md", "exec"), names)
-    assert names["accuracy"] > 0.9
 
 
 def test_calls_compile_nothing_anew() -> None:
