@@ -64,3 +64,8 @@ def commands(block: Block) -> list[str]:
 def of_mxnet(page: str) -> list[Block]:
     """The blocks of a page that MXNet runs, in order: fenced as `py`, and the network, which is written for both."""
     return [b for b in blocks_of(page) if b.language == "py" or (b.language == "python" and "def network()" in b.text)]
+
+
+def names_of_mxnet() -> set[str]:
+    """The dotted names that begin with `mx.`, on all pages."""
+    return {name for page in PAGES for name in re.findall(r"(?<![\w.])mx(?:\.[A-Za-z_]\w*)+", text_of(page))}
