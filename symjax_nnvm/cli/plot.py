@@ -37,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
             params=args or None,
         )
         if options.out != "-":
+            model.keep(Path(options.out))
             plot.save(Path(options.out))
     if options.out == "-":
         print(plot.source, end="")
