@@ -80,8 +80,10 @@ def atomic_writes(*paths: StrPath) -> Iterator[tuple[BinaryIO, ...]]:
             # A write that fails does not know of what file.
             where = ", ".join(str(one.target) for one in pending)
             raise OSError(error.errno, f"{os.strerror(error.errno)} (nothing was changed)", where) from error
-        for one in pending:
+        for one in pending:  # at once: the folder is synchronised when all have their names
             one.replace()
+        for one in pending:
+            one.synchronise_folder()
 
 
 def write_file(path: StrPath, data: bytes | bytearray | memoryview | str) -> None:
@@ -110,6 +112,9 @@ class _Temporary:
         assert self._name is not None
         os.replace(self._name, self.target)
         self._name = None
+
+    def synchronise_folder(self) -> None:
+        """The new name is on the disk."""
         if self._folder is not None:
             _synchronise(self._folder)
 
