@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ import jax.export
 
 from lowering.function import to_jax
 from symjax_nnvm.errors import LoweringError, MissingExtraError
+from symjax_nnvm.files import write_file
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["CompiledFunction", "compile"]
@@ -87,7 +88,7 @@ class CompiledFunction:
 
     def export(
         self,
-        path: str | Path,
+        path: str | os.PathLike[str],
         args: Arrays | None = None,
         aux: Arrays | None = None,
         key: jax.Array | None = None,
@@ -102,7 +103,7 @@ class CompiledFunction:
             serialized = exported.serialize()
         except ImportError as error:
             raise MissingExtraError(f"{error}. Install it with: pip install 'symjax-nnvm[export]'") from error
-        Path(path).write_bytes(bytes(serialized))
+        write_file(path, serialized)
         return exported
 
     def _signature(self, args: Arrays | None, aux: Arrays | None, key: jax.Array | None) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ __all__ = [
     "ComposeError",
     "ExecutorTypeError",
     "ExecutorValueError",
+    "FileError",
     "GradientError",
     "GraphError",
     "InferenceError",
@@ -23,6 +24,7 @@ __all__ = [
     "LoweringError",
     "MXNetError",
     "MissingExtraError",
+    "MissingFolderError",
     "NNVMError",
     "NarrowedDtypeWarning",
     "NotImplementedForSymbol",
@@ -105,6 +107,14 @@ class InferenceError(NNVMError):
     def __init__(self, message: str, node: str | None = None):
         super().__init__(message)
         self.node = node
+
+
+class FileError(NNVMError, OSError):
+    """A path that cannot be read or written for what it is: no regular file, too large for its kind."""
+
+
+class MissingFolderError(FileError, FileNotFoundError):
+    """A file that cannot be written because its folder does not exist."""
 
 
 class ParamsFormatError(NNVMError, ValueError):

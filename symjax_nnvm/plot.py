@@ -12,6 +12,7 @@ from pathlib import Path
 
 from symjax_nnvm.blocks import Run, common_start, repeated_blocks
 from symjax_nnvm.errors import MissingExtraError, NNVMError
+from symjax_nnvm.files import write_file
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.node import Node, Subgraph
@@ -51,9 +52,9 @@ class NetworkPlot:
         path = Path(path)
         suffix = path.suffix.lower().removeprefix(".")
         if suffix in ("dot", "gv"):
-            path.write_text(self.source, encoding="utf-8")
+            write_file(path, self.source)
         elif suffix in ("svg", "png", "pdf"):
-            path.write_bytes(self.render(suffix))
+            write_file(path, self.render(suffix))
         else:
             raise RenderingError(f"{path} names no format of a drawing: expected .dot, .gv, .svg, .png or .pdf.")
         return path

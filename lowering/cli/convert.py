@@ -2,6 +2,7 @@
 
 OUT says what to: `.stablehlo` is what jax.export.deserialize reads, `.mlir` is StableHLO as text; `.safetensors` comes
 with a `-symbol.json`; anything else is the prefix of MXNet's two files. The folder of OUT is made where there is none.
+OUT may be MODEL's own name where it stays a model: its files are replaced when the new ones are whole.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import lowering
 from lowering.cli.inputs import InputError, signature
 from symjax_nnvm.cli.console import note, print_json, working
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, make_folder, of_options
+from symjax_nnvm.files import atomic_writes, write_file
 from symjax_nnvm.ir.types import format_shape, is_known
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
-from symjax_nnvm.mxnet.safetensors_file import save_safetensors
+from symjax_nnvm.mxnet.safetensors_file import write_safetensors
 from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -59,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
 def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
     """The network as a function of its arguments and states; parameters are never part of it. What is deployed needs
     no labels: at inference they are left out, with the training heads that read them."""
+    model.keep(options.out)
     args, aux = model.params(symbol, complete=True)
     symbol = symbol if options.train else inference_symbol(symbol)
     shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux), args | aux)
@@ -74,7 +77,7 @@ def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tup
     with working("exporting"):
         make_folder(options.out)
         if options.out.suffix == ".mlir" or options.to == "mlir":
-            options.out.write_text(compiled.lower(*call).as_text(dialect="stablehlo"), encoding="utf-8")
+            write_file(options.out, compiled.lower(*call).as_text(dialect="stablehlo"))
         else:
             platforms = tuple(options.platforms.split(",")) if options.platforms else None
             compiled.export(options.out, *call, platforms=platforms)
@@ -88,11 +91,10 @@ def _safetensors(options: argparse.Namespace, model: Model, symbol: Symbol) -> t
     args, aux = model.params(symbol, complete=True)
     path = options.out.with_suffix(".safetensors")
     symbol_path = path.with_name(f"{path.stem}-symbol.json")
-    _keep_sources(model, path, symbol_path)
-    with working("writing"):
-        make_folder(path)
-        save_safetensors(path, args, aux)
-        symbol.save(symbol_path)
+    make_folder(path)
+    with working("writing"), atomic_writes(path, symbol_path) as (weights, graph):
+        graph.write(symbol.tojson().encode())
+        write_safetensors(weights, args, aux)
     return [symbol_path, path], []
 
 
@@ -104,7 +106,6 @@ def _mxnet(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[l
     source = _MXNET_NAME.fullmatch(model.params_path.name) if model.params_path else None
     epoch = next((int(found["epoch"]) for found in (named, source) if found and found["epoch"]), 0)
     paths = [prefix.with_name(f"{prefix.name}{end}") for end in ("-symbol.json", f"-{epoch:04d}.params")]
-    _keep_sources(model, *paths)
     with working("writing"):
         make_folder(prefix)
         if model.params_path is None:
@@ -112,14 +113,6 @@ def _mxnet(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[l
             return [prefix.with_name(f"{prefix.name}-symbol.json")], ["there were no parameters to convert"]
         save_checkpoint(prefix, epoch, symbol, args, aux)
     return paths, []
-
-
-def _keep_sources(model: Model, *targets: Path) -> None:
-    """Refuse to write over the files that are being read: arrays are views of them."""
-    for target in targets:
-        for source in (model.symbol_path, model.params_path):
-            if source is not None and target.exists() and target.samefile(source):
-                raise InputError(f"{target} is the model that is being converted: write it under another name.")
 
 
 def _dtype(name: str | None) -> Any:

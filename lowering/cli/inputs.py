@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from symjax_nnvm.cli.console import note
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes
 from symjax_nnvm.errors import InferenceError, MissingExtraError, NNVMError, ParamsFormatError
+from symjax_nnvm.files import read_bounded
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import format_shape, is_float, is_known
 from symjax_nnvm.mxnet.params import load_arrays
@@ -30,6 +32,7 @@ Given = tuple[Arrays, Arrays]
 """(arguments, auxiliary states)"""
 
 _IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+_MAX_IMAGE = 1 << 28
 
 
 class InputError(NNVMError, ValueError):
@@ -188,9 +191,11 @@ def _image(path: Path, shape: tuple[int, ...], options: argparse.Namespace) -> n
     first = shape[1] in (1, 3)
     channels, height, width = shape[1:] if first else (shape[3], shape[1], shape[2])
     try:
-        with Image.open(path) as opened:
+        with Image.open(BytesIO(read_bounded(path, _MAX_IMAGE, "an image"))) as opened:
             image = opened.convert("RGB" if channels == 3 else "L")
-    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+    except UnidentifiedImageError:
+        raise InputError(f"{path} cannot be read as an image: it is of no kind that Pillow knows.") from None
+    except Image.DecompressionBombError as error:
         raise InputError(f"{path} cannot be read as an image: {error}.") from None
     if options.stretch:
         image = image.resize((width, height), Image.Resampling.BILINEAR)

@@ -20,10 +20,13 @@ import lowering
 from lowering.cli.inputs import add_inputs, gather
 from symjax_nnvm.cli.console import note, print_json, print_table, steps, working
 from symjax_nnvm.cli.model import make_folder, of_options
+from symjax_nnvm.files import atomic_write, read_bounded
 from symjax_nnvm.ir.types import format_shape
 
 _ROWS = 8
 """How many rows of an output's first axis are ranked."""
+
+_MAX_LABELS = 1 << 26
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +42,10 @@ def run(options: argparse.Namespace) -> int:
     """Compile, run, print."""
     model = of_options(options)
     symbol = model.symbol()
+    if options.output:
+        model.keep(options.output)
     args, aux = gather(options, model, symbol)
-    labels = options.labels.read_text(encoding="utf-8").splitlines() if options.labels else None
+    labels = _labels(options.labels) if options.labels else None
     call = (jax.tree.map(jnp.asarray, args), jax.tree.map(jnp.asarray, aux), jax.random.key(options.seed))
     began = time.perf_counter()
     with working("tracing"):
@@ -58,7 +63,8 @@ def run(options: argparse.Namespace) -> int:
     if options.output:
         saved: dict[str, Any] = {name: _storable(array) for name, array in arrays.items()}
         make_folder(options.output)
-        np.savez(options.output, **saved)
+        with atomic_write(options.output) as file:
+            np.savez(file, **saved)
         note(f"saved: {options.output}")
     ranked = {name: _ranked(array, options.topk) for name, array in arrays.items()}
     if options.json:
@@ -93,6 +99,11 @@ def _ranked(array: np.ndarray, k: int) -> list[list[tuple[int, float]]]:
     rows = array[:_ROWS].astype(np.float64)
     order = np.argsort(-rows, axis=1, kind="stable")[:, :k]
     return [[(int(i), float(row[i])) for i in found] for row, found in zip(rows, order, strict=True)]
+
+
+def _labels(path: Path) -> list[str]:
+    """The lines of a file of names."""
+    return read_bounded(path, _MAX_LABELS, "a file of labels").decode().splitlines()
 
 
 def _label(labels: Sequence[str] | None, index: int) -> str:

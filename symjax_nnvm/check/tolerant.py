@@ -6,7 +6,6 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from symjax_nnvm.check.report import Findings, Kind
@@ -17,7 +16,7 @@ from symjax_nnvm.ir.params import ParamField, ParamSchema
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.mxnet.symbol_json import load_symbol_json
 from symjax_nnvm.passes.json_checks import check_nodes, stand_in
-from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.symbol.symbol import Symbol, read_text
 
 __all__ = ["Model", "describe_refusals", "read_model"]
 
@@ -46,20 +45,20 @@ class Model:
 
 
 def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
-    """A symbol, JSON text (it begins with `{`), or the path of a symbol file. Raises JSONFormatError, OSError."""
+    """A symbol, JSON text (it begins with `{`), or the path of a symbol file.
+
+    Raises JSONFormatError, FileError, OSError.
+    """
     if isinstance(source, Symbol):
         model = Model(source.copy())
         check_nodes(post_order(model.symbol.outputs), model.symbol.outputs, model.refuse)
         return model
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text = source
+    elif "\0" in os.fspath(source):
+        raise JSONFormatError(f"{source!r:.200} is neither JSON text nor the path of a symbol file.")
     else:
-        try:
-            text = Path(source).read_bytes().decode()
-        except UnicodeDecodeError as error:
-            raise JSONFormatError(f"{os.fspath(source)} is no symbol file: it is not text ({error}).") from None
-        except ValueError:  # a NUL character
-            raise JSONFormatError(f"{source!r:.200} is neither JSON text nor the path of a symbol file.") from None
+        text = read_text(source)
     model = Model(Symbol())
     graph = load_symbol_json(text, model.refuse)
     model.symbol, model.attrs = Symbol(graph.outputs), graph.attrs

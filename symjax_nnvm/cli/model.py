@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from symjax_nnvm.errors import JSONFormatError, NNVMError
+from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.mxnet.match import match_params
 from symjax_nnvm.mxnet.model import named_arrays
 from symjax_nnvm.symbol.symbol import Symbol, load
@@ -21,6 +21,7 @@ from symjax_nnvm.symbol.symbol import Symbol, load
 __all__ = [
     "Model",
     "ModelNotFoundError",
+    "OutputError",
     "add_model",
     "add_shapes",
     "all_shapes",
@@ -41,6 +42,10 @@ class ModelNotFoundError(NNVMError, FileNotFoundError):
     __str__ = Exception.__str__
 
 
+class OutputError(NNVMError, ValueError):
+    """A file that must not be written."""
+
+
 @dataclass(frozen=True)
 class Model:
     """The files of a model. params_path: None when there is none."""
@@ -50,10 +55,14 @@ class Model:
 
     def symbol(self) -> Symbol:
         """The network. Raises JSONFormatError, OSError."""
-        try:
-            return load(self.symbol_path)
-        except UnicodeDecodeError:
-            raise JSONFormatError(f"{self.symbol_path} is no symbol file: it is not text.") from None
+        return load(self.symbol_path)
+
+    def keep(self, *targets: Path) -> None:
+        """Refuse to write what is no model over this one's files. Raises OutputError."""
+        for target in targets:
+            for source in (self.symbol_path, self.params_path):
+                if source is not None and target.exists() and target.samefile(source):
+                    raise OutputError(f"{target} is part of the model that is read: write to another name.")
 
     def arrays(self) -> dict[str, Any]:
         """The arrays by the file's own names; empty without a file. Raises ParamsFormatError, OSError."""

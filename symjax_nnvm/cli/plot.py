@@ -38,6 +38,7 @@ def run(options: argparse.Namespace) -> int:
         )
         if options.out != "-":
             out = Path(options.out)
+            model.keep(out)
             make_folder(out)
             plot.save(out)
     if options.out == "-":

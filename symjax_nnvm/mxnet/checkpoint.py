@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.files import atomic_writes
+from symjax_nnvm.mxnet.array_file import write_list
 from symjax_nnvm.mxnet.params import load_arrays, save_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.symbol.symbol import Symbol, load
@@ -66,20 +68,27 @@ def save_checkpoint(
 ) -> None:
     """Write `prefix-symbol.json` (unless symbol is None) and `prefix-0000.params`, as MXNet 1.9.1 would, byte for byte.
 
-    Raises ParamsFormatError for dtypes that MXNet cannot load, OSError.
+    Files of these names are replaced whole, and only when both are on the disk; also while arrays are views of them.
+    Raises ParamsFormatError for dtypes that MXNet cannot load, FileError, OSError.
     """
-    if symbol is not None:
-        symbol.save(f"{os.fspath(prefix)}-symbol.json")
-    save_params(prefix, epoch, arg_params, aux_params)
+    if symbol is None:
+        save_params(prefix, epoch, arg_params, aux_params)
+        return
+    with atomic_writes(_params_path(prefix, epoch), f"{os.fspath(prefix)}-symbol.json") as (params, graph):
+        graph.write(symbol.tojson().encode())
+        write_list(params, _named(arg_params, aux_params))
 
 
 def save_params(
     prefix: str | os.PathLike[str], epoch: int, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]
 ) -> None:
-    """Write `prefix-0000.params`. Raises ParamsFormatError, OSError."""
+    """Write `prefix-0000.params`. Raises ParamsFormatError, FileError, OSError."""
+    save_arrays(_params_path(prefix, epoch), _named(arg_params, aux_params))
+
+
+def _named(arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> dict[str, Any]:
     named = {f"arg:{name}": value for name, value in arg_params.items()}
-    named |= {f"aux:{name}": value for name, value in aux_params.items()}
-    save_arrays(_params_path(prefix, epoch), named)
+    return named | {f"aux:{name}": value for name, value in aux_params.items()}
 
 
 def _params_path(prefix: str | os.PathLike[str], epoch: int) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.files import open_regular
 from symjax_nnvm.mxnet.match import match_params
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.mxnet.safetensors_file import is_safetensors, load_safetensors
@@ -45,7 +46,7 @@ def load_model(
 
 def named_arrays(path: Path) -> Params:
     """The arrays of a file of any kind by its own names, `arg:` and `aux:` included. Raises as `load_model` does."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(9)
     if is_safetensors(head, size):

@@ -7,6 +7,7 @@ Source of the format: NumPy's NEP 1, versions 1 to 3.
 
 from __future__ import annotations
 
+import mmap
 import re
 import struct
 
@@ -15,8 +16,11 @@ import numpy as np
 from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK, shape_problem
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
+from symjax_nnvm.mxnet.booleans import booleans
 
 __all__ = ["is_npy", "read_npy"]
+
+Bytes = bytes | memoryview | mmap.mmap
 
 _MAGIC = b"\x93NUMPY"
 _MAX_HEADER = 1 << 16
@@ -34,8 +38,8 @@ def is_npy(head: bytes) -> bool:
     return head.startswith(_MAGIC)
 
 
-def read_npy(data: bytes, what: str) -> np.ndarray:
-    """The array of a `.npy` file's bytes, a view of them. Raises ParamsFormatError."""
+def read_npy(data: Bytes, what: str) -> np.ndarray:
+    """The array of a `.npy` file's bytes, a view of them but for booleans. Raises ParamsFormatError."""
     header, start = _header(data, what)
     dtype, shape, fortran_order = _parse(header, what)
     size = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object))
@@ -44,21 +48,20 @@ def read_npy(data: bytes, what: str) -> np.ndarray:
             f"{what} is no .npy array: {dtype.name} of shape {shape} takes {size} bytes, {len(data) - start} are there."
         )
     array = np.ndarray(shape, dtype, data, start, order="F" if fortran_order else "C")
-    # Any byte but 0 is true.
-    return np.asarray(array.view(np.uint8) != 0) if dtype == np.bool_ else array
+    return booleans(array.view(np.uint8)) if dtype == np.bool_ else array
 
 
-def _header(data: bytes, what: str) -> tuple[str, int]:
+def _header(data: Bytes, what: str) -> tuple[str, int]:
     """The header's text, and where the data begin."""
     version = data[len(_MAGIC)] if len(data) > 12 else 0
-    if not is_npy(data) or version not in (1, 2, 3):
-        raise ParamsFormatError(f"{what} is no .npy array: it begins with {data[:8]!r}.")
+    if not is_npy(bytes(data[: len(_MAGIC)])) or version not in (1, 2, 3):
+        raise ParamsFormatError(f"{what} is no .npy array: it begins with {bytes(data[:8])!r}.")
     form = "<H" if version == 1 else "<I"
     start = len(_MAGIC) + 2 + struct.calcsize(form)
     (length,) = struct.unpack_from(form, data, len(_MAGIC) + 2)
     if length > min(_MAX_HEADER, len(data) - start):
         raise ParamsFormatError(f"{what} is no .npy array: its header is {length} bytes long.")
-    return data[start : start + length].decode("latin-1"), start + length
+    return bytes(data[start : start + length]).decode("latin-1"), start + length
 
 
 def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:

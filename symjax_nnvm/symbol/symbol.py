@@ -20,6 +20,7 @@ from symjax_nnvm.errors import (
     SymbolValueError,
     explain,
 )
+from symjax_nnvm.files import read_bounded, write_file
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
@@ -393,8 +394,11 @@ class Symbol(Arithmetic, Fluent):
         return apply_pass(Graph(self.outputs, {"mxnet_version": _MXNET_VERSION}), "SaveJSON").attrs["json"]
 
     def save(self, fname: str | Path) -> None:
-        """Write `tojson()` to a file, by convention named `*-symbol.json`."""
-        Path(fname).write_text(self.tojson(), encoding="utf-8")
+        """Write `tojson()` to a file, by convention named `*-symbol.json`; a file of that name is replaced whole.
+
+        Raises FileError, OSError.
+        """
+        write_file(fname, self.tojson())
 
     # -- gradient --------------------------------------------------------------------------------------------------
 
@@ -478,15 +482,14 @@ def load_json(text: str) -> Symbol:
 
 
 def load(fname: str | Path) -> Symbol:
-    """A symbol from a file that `Symbol.save` or MXNet wrote. Raises JSONFormatError, OSError."""
-    with Path(fname).open("rb") as file:
-        too_large = os.fstat(file.fileno()).st_size > MAX_FILE_BYTES
-        data = b"" if too_large else file.read(MAX_FILE_BYTES + 1)
-    if too_large or len(data) > MAX_FILE_BYTES:
-        raise JSONFormatError(f"{fname} is too large for a symbol file: expected at most {MAX_FILE_BYTES} bytes.")
+    """A symbol from a file that `Symbol.save` or MXNet wrote. Raises JSONFormatError, FileError, OSError."""
+    return load_json(read_text(fname))
+
+
+def read_text(fname: str | os.PathLike[str]) -> str:
+    """The text of a symbol file. Raises JSONFormatError for one that is too large or no text, FileError, OSError."""
+    data = read_bounded(fname, MAX_FILE_BYTES, "a symbol file", JSONFormatError)
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise JSONFormatError(f"{fname} is no symbol file: it is not UTF-8 at byte {error.start}.") from None
-    del data
-    return load_json(text)
+        raise JSONFormatError(f"{fname} is no symbol file: it is not text, not UTF-8 at byte {error.start}.") from None

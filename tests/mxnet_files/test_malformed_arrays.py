@@ -173,6 +173,14 @@ def lying_directory() -> bytes:
     return bytes(data)
 
 
+def understated(size: int, claimed: int) -> bytes:
+    """A zip file whose directory claims fewer bytes of a member than it unpacks to."""
+    data = bytearray(archive(("a.npy", npy(header()) + bytes(size))))
+    entry = data.rindex(b"PK\x01\x02")
+    data[entry + 24 : entry + 28] = struct.pack("<I", claimed)
+    return bytes(data)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -185,8 +193,10 @@ def lying_directory() -> bytes:
         (archive(("a.txt", b"x")), "member 'a.txt' is no .npy array"),
         (archive(("a" * 5000 + ".npy", b"x")), "has a name of 5004 characters, more than 4096"),
         (archive(("a.npy", npy(header())))[:-30], "no readable zip file"),
+        (understated(400_000_000, 1000), "member 'a.npy' holds more than the 1000 bytes"),
+        (understated(0, 1000), "no readable zip file: Bad CRC|member 'a.npy' holds .* bytes, 1000 are claimed"),
     ],
-    ids=["bomb", "bombs", "overlap", "directory", "lzma", "folder", "text", "name", "truncated"],
+    ids=["bomb", "bombs", "overlap", "directory", "lzma", "folder", "text", "name", "truncated", "more", "less"],
 )
 def test_zip_files_that_lie(data: bytes, message: str, tmp_path: Path):
     (tmp_path / "x.params").write_bytes(data)
