@@ -58,10 +58,11 @@ def param(
 
 # -- one parser per type ---------------------------------------------------------------------------------------------
 
+_MAX_DIGITS = 1000  # characters of one number, leading zeros included: 64 bits, or a double in full, are fewer
+# Each pattern meets untrusted text. No two of its parts can take the same characters, so that matching is linear.
 _INT = re.compile(r"[+-]?[0-9]+")
-_MAX_DIGITS = 1000  # leading zeros included; a number has 64 bits at most
 _PYTHON2_LONG = re.compile(r"([+-]?[0-9]+)L")
-_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _FLOAT = re.compile(rf"{_NUMBER}f?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
 _PLAIN_FLOAT = re.compile(_NUMBER, re.IGNORECASE)
 _TUPLE = re.compile(r"[(\[](.*)[)\]]", re.DOTALL)
@@ -77,7 +78,7 @@ def _parse_bool(text: str) -> bool:
 
 
 def _parse_int(text: str) -> int:
-    if not _INT.fullmatch(text) or len(text) > _MAX_DIGITS:
+    if len(text) > _MAX_DIGITS or not _INT.fullmatch(text):
         raise ValueError(text)
     value = int(text)
     if not -(1 << 63) <= value < 1 << 64:
@@ -87,12 +88,12 @@ def _parse_int(text: str) -> int:
 
 def _parse_long(text: str) -> int:
     """An int, or one as Python 2 wrote it: `2L`."""
-    match = _PYTHON2_LONG.fullmatch(text)
+    match = _PYTHON2_LONG.fullmatch(text) if len(text) <= _MAX_DIGITS else None
     return _parse_int(text if match is None else match[1])
 
 
 def _parse_float(text: str) -> float:
-    if not _FLOAT.fullmatch(text):
+    if len(text) > _MAX_DIGITS or not _FLOAT.fullmatch(text):
         raise ValueError(text)
     if "n" in text.lower():  # inf, infinity, nan
         return float(text)
@@ -105,7 +106,7 @@ def _parse_float(text: str) -> float:
 
 
 def _parse_plain_float(text: str) -> float:
-    if not _PLAIN_FLOAT.fullmatch(text):
+    if len(text) > _MAX_DIGITS or not _PLAIN_FLOAT.fullmatch(text):
         raise ValueError(text)
     return _parse_float(text)
 

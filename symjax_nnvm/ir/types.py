@@ -193,6 +193,8 @@ def shape_to_legacy(shape: Shape | None) -> tuple[int, ...]:
 
 _SHAPE_TEXT = re.compile(r"\s*(?:[(\[](?P<items>[^()\[\]]*)[)\]]|(?P<bare>[+-]?\d+))\s*")
 _DIM_TEXT = re.compile(r"[+-]?\d+L?")
+_MAX_SHAPE_TEXT = 4096
+"""Characters of a shape in text: `MAX_RANK` numbers of 64 bits take a third of them."""
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
@@ -200,7 +202,7 @@ def parse_shape(text: str) -> tuple[int, ...]:
 
     Raises ValueError for anything else. Never evaluates the text.
     """
-    match = _SHAPE_TEXT.fullmatch(text)
+    match = _SHAPE_TEXT.fullmatch(text) if len(text) <= _MAX_SHAPE_TEXT else None
     if match is None:
         raise ValueError(f"{_brief(text)} is not a tuple of integers")
     if match["bare"] is not None:
