@@ -12,17 +12,43 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
 from symjax_nnvm.errors import ParamError, cut, explain
-from symjax_nnvm.ir.types import dtype_name
+from symjax_nnvm.ir.types import MAX_RANK, dtype_name
 
-__all__ = ["MAX_COUNT", "ParamField", "ParamSchema", "Tuple", "param", "schema_of", "value_to_text"]
+__all__ = [
+    "MAX_COUNT",
+    "Axes",
+    "Axis",
+    "ParamField",
+    "ParamSchema",
+    "Tuple",
+    "param",
+    "schema_of",
+    "value_to_text",
+]
 
 Tuple = tuple[int, ...]
 """Annotation of a tuple-of-integers parameter (MXNet's `Shape(tuple)`)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """Bounds that every parameter of a type has."""
+
+    ge: float
+    le: float
+
+
+Axis = Annotated[int, Bounds(ge=-MAX_RANK, le=MAX_RANK)]
+"""Annotation of a parameter that names an axis, or a place between axes. No array has more, so that no rule meets a
+number that would have it make 10⁹ axes."""
+
+Axes = tuple[Axis, ...]
+"""Annotation of a parameter that names several."""
 
 P = TypeVar("P")
 
@@ -137,6 +163,17 @@ def _enum_parser(choices: tuple[str, ...]) -> Callable[[str], str]:
     return parse
 
 
+def _bounds_of(annotation: Any) -> dict[str, float]:
+    """The bounds that a type brings along: `Axis`, also inside a tuple or where None is allowed."""
+    args = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Annotated:
+        return next((dataclasses.asdict(extra) for extra in args[1:] if isinstance(extra, Bounds)), {})
+    found: dict[str, float] = {}
+    for arg in args:
+        found |= _bounds_of(arg)
+    return found
+
+
 def _optional(parser: Callable[[str], Any]) -> Callable[[str], Any]:
     spellings = ("None", "none") if parser is _parse_bool else ("None",)
     parser = _OPTIONAL_FORMS.get(parser, parser)
@@ -238,7 +275,7 @@ class ParamSchema:
     """
 
     def __init__(self, cls: type):
-        hints = typing.get_type_hints(cls)
+        hints, with_bounds = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)
         self.cls = cls
         self.fields: dict[str, ParamField] = {}
         declared = {field.name: field for field in dataclasses.fields(cls)}
@@ -251,7 +288,7 @@ class ParamSchema:
                 parse=parser,
                 required=field.default is dataclasses.MISSING,
                 default=None if field.default is dataclasses.MISSING else field.default,
-                bounds=field.metadata.get("bounds", {}),
+                bounds=_bounds_of(with_bounds[field.name]) | dict(field.metadata.get("bounds", {})),
                 doc=field.metadata.get("doc", ""),
                 alias=field.metadata.get("alias"),
             )
