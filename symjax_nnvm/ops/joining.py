@@ -151,7 +151,7 @@ class SplitV2Params:
     indices: Tuple = param(doc="where each part begins; used when sections is 0")
     axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have length 1 in every part")
-    sections: int = param(0, ge=0, doc="number of equal parts; 0: split at the indices")
+    sections: int = param(0, ge=0, le=MAX_COUNT, doc="number of equal parts; 0: split at the indices")
 
     def check(self) -> str | None:
         if not self.sections and not self.indices:
