@@ -164,7 +164,7 @@ stop_gradient = BlockGrad
 def _polygamma(data: Symbol, n: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The (n+1)-th derivative of log Γ(x): what the gradients of gamma and gammaln are made of.
 
-    n: int ≥ 0, optional, default=0. order of the derivative: 0 is the digamma function, 1 the trigamma function."""
+    n: int ≥ 0 ≤ 256, optional, default=0. order of the derivative: 0 is the digamma function, 1 the trigamma function."""
 def clip(data: Symbol, a_min: float, a_max: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """min(max(x, a_min), a_max); the gradient passes within and at the bounds. a_min > a_max is an error.
 
@@ -1078,7 +1078,7 @@ def _split_v2(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze
 
     squeeze_axis: boolean, optional, default=False. drop the axis, which must have length 1 in every part.
 
-    sections: int ≥ 0, optional, default=0. number of equal parts; 0: split at the indices."""
+    sections: int ≥ 0 ≤ 65536, optional, default=0. number of equal parts; 0: split at the indices."""
 _npi_split = _split_v2
 def LayerNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, axis: int = -1, eps: float = 9.99999975e-06, output_mean_var: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Every row along an axis with mean 0 and variance 1, times gamma, plus beta (Ba et al., Layer Normalization, 2016). The output `std` is √(variance + eps).

@@ -91,8 +91,8 @@ def test_a_huge_parameter_is_refused_or_costs_nothing(name, param):
             signal.setitimer(signal.ITIMER_REAL, SECONDS, 0.1)
             try:
                 _ask_everything(op, {**base, param: text})
-            except NNVMError as error:
-                assert len(str(error)) < 10_000
+            except NNVMError:
+                continue  # refused
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
