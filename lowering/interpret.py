@@ -22,6 +22,7 @@ from lowering.recompute import Recomputation
 from lowering.registry import FLowering, LoweringRule
 from lowering.schedule import Schedule
 from symjax_nnvm.errors import InferenceError, LoweringError, NarrowedDtypeWarning, NNVMError, explain
+from symjax_nnvm.footprint import check_workspaces
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import NodeEntry, Subgraph
@@ -38,7 +39,10 @@ Inferred = tuple[list[Shape | None], list[DType | None]]
 Environment = list[Any] | MutableMapping[int, Any]
 
 # What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
-_TRACE_ERRORS = (TypeError, ValueError, IndexError, KeyError, NotImplementedError, ArithmeticError, AssertionError)
+_TRACE_ERRORS = (
+    *(TypeError, ValueError, IndexError, KeyError, NotImplementedError, ArithmeticError, AssertionError),
+    MemoryError,  # NumPy's, of constants that a rule makes
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +290,9 @@ class Program:
             for eid, value in held:
                 shapes[eid] = value.shape
                 dtypes[eid] = value.dtype.name if value.dtype.name in DTYPE_CODES else None
-            shapes = apply_pass(self.graph.derive(attrs={"shape": shapes}), "MXInferShape").attrs["shape"]
+            graph = apply_pass(self.graph.derive(attrs={"shape": shapes}), "MXInferShape")
+            check_workspaces(graph)
+            shapes = graph.attrs["shape"]
             if self._needs_inference:
                 dtypes = apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
             found = self._inferred[signature] = (shapes, dtypes)

@@ -36,6 +36,8 @@ from symjax_nnvm.errors import ParamsMismatchError as ParamsMismatchError
 from symjax_nnvm.errors import PassError as PassError
 from symjax_nnvm.errors import TrainingError as TrainingError
 from symjax_nnvm.errors import UnknownArrayError as UnknownArrayError
+from symjax_nnvm.footprint import Footprint as Footprint
+from symjax_nnvm.footprint import estimate as estimate
 from symjax_nnvm.graph import Graph as Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph as IndexedGraph
 from symjax_nnvm.ir.node import Node as Node

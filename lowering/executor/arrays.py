@@ -15,10 +15,15 @@ import numpy as np
 
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, explain
 
-__all__ = ["ArrayCell", "ArrayDict", "ArrayList", "Device", "array_like"]
+__all__ = ["ArrayCell", "ArrayDict", "ArrayList", "Device", "array_like", "zeros"]
 
 Device = Any
 """A `jax.Device`, or None where JAX decides."""
+
+
+def zeros(shape: Sequence[int], dtype: Any, device: Device = None) -> jax.Array:
+    """Zeros on a device. Made by NumPy: `jnp.zeros` compiles a program for every new shape, and keeps it."""
+    return jax.device_put(np.zeros(tuple(shape), dtype), device)
 
 
 def array_like(value: Any) -> bool:
@@ -46,7 +51,7 @@ class ArrayCell:
     @classmethod
     def zeros(cls, name: str, shape: Sequence[int], dtype: Any, device: Device) -> ArrayCell:
         """A cell of zeros."""
-        return cls(name, jnp.zeros(tuple(shape), dtype, device=device), device, shown=False)
+        return cls(name, zeros(shape, dtype, device), device, shown=False)
 
     def show(self) -> jax.Array:
         """The array, for somebody outside."""
@@ -86,7 +91,7 @@ class ArrayCell:
                 )
             )
         if value.shape != self.shape:
-            value = jnp.full(self.shape, value, self.dtype)
+            value = np.full(self.shape, value, self.dtype)
         # astype copies NumPy's memory, so that JAX may use the copy as it is.
         self.value, self.shown = jax.device_put(value.astype(self.dtype), self.device), True
 

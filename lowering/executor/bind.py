@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from lowering.executor.arrays import ArrayCell, Device, array_like
 from lowering.executor.executor import Executor
@@ -232,7 +232,8 @@ def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, par
 
 
 def _given(name: str, array: Any, device: Device) -> ArrayCell:
-    value = jnp.array(array) if not isinstance(array, jax.Array) else array
+    # A copy by NumPy: `jnp.array` compiles one for every shape.
+    value = array if isinstance(array, jax.Array) else jax.device_put(np.array(array), device)
     if value.weak_type:  # would have the graph compiled anew when it is written
         value = value.astype(value.dtype)
     return ArrayCell(name, value if device is None else jax.device_put(value, device), device, shown=True)

@@ -11,10 +11,9 @@ from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like
+from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like, zeros
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
@@ -107,7 +106,7 @@ class Executor:
         """The outputs of the latest forward pass; zeros before the first."""
         if self._outputs is None:
             shapes, _ = jax.eval_shape(self._functions.forward(False), *self._values(), self._randomness(False))
-            return [jnp.zeros(out.shape, out.dtype) for out in shapes]
+            return [zeros(out.shape, out.dtype) for out in shapes]
         return list(self._outputs)
 
     @property

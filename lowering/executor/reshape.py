@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from lowering.executor.arrays import ArrayCell
@@ -83,4 +83,6 @@ def _resized(cell: ArrayCell, shape: tuple[int, ...]) -> ArrayCell:
     size = int(np.prod(shape, dtype=np.int64))
     if size > cell.value.size:
         return ArrayCell.zeros(cell.name, shape, cell.dtype, cell.device)
-    return ArrayCell(cell.name, jnp.ravel(cell.value)[:size].reshape(shape), cell.device, shown=False)
+    # Through NumPy: JAX would compile a program for every pair of shapes.
+    value = np.ravel(np.asarray(cell.value))[:size].reshape(shape)
+    return ArrayCell(cell.name, jax.device_put(value.copy(), cell.device), cell.device, shown=False)

@@ -31,12 +31,15 @@ __all__ = ["Derivatives", "DirectionParams", "Operands", "register_derivatives"]
 
 Names = Callable[[Any], Sequence[str]]
 
+_MAX_ORDER = 16
+"""Directions of one operator, each with a copy of the inputs; `dual.py` works with 2 ** order parts of each."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DirectionParams:
     """What derivative operators have besides the operator's own parameters."""
 
-    order: int = param(0, ge=0, doc="number of directions")
+    order: int = param(0, ge=0, le=_MAX_ORDER, doc="number of directions")
 
 
 @dataclass(frozen=True)

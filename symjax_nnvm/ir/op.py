@@ -8,7 +8,7 @@ live `OpMap` per key. Writes take a lock; reads do not.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -450,6 +450,18 @@ THasDeterministicOutput: OpMap[bool] = Op.get_attr("THasDeterministicOutput")
 
 TFileName: OpMap[str] = Op.get_attr("TFileName")
 """The operator's name in files, where it is not its own."""
+
+FWorkspace: OpMap[Callable[[NodeAttrs, Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]], int]] = Op.get_attr(
+    "FWorkspace"
+)
+"""(attrs, input shapes, output shapes), all known → elements that running the operator holds beyond those, such as
+padded copies; default 0."""
+
+FSubgraphRuns: OpMap[Callable[[Any, NodeAttrs, Sequence[Any]], list[tuple[list[Any], int]]]] = Op.get_attr(
+    "FSubgraphRuns"
+)
+"""(what is inferred, attrs, its values of the inputs) → of each subgraph: the values of its variables, and how often it
+runs at most."""
 
 FNumFileOutputs: OpMap[Callable[[NodeAttrs], int]] = Op.get_attr("FNumFileOutputs")
 """attrs → outputs that MXNet's wheel counts in `node_row_ptr`, where its hidden ones are not ours: oneDNN's workspaces

@@ -12,17 +12,43 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
 from symjax_nnvm.errors import ParamError, cut, explain
-from symjax_nnvm.ir.types import dtype_name
+from symjax_nnvm.ir.types import MAX_RANK, dtype_name
 
-__all__ = ["MAX_COUNT", "ParamField", "ParamSchema", "Tuple", "param", "schema_of", "value_to_text"]
+__all__ = [
+    "MAX_COUNT",
+    "Axes",
+    "Axis",
+    "ParamField",
+    "ParamSchema",
+    "Tuple",
+    "param",
+    "schema_of",
+    "value_to_text",
+]
 
 Tuple = tuple[int, ...]
 """Annotation of a tuple-of-integers parameter (MXNet's `Shape(tuple)`)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """Bounds that every parameter of a type has."""
+
+    ge: float
+    le: float
+
+
+Axis = Annotated[int, Bounds(ge=-MAX_RANK, le=MAX_RANK)]
+"""Annotation of a parameter that names an axis, or a place between axes. No array has more, so that no rule meets a
+number that would have it make 10⁹ axes."""
+
+Axes = tuple[Axis, ...]
+"""Annotation of a parameter that names several."""
 
 P = TypeVar("P")
 
@@ -58,10 +84,11 @@ def param(
 
 # -- one parser per type ---------------------------------------------------------------------------------------------
 
+_MAX_DIGITS = 1000  # characters of one number, leading zeros included: 64 bits, or a double in full, are fewer
+# Each pattern meets untrusted text. No two of its parts can take the same characters, so that matching is linear.
 _INT = re.compile(r"[+-]?[0-9]+")
-_MAX_DIGITS = 1000  # leading zeros included; a number has 64 bits at most
 _PYTHON2_LONG = re.compile(r"([+-]?[0-9]+)L")
-_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _FLOAT = re.compile(rf"{_NUMBER}f?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
 _PLAIN_FLOAT = re.compile(_NUMBER, re.IGNORECASE)
 _TUPLE = re.compile(r"[(\[](.*)[)\]]", re.DOTALL)
@@ -77,7 +104,7 @@ def _parse_bool(text: str) -> bool:
 
 
 def _parse_int(text: str) -> int:
-    if not _INT.fullmatch(text) or len(text) > _MAX_DIGITS:
+    if len(text) > _MAX_DIGITS or not _INT.fullmatch(text):
         raise ValueError(text)
     value = int(text)
     if not -(1 << 63) <= value < 1 << 64:
@@ -87,12 +114,12 @@ def _parse_int(text: str) -> int:
 
 def _parse_long(text: str) -> int:
     """An int, or one as Python 2 wrote it: `2L`."""
-    match = _PYTHON2_LONG.fullmatch(text)
+    match = _PYTHON2_LONG.fullmatch(text) if len(text) <= _MAX_DIGITS else None
     return _parse_int(text if match is None else match[1])
 
 
 def _parse_float(text: str) -> float:
-    if not _FLOAT.fullmatch(text):
+    if len(text) > _MAX_DIGITS or not _FLOAT.fullmatch(text):
         raise ValueError(text)
     if "n" in text.lower():  # inf, infinity, nan
         return float(text)
@@ -105,7 +132,7 @@ def _parse_float(text: str) -> float:
 
 
 def _parse_plain_float(text: str) -> float:
-    if not _PLAIN_FLOAT.fullmatch(text):
+    if len(text) > _MAX_DIGITS or not _PLAIN_FLOAT.fullmatch(text):
         raise ValueError(text)
     return _parse_float(text)
 
@@ -134,6 +161,17 @@ def _enum_parser(choices: tuple[str, ...]) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def _bounds_of(annotation: Any) -> dict[str, float]:
+    """The bounds that a type brings along: `Axis`, also inside a tuple or where None is allowed."""
+    args = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Annotated:
+        return next((dataclasses.asdict(extra) for extra in args[1:] if isinstance(extra, Bounds)), {})
+    found: dict[str, float] = {}
+    for arg in args:
+        found |= _bounds_of(arg)
+    return found
 
 
 def _optional(parser: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -237,7 +275,7 @@ class ParamSchema:
     """
 
     def __init__(self, cls: type):
-        hints = typing.get_type_hints(cls)
+        hints, with_bounds = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)
         self.cls = cls
         self.fields: dict[str, ParamField] = {}
         declared = {field.name: field for field in dataclasses.fields(cls)}
@@ -250,7 +288,7 @@ class ParamSchema:
                 parse=parser,
                 required=field.default is dataclasses.MISSING,
                 default=None if field.default is dataclasses.MISSING else field.default,
-                bounds=field.metadata.get("bounds", {}),
+                bounds=_bounds_of(with_bounds[field.name]) | dict(field.metadata.get("bounds", {})),
                 doc=field.metadata.get("doc", ""),
                 alias=field.metadata.get("alias"),
             )

@@ -24,12 +24,12 @@ Bytes = bytes | memoryview | mmap.mmap
 
 _MAGIC = b"\x93NUMPY"
 _MAX_HEADER = 1 << 16
-_HEADER = re.compile(r"\{\s*(?P<items>.*?)\s*,?\s*\}\s*", re.DOTALL)
 _ITEM = re.compile(
-    r"""['"](?:descr['"]\s*:\s*['"](?P<descr>[<>|=]?[a-z?]\d{0,2})['"]"""
+    r"""\s*['"](?:descr['"]\s*:\s*['"](?P<descr>[<>|=]?[a-z?]\d{0,2})['"]"""
     r"""|fortran_order['"]\s*:\s*(?P<fortran_order>True|False)"""
-    r"""|shape['"]\s*:\s*\((?P<shape>[\dL,\s]{0,2000})\))\s*(?:,\s*|$)"""
+    r"""|shape['"]\s*:\s*\((?P<shape>[\dL,\s]{0,2000})\))\s*(?:,|$)"""
 )
+"""One entry and the comma after it. Blanks are followed by what is no blank, so that matching is linear."""
 _DIM = re.compile(r"\d{1,19}L?")
 
 
@@ -70,10 +70,11 @@ def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:
     def refuse(problem: str) -> ParamsFormatError:
         return ParamsFormatError(f"{what} is no .npy array that can be read: {problem} in {header.strip()[:200]!r}.")
 
-    match = _HEADER.fullmatch(header)
     found: dict[str, str] = {}
-    items, at = ("", 0) if match is None else (match["items"], 0)
-    while item := _ITEM.match(items, at):
+    text = header.strip()
+    braced = len(text) >= 2 and text[0] == "{" and text[-1] == "}"
+    items, at = text[1:-1].rstrip() if braced else "", 0
+    while at < len(items) and (item := _ITEM.match(items, at)):
         found |= {key: value for key, value in item.groupdict().items() if value is not None}
         at = item.end()
     if at != len(items) or len(found) != 3:

@@ -68,3 +68,4 @@ from symjax_nnvm.ops import spectral as spectral
 from symjax_nnvm.ops import straight_through as straight_through
 from symjax_nnvm.ops import up_sampling as up_sampling
 from symjax_nnvm.ops import vector_norms as vector_norms
+from symjax_nnvm.ops import workspace as workspace

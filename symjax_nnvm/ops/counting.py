@@ -8,7 +8,7 @@ from typing import Literal
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import normal_axis, size_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axis, Tuple, param
 from symjax_nnvm.ir.register import Shapes, Types, first_type, register_op, same_type
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -68,7 +68,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class CumsumParams:
-    axis: int | None = param(None, doc="the axis to add along; None: all elements in one line")
+    axis: Axis | None = param(None, doc="the axis to add along; None: all elements in one line")
     dtype: Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None = param(
         None, doc="dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans"
     )
@@ -76,7 +76,7 @@ class CumsumParams:
 
 @dataclass(frozen=True, kw_only=True)
 class CumsumGradientParams:
-    axis: int | None = param(None, doc="the axis that was added along")
+    axis: Axis | None = param(None, doc="the axis that was added along")
 
 
 def _summed(axis: int | None, data: Shape | None) -> Shape | None:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import MAX_COUNT, param
+from symjax_nnvm.ir.params import MAX_COUNT, Axis, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -191,7 +191,7 @@ class Gemm2Params:
     transpose_a: bool = param(False, doc="transpose the matrices of A")
     transpose_b: bool = param(False, doc="transpose the matrices of B")
     alpha: float = param(1.0, doc="factor of the product")
-    axis: int = param(-2, doc="axis of the matrices' rows; their columns are the last axis")
+    axis: Axis = param(-2, doc="axis of the matrices' rows; their columns are the last axis")
 
 
 def product_shapes(p: Transposed, ins: Shapes, outs: Shapes, rows: int, least: int):

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from symjax_nnvm.errors import ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axes
 from symjax_nnvm.ir.node import apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, backward_shapes, first_type, register_op
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiagParams:
     k: int = param(0, doc="which diagonal: 0 the main one, positive above, negative below")
-    axis1: int = param(0, doc="the axis whose index grows downwards; of data with two axes or more")
-    axis2: int = param(1, doc="the axis whose index grows to the right; of data with two axes or more")
+    axis1: Axis = param(0, doc="the axis whose index grows downwards; of data with two axes or more")
+    axis2: Axis = param(1, doc="the axis whose index grows to the right; of data with two axes or more")
 
     def axes(self, ndim: int) -> tuple[int, int]:
         """(axis1, axis2), counted from the front. Raises ParamError when they are one, or there is no such axis."""

@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 
 from symjax_nnvm.ir.axes import normal_axes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 
 Entries = list[NodeEntry]
@@ -18,7 +18,7 @@ Dim = TypeVar("Dim", int, int | None)
 class DropoutParams:
     p: float = param(0.5, ge=0, le=1, doc="the share of elements that is dropped")
     mode: Literal["always", "training"] = param("training", doc="when elements are dropped")
-    axes: Tuple = param((), doc="axes along which whole slices are dropped: the mask has length 1 there")
+    axes: Axes = param((), doc="axes along which whole slices are dropped: the mask has length 1 there")
     cudnn_off: bool | None = param(False, doc="accepted and without effect")
 
 

@@ -144,7 +144,7 @@ for _name in ("_copy", "BlockGrad"):
 
 @dataclass(frozen=True, kw_only=True)
 class PolygammaParams:
-    n: int = param(0, ge=0, doc="order of the derivative: 0 is the digamma function, 1 the trigamma function")
+    n: int = param(0, ge=0, le=256, doc="order of the derivative: 0 is the digamma function, 1 the trigamma function")
 
 
 register_op(

@@ -8,7 +8,7 @@ from typing import Literal
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, check_number, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -113,7 +113,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class PickParams:
-    axis: int | None = param(-1, doc="the axis to pick from")
+    axis: Axis | None = param(-1, doc="the axis to pick from")
     keepdims: bool = param(False, doc="keep the axis, with length 1")
     mode: Literal["clip", "wrap"] = param("clip", doc="what an index outside means: the nearest, or the rest modulo d")
 
@@ -195,7 +195,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class TakeParams:
-    axis: int = param(0, doc="the axis to take from; negative counts from the end")
+    axis: Axis = param(0, doc="the axis to take from; negative counts from the end")
     mode: Literal["clip", "raise", "wrap"] = param(
         "clip", doc="what an index outside means: the nearest, or the rest modulo d; `raise` acts as `clip`"
     )

@@ -8,7 +8,7 @@ from itertools import pairwise
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import MAX_COUNT, Tuple, param
+from symjax_nnvm.ir.params import MAX_COUNT, Axis, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
 from symjax_nnvm.ir.types import Shape
 
@@ -20,13 +20,13 @@ Entries = list[NodeEntry]
 @dataclass(frozen=True, kw_only=True)
 class ConcatParams:
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
-    dim: int = param(1, doc="the axis to join along; negative counts from the end")
+    dim: Axis = param(1, doc="the axis to join along; negative counts from the end")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackwardConcatParams:
     num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient, and the inputs of Concat")
-    dim: int = param(1, doc="the axis that was joined")
+    dim: Axis = param(1, doc="the axis that was joined")
 
 
 def _concat_shapes(p: ConcatParams | BackwardConcatParams, ins: Shapes, outs: Shapes):
@@ -104,7 +104,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class StackParams:
-    axis: int = param(0, doc="where the new axis stands in the result; negative counts from the end")
+    axis: Axis = param(0, doc="where the new axis stands in the result; negative counts from the end")
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
 
 
@@ -142,16 +142,16 @@ register_op(
 @dataclass(frozen=True, kw_only=True)
 class SliceChannelParams:
     num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of equal parts")
-    axis: int = param(1, doc="the axis to split; negative counts from the end")
+    axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have as many elements as there are parts")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitV2Params:
     indices: Tuple = param(doc="where each part begins; used when sections is 0")
-    axis: int = param(1, doc="the axis to split; negative counts from the end")
+    axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have length 1 in every part")
-    sections: int = param(0, ge=0, doc="number of equal parts; 0: split at the indices")
+    sections: int = param(0, ge=0, le=MAX_COUNT, doc="number of equal parts; 0: split at the indices")
 
     def check(self) -> str | None:
         if not self.sections and not self.indices:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, Axis, param
 from symjax_nnvm.ir.register import Shapes, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -20,7 +20,7 @@ Entries = list[NodeEntry]
 
 @dataclass(frozen=True, kw_only=True)
 class ExpandDimsParams:
-    axis: int = param(doc="where the new axis stands in the result; negative counts from the end")
+    axis: Axis = param(doc="where the new axis stands in the result; negative counts from the end")
 
 
 def expand_dims_shapes(p: ExpandDimsParams, ins: Shapes, outs: Shapes):
@@ -47,7 +47,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class SqueezeParams:
-    axis: Tuple | None = param(None, doc="axes of length 1 to remove; None: all of them")
+    axis: Axes | None = param(None, doc="axes of length 1 to remove; None: all of them")
 
 
 def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
@@ -86,7 +86,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class TransposeParams:
-    axes: Tuple = param((), doc="axis of data for each axis of the result; (): all in reverse order")
+    axes: Axes = param((), doc="axis of data for each axis of the result; (): all in reverse order")
 
 
 def permutation(p: TransposeParams, ndim: int) -> tuple[int, ...]:
@@ -130,8 +130,8 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class SwapAxisParams:
-    dim1: int = param(0, doc="one axis")
-    dim2: int = param(0, doc="the other")
+    dim1: Axis = param(0, doc="one axis")
+    dim2: Axis = param(0, doc="the other")
 
 
 def _swapped(p: SwapAxisParams, shape: Shape | None) -> Shape | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axes, normal_axis, size_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -72,7 +72,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class BroadcastAxisParams:
-    axis: Tuple = param((), doc="axes of length 1 to repeat along; negative ones count from the end")
+    axis: Axes = param((), doc="axes of length 1 to repeat along; negative ones count from the end")
     size: Tuple = param((), ge=1, doc="how often, for each axis")
 
     def check(self) -> str | None:
@@ -117,8 +117,8 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class BroadcastLikeParams:
-    lhs_axes: Tuple | None = param(None, doc="axes of lhs to repeat along; None: all")
-    rhs_axes: Tuple | None = param(None, doc="the axes of rhs that say how often")
+    lhs_axes: Axes | None = param(None, doc="axes of lhs to repeat along; None: all")
+    rhs_axes: Axes | None = param(None, doc="the axes of rhs that say how often")
 
     def check(self) -> str | None:
         lhs, rhs = self.lhs_axes, self.rhs_axes
@@ -215,7 +215,7 @@ register_op(
 @dataclass(frozen=True, kw_only=True)
 class RepeatParams:
     repeats: int = param(ge=1, doc="how often each element appears")
-    axis: int | None = param(None, doc="the axis to repeat along; None: of the flattened array")
+    axis: Axis | None = param(None, doc="the axis to repeat along; None: of the flattened array")
 
 
 def _repeat_shapes(p: RepeatParams, ins: Shapes, outs: Shapes):

@@ -8,7 +8,7 @@ from typing import Literal
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, backward_shapes, first_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -19,7 +19,7 @@ Entries = list[NodeEntry]
 
 @dataclass(frozen=True, kw_only=True)
 class SliceAxisParams:
-    axis: int = param(doc="the axis to cut; negative counts from the end")
+    axis: Axis = param(doc="the axis to cut; negative counts from the end")
     begin: int = param(doc="first index kept; negative counts from the end")
     end: int | None = param(doc="the index after the last kept; negative counts from the end, None: to the end")
 
@@ -152,7 +152,7 @@ for _name, _aliases, _params, _shapes, _doc in (
 
 @dataclass(frozen=True, kw_only=True)
 class SliceLikeParams:
-    axes: Tuple = param((), doc="the axes to cut; (): all")
+    axes: Axes = param((), doc="the axes to cut; (): all")
 
 
 def cut_shape(p: SliceLikeParams, data: Shape, like: Shape) -> Shape:
@@ -225,7 +225,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseParams:
-    axis: Tuple = param(doc="the axes to reverse")
+    axis: Axes = param(doc="the axes to reverse")
 
 
 def _reverse_shapes(p: ReverseParams, ins: Shapes, outs: Shapes):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.reduction import ReduceParams, reduced_shape
@@ -155,7 +155,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class MomentsParams:
-    axes: Tuple | None = param(None, doc="axes to reduce over; must be given")
+    axes: Axes | None = param(None, doc="axes to reduce over; must be given")
     keepdims: bool = param(False, doc="keep the reduced axes, with length 1")
 
     def check(self) -> str | None:

@@ -164,7 +164,7 @@ stop_gradient = BlockGrad
 def _polygamma(data: Symbol, n: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The (n+1)-th derivative of log Γ(x): what the gradients of gamma and gammaln are made of.
 
-    n: int ≥ 0, optional, default=0. order of the derivative: 0 is the digamma function, 1 the trigamma function."""
+    n: int ≥ 0 ≤ 256, optional, default=0. order of the derivative: 0 is the digamma function, 1 the trigamma function."""
 def clip(data: Symbol, a_min: float, a_max: float, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """min(max(x, a_min), a_max); the gradient passes within and at the bounds. a_min > a_max is an error.
 
@@ -237,7 +237,7 @@ _npx_one_hot = one_hot
 def pick(data: Symbol, index: Symbol | None = None, axis: int | None = -1, keepdims: bool = False, mode: Literal['clip', 'wrap'] = 'clip', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """One element along an axis, chosen by an array of indices.
 
-    axis: int or None, optional, default=-1. the axis to pick from.
+    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to pick from.
 
     keepdims: boolean, optional, default=False. keep the axis, with length 1.
 
@@ -249,7 +249,7 @@ def batch_take(a: Symbol, indices: Symbol | None = None, name: str | None = None
 def take(a: Symbol, indices: Symbol | None = None, axis: int = 0, mode: Literal['clip', 'raise', 'wrap'] = 'clip', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Slices along an axis by number.
 
-    axis: int, optional, default=0. the axis to take from; negative counts from the end.
+    axis: int ≥ -64 ≤ 64, optional, default=0. the axis to take from; negative counts from the end.
 
     mode: one of 'clip', 'raise', 'wrap', optional, default='clip'. what an index outside means: the nearest, or the rest modulo d; `raise` acts as `clip`."""
 _npi_take = take
@@ -264,7 +264,7 @@ def scatter_nd(data: Symbol, indices: Symbol | None = None, *, shape: Sequence[i
 def slice_axis(data: Symbol, axis: int, begin: int, end: int | None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A piece of one axis.
 
-    axis: int, required. the axis to cut; negative counts from the end.
+    axis: int ≥ -64 ≤ 64, required. the axis to cut; negative counts from the end.
 
     begin: int, required. first index kept; negative counts from the end.
 
@@ -284,11 +284,11 @@ crop = slice
 def slice_like(data: Symbol, shape_like: Symbol | None = None, axes: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The leading piece of data that has the lengths of shape_like, on all axes or on some.
 
-    axes: tuple of int, optional, default=(). the axes to cut; (): all."""
+    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). the axes to cut; (): all."""
 def reverse(data: Symbol, axis: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Turn the order along some axes around.
 
-    axis: tuple of int, required. the axes to reverse."""
+    axis: tuple of int ≥ -64 ≤ 64, required. the axes to reverse."""
 flip = reverse
 def Pad(data: Symbol, mode: Literal['constant', 'edge', 'reflect'], pad_width: Sequence[int] | int, constant_value: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Put a border around data. Any rank and any axes are accepted.
@@ -349,7 +349,7 @@ def _contrib_interleaved_matmul_encdec_valatt(keys_values: Symbol, attention: Sy
 def _channels_like(data: Symbol, like: Symbol | None = None, axis: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A vector, shaped to be broadcast along one axis of `like`: (c,) → (1, c, 1, 1).
 
-    axis: int, optional, default=1. the axis of `like` that the vector runs along; past the last axis: the last."""
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of `like` that the vector runs along; past the last axis: the last."""
 def BatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.0010000000474974513, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1, cudnn_off: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Data with mean 0 and variance 1 in every channel, times gamma, plus beta. In training the statistics are those of the batch, with the biased variance, and the moving ones follow; else the moving ones are used. The output `var` is 1 / √(variance + eps). fix_gamma is on unless it is switched off.
 
@@ -363,7 +363,7 @@ def BatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = N
 
     output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
 
-    axis: int, optional, default=1. the axis of channels.
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels.
 
     cudnn_off: boolean, optional, default=False. accepted and without effect.
 
@@ -412,7 +412,7 @@ def _contrib_BatchNormWithReLU(data: Symbol, gamma: Symbol | None = None, beta: 
 
     output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
 
-    axis: int, optional, default=1. the axis of channels.
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels.
 
     cudnn_off: boolean, optional, default=False. accepted and without effect.
 
@@ -422,7 +422,7 @@ def _contrib_BatchNormWithReLU(data: Symbol, gamma: Symbol | None = None, beta: 
 def _contrib_boolean_mask(data: Symbol, index: Symbol | None = None, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The slices of data along an axis whose index is not 0. How many remain depends on values, and XLA compiles for shapes, so it runs where the mask is known: outside jax.jit, or closed over by what is jitted. Unlike MXNet's it takes any axis.
 
-    axis: int, optional, default=0. the axis whose slices are kept or dropped; negative counts from the end."""
+    axis: int ≥ -64 ≤ 64, optional, default=0. the axis whose slices are kept or dropped; negative counts from the end."""
 _npi_boolean_mask = _contrib_boolean_mask
 def _contrib_box_iou(lhs: Symbol, rhs: Symbol | None = None, format: Literal['center', 'corner'] = 'corner', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Intersection over union of every box of lhs with every box of rhs. Its gradient is zero.
@@ -702,7 +702,7 @@ _npi_histogram = _histogram
 def _np_cumsum(a: Symbol, axis: int | None = None, dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Running sums along an axis. Negative axes are accepted.
 
-    axis: int or None, optional, default=None. the axis to add along; None: all elements in one line.
+    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to add along; None: all elements in one line.
 
     dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans."""
 cumsum = _np_cumsum
@@ -901,7 +901,7 @@ def _linalg_gemm2(A: Symbol, B: Symbol | None = None, transpose_a: bool = False,
 
     alpha: float, optional, default=1.0. factor of the product.
 
-    axis: int, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
+    axis: int ≥ -64 ≤ 64, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
 linalg_gemm2 = _linalg_gemm2
 def khatri_rao(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Column-wise Kronecker product of matrices with equal numbers of columns. Unlike in MXNet it has a gradient.
@@ -912,9 +912,9 @@ def diag(data: Symbol, k: int = 0, axis1: int = 0, axis2: int = 1, name: str | N
 
     k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
 
-    axis1: int, optional, default=0. the axis whose index grows downwards; of data with two axes or more.
+    axis1: int ≥ -64 ≤ 64, optional, default=0. the axis whose index grows downwards; of data with two axes or more.
 
-    axis2: int, optional, default=1. the axis whose index grows to the right; of data with two axes or more."""
+    axis2: int ≥ -64 ≤ 64, optional, default=1. the axis whose index grows to the right; of data with two axes or more."""
 def Dropout(data: Symbol, p: float = 0.5, mode: Literal['always', 'training'] = 'training', axes: Sequence[int] | int = (), cudnn_off: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. The hidden output `mask` holds the factors.
 
@@ -922,7 +922,7 @@ def Dropout(data: Symbol, p: float = 0.5, mode: Literal['always', 'training'] = 
 
     mode: one of 'always', 'training', optional, default='training'. when elements are dropped.
 
-    axes: tuple of int, optional, default=(). axes along which whole slices are dropped: the mask has length 1 there.
+    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axes along which whole slices are dropped: the mask has length 1 there.
 
     cudnn_off: boolean or None, optional, default=False. accepted and without effect."""
 _npx_dropout = Dropout
@@ -1044,7 +1044,7 @@ def Concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str |
 
     num_args: int ≥ 1 ≤ 65536, required. number of inputs.
 
-    dim: int, optional, default=1. the axis to join along; negative counts from the end."""
+    dim: int ≥ -64 ≤ 64, optional, default=1. the axis to join along; negative counts from the end."""
 _sparse_concat = Concat
 concat = Concat
 def _rnn_param_concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1052,12 +1052,12 @@ def _rnn_param_concat(*data: Symbol, num_args: int | None = None, dim: int = 1, 
 
     num_args: int ≥ 1 ≤ 65536, required. number of inputs.
 
-    dim: int, optional, default=1. the axis to join along; negative counts from the end."""
+    dim: int ≥ -64 ≤ 64, optional, default=1. the axis to join along; negative counts from the end."""
 _npi_rnn_param_concat = _rnn_param_concat
 def stack(*data: Symbol, axis: int = 0, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join arrays of one shape along a new axis.
 
-    axis: int, optional, default=0. where the new axis stands in the result; negative counts from the end.
+    axis: int ≥ -64 ≤ 64, optional, default=0. where the new axis stands in the result; negative counts from the end.
 
     num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
 def SliceChannel(data: Symbol, num_outputs: int, axis: int = 1, squeeze_axis: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1065,7 +1065,7 @@ def SliceChannel(data: Symbol, num_outputs: int, axis: int = 1, squeeze_axis: bo
 
     num_outputs: int ≥ 1 ≤ 65536, required. number of equal parts.
 
-    axis: int, optional, default=1. the axis to split; negative counts from the end.
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis to split; negative counts from the end.
 
     squeeze_axis: boolean, optional, default=False. drop the axis, which must have as many elements as there are parts."""
 split = SliceChannel
@@ -1074,16 +1074,16 @@ def _split_v2(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze
 
     indices: tuple of int, required. where each part begins; used when sections is 0.
 
-    axis: int, optional, default=1. the axis to split; negative counts from the end.
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis to split; negative counts from the end.
 
     squeeze_axis: boolean, optional, default=False. drop the axis, which must have length 1 in every part.
 
-    sections: int ≥ 0, optional, default=0. number of equal parts; 0: split at the indices."""
+    sections: int ≥ 0 ≤ 65536, optional, default=0. number of equal parts; 0: split at the indices."""
 _npi_split = _split_v2
 def LayerNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, axis: int = -1, eps: float = 9.99999975e-06, output_mean_var: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Every row along an axis with mean 0 and variance 1, times gamma, plus beta (Ba et al., Layer Normalization, 2016). The output `std` is √(variance + eps).
 
-    axis: int, optional, default=-1. the axis that is normalised; gamma and beta run along it.
+    axis: int ≥ -64 ≤ 64, optional, default=-1. the axis that is normalised; gamma and beta run along it.
 
     eps: float, optional, default=9.99999975e-06. added to the variance.
 
@@ -1125,7 +1125,7 @@ def _linalg_gemm(A: Symbol, B: Symbol | None = None, C: Symbol | None = None, tr
 
     beta: float, optional, default=1.0. factor of C.
 
-    axis: int, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
+    axis: int ≥ -64 ≤ 64, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
 linalg_gemm = _linalg_gemm
 def _linalg_syrk(A: Symbol, transpose: bool = False, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """α A Aᵀ for matrices or batches of them (BLAS syrk).
@@ -1327,22 +1327,22 @@ def reset_arrays(*data: Symbol, num_arrays: int, name: str | None = None, attr: 
 def expand_dims(data: Symbol, axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Insert an axis of length 1.
 
-    axis: int, required. where the new axis stands in the result; negative counts from the end."""
+    axis: int ≥ -64 ≤ 64, required. where the new axis stands in the result; negative counts from the end."""
 _npi_expand_dims = expand_dims
 def squeeze(data: Symbol, axis: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Remove axes of length 1; at least one axis stays.
 
-    axis: tuple of int or None, optional, default=None. axes of length 1 to remove; None: all of them."""
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of length 1 to remove; None: all of them."""
 def transpose(data: Symbol, axes: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Permute the axes. Negative axes are accepted.
 
-    axes: tuple of int, optional, default=(). axis of data for each axis of the result; (): all in reverse order."""
+    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axis of data for each axis of the result; (): all in reverse order."""
 def SwapAxis(data: Symbol, dim1: int = 0, dim2: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Exchange two axes.
 
-    dim1: int, optional, default=0. one axis.
+    dim1: int ≥ -64 ≤ 64, optional, default=0. one axis.
 
-    dim2: int, optional, default=0. the other."""
+    dim2: int ≥ -64 ≤ 64, optional, default=0. the other."""
 _npi_swapaxes = SwapAxis
 swapaxes = SwapAxis
 def depth_to_space(data: Symbol, block_size: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1881,14 +1881,14 @@ def multi_lars(lrs: Symbol, weights_sum_sq: Symbol | None = None, grads_sum_sq: 
 def sort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Elements in order; equal ones keep theirs. Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and takes float16. The order of NaN is undefined.
 
-    axis: int or None, optional, default=-1. the axis to order; None: all elements in one line.
+    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 
     is_ascend: boolean, optional, default=True. smallest first; else largest first."""
 _npi_sort = sort
 def argsort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Where the elements of the sorted array are; equal ones keep their order. Unlike MXNet's it takes float16. The order of NaN is undefined.
 
-    axis: int or None, optional, default=-1. the axis to order; None: all elements in one line.
+    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 
     is_ascend: boolean, optional, default=True. smallest first; else largest first.
 
@@ -1897,7 +1897,7 @@ _npi_argsort = argsort
 def topk(data: Symbol, axis: int | None = -1, k: int = 1, ret_typ: Literal['both', 'indices', 'mask', 'value'] = 'indices', is_ascend: bool = False, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The k largest or smallest elements along an axis, in order; of equal ones the first. Hidden output of values: where they were. The order of NaN is undefined.
 
-    axis: int or None, optional, default=-1. the axis to order; None: all elements in one line.
+    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 
     k: int, optional, default=1. number of elements of each line; less than 1: all of them.
 
@@ -1910,7 +1910,7 @@ _npx_topk = topk
 def _take_along_axis(data: Symbol, indices: Symbol | None = None, axis: int = -1, distinct: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Elements of each line along an axis, by number; the numbers must be inside.
 
-    axis: int, optional, default=-1. the axis to take from.
+    axis: int ≥ -64 ≤ 64, optional, default=-1. the axis to take from.
 
     distinct: boolean, optional, default=False. the indices of each line are known to be distinct."""
 def Pooling(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max', global_pool: bool = False, cudnn_off: bool = False, pooling_convention: Literal['full', 'same', 'valid'] = 'valid', stride: Sequence[int] | int = (), pad: Sequence[int] | int = (), p_value: int | None = None, count_include_pad: bool | None = None, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2256,16 +2256,16 @@ def _contrib_arange_like(data: Symbol, start: float = 0.0, step: float = 1.0, re
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    axis: int or None, optional, default=None. the axis whose length the range has; None: data's shape, counted row by row."""
+    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis whose length the range has; None: data's shape, counted row by row."""
 _npx_arange_like = _contrib_arange_like
 def _contrib_index_array(data: Symbol, axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The index of every element of data: (i, j, …) at [i, j, …], or some of its numbers. An axis that data does not have is an error, where MXNet counts along another.
 
-    axes: tuple of int or None, optional, default=None. the axes whose indices are wanted, in this order; None: all."""
+    axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the axes whose indices are wanted, in this order; None: all."""
 def sum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum over axes.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2275,7 +2275,7 @@ sum_axis = sum
 def mean(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Mean over axes; of integers it is truncated towards 0.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2284,7 +2284,7 @@ _sparse_mean = mean
 def max(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Maximum over axes; every element that ties receives the gradient.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2293,7 +2293,7 @@ max_axis = max
 def min(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Minimum over axes; every element that ties receives the gradient.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2302,7 +2302,7 @@ min_axis = min
 def prod(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Product over axes. As in MXNet its gradient is NaN at elements that are 0.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2310,7 +2310,7 @@ def prod(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool =
 def nansum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum over axes, NaN counting as 0.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2318,7 +2318,7 @@ def nansum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool
 def nanprod(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Product over axes, NaN counting as 1.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2328,7 +2328,7 @@ def norm(data: Symbol, ord: int = 2, axis: Sequence[int] | int | None = None, ou
 
     ord: int ≥ 1 ≤ 2, optional, default=2. 1: sum of magnitudes; 2: root of the sum of squares.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None: all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all.
 
     out_dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the result; None: that of data.
 
@@ -2337,13 +2337,13 @@ _sparse_norm = norm
 def argmax(data: Symbol, axis: int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Where the largest element is, the first of equals; a number of the dtype of data.
 
-    axis: int or None, optional, default=None. the axis to search along; None: all elements in order.
+    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
 
     keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def argmin(data: Symbol, axis: int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Where the smallest element is, the first of equals; a number of the dtype of data.
 
-    axis: int or None, optional, default=None. the axis to search along; None: all elements in order.
+    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
 
     keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def argmax_channel(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2355,16 +2355,16 @@ def broadcast_to(data: Symbol, shape: Sequence[int] | int = (), name: str | None
 def broadcast_axis(data: Symbol, axis: Sequence[int] | int = (), size: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat data along some axes of length 1. Negative axes are accepted.
 
-    axis: tuple of int, optional, default=(). axes of length 1 to repeat along; negative ones count from the end.
+    axis: tuple of int ≥ -64 ≤ 64, optional, default=(). axes of length 1 to repeat along; negative ones count from the end.
 
     size: tuple of int ≥ 1, optional, default=(). how often, for each axis."""
 broadcast_axes = broadcast_axis
 def broadcast_like(lhs: Symbol, rhs: Symbol | None = None, lhs_axes: Sequence[int] | int | None = None, rhs_axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat lhs along axes of length 1 up to the shape of rhs, or to some of its dimensions.
 
-    lhs_axes: tuple of int or None, optional, default=None. axes of lhs to repeat along; None: all.
+    lhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of lhs to repeat along; None: all.
 
-    rhs_axes: tuple of int or None, optional, default=None. the axes of rhs that say how often."""
+    rhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the axes of rhs that say how often."""
 def _sum_like(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum over the axes along which `like` was broadcast: the gradient of every broadcast."""
 def tile(data: Symbol, reps: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2377,7 +2377,7 @@ def repeat(data: Symbol, repeats: int, axis: int | None = None, name: str | None
 
     repeats: int ≥ 1, required. how often each element appears.
 
-    axis: int or None, optional, default=None. the axis to repeat along; None: of the flattened array."""
+    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to repeat along; None: of the flattened array."""
 _np_repeat = repeat
 def Reshape(data: Symbol, shape: Sequence[int] | int = (), reverse: bool = False, target_shape: Sequence[int] | int = (), keep_highest: bool = False, target: Sequence[int] | int = ..., name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The same elements in another shape. Unlike MXNet, a shape with another number of elements is an error.
@@ -2397,13 +2397,13 @@ flatten = Flatten
 def reshape_like(lhs: Symbol, rhs: Symbol | None = None, lhs_begin: int | None = None, lhs_end: int | None = None, rhs_begin: int | None = None, rhs_end: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The elements of lhs in the shape of rhs, or in that of some of its axes.
 
-    lhs_begin: int or None, optional, default=None. first axis of lhs that is reshaped; default 0.
+    lhs_begin: int or None ≥ -64 ≤ 64, optional, default=None. first axis of lhs that is reshaped; default 0.
 
-    lhs_end: int or None, optional, default=None. the axis of lhs after the last that is reshaped; default all.
+    lhs_end: int or None ≥ -64 ≤ 64, optional, default=None. the axis of lhs after the last that is reshaped; default all.
 
-    rhs_begin: int or None, optional, default=None. first axis of rhs whose shape is taken; default 0.
+    rhs_begin: int or None ≥ -64 ≤ 64, optional, default=None. first axis of rhs whose shape is taken; default 0.
 
-    rhs_end: int or None, optional, default=None. the axis of rhs after the last whose shape is taken; default all."""
+    rhs_end: int or None ≥ -64 ≤ 64, optional, default=None. the axis of rhs after the last whose shape is taken; default all."""
 _npx_reshape_like = reshape_like
 def shape_array(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The shape of data."""
@@ -2644,7 +2644,7 @@ def SequenceLast(data: Symbol, sequence_length: Symbol | None = None, use_sequen
 def softmax(data: Symbol, length: Symbol | None = None, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """exp(x / temperature) normalised over an axis. A row of length 0 is zeros.
 
-    axis: int, optional, default=-1. axis over which the result is normalised.
+    axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
 
     temperature: float or None, optional, default=None. divisor of data; None: 1.
 
@@ -2655,7 +2655,7 @@ _npx_softmax = softmax
 def log_softmax(data: Symbol, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The logarithm of softmax, without its underflow.
 
-    axis: int, optional, default=-1. axis over which the result is normalised.
+    axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
 
     temperature: float or None, optional, default=None. divisor of data; None: 1.
 
@@ -2666,7 +2666,7 @@ _npx_log_softmax = log_softmax
 def softmin(data: Symbol, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The softmax of -data.
 
-    axis: int, optional, default=-1. axis over which the result is normalised.
+    axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
 
     temperature: float or None, optional, default=None. divisor of data; None: 1.
 
@@ -2764,7 +2764,7 @@ def LRN(data: Symbol, alpha: float = 9.99999975e-05, beta: float = 0.75, knorm: 
 def moments(data: Symbol, axes: Sequence[int] | int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Mean and biased variance over axes; of integers both are truncated towards 0.
 
-    axes: tuple of int or None, optional, default=None. axes to reduce over; must be given.
+    axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; must be given.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
 def pow(left: Symbol | float, right: Symbol | float, name: str | None = None) -> Any: ...
