@@ -13,12 +13,12 @@ from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, exp
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.params import value_to_text
+from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import parse_shape
 from symjax_nnvm.ops.random_draws import DISTRIBUTIONS
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.roles import learned_variables
-from symjax_nnvm.surgery.rebuild import reachable_from, rebuild
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["HardCodedBatch", "hard_coded_batch", "set_batch_size"]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain
 from symjax_nnvm.ir.node import NodeEntry
+from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.surgery.find import find_outputs
-from symjax_nnvm.surgery.rebuild import reachable_from, rebuild
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["cut", "replace_head"]

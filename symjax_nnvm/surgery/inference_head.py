@@ -12,10 +12,10 @@ from functools import cache
 from symjax_nnvm.errors import GraphError, InferenceError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.rewrite import count_versions, reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.roles import label_variables
-from symjax_nnvm.surgery.rebuild import count_versions, reachable_from, rebuild
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["inference_symbol"]

@@ -21,11 +21,11 @@ from symjax_nnvm.errors import (
     explain,
 )
 from symjax_nnvm.files import read_bounded, write_file
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import FListOutputNames, FMutateInputs, Op
 from symjax_nnvm.ir.pass_registry import apply_pass
+from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy
 from symjax_nnvm.symbol.arithmetic import Arithmetic
@@ -87,14 +87,9 @@ class Symbol(Arithmetic, Fluent):
         """All outputs of the symbols, in order, duplicates kept."""
         return Symbol([entry for symbol in symbols for entry in symbol.outputs])
 
-    @bulk_allocation()
     def copy(self) -> Symbol:
         """A deep copy: new nodes with copied attributes. Subgraphs stay shared; `info` is not copied."""
-        copies: dict[Node, Node] = {}
-        for node in post_order(self.outputs):
-            inputs = [NodeEntry(copies[source], index, version) for source, index, version in node.inputs]
-            copies[node] = Node(node.attrs.copy(), inputs, [copies[dep] for dep in node.control_deps] or ())
-        return Symbol([NodeEntry(copies[node], index, version) for node, index, version in self.outputs])
+        return Symbol(rewrite(self.outputs, fresh=True).outputs)
 
     def shallow_copy(self) -> Symbol:
         """A new symbol over the same nodes."""
