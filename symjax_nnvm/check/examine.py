@@ -10,7 +10,7 @@ from typing import Any
 from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, check_shapes
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
-from symjax_nnvm.errors import InferenceError, SymbolValueError, explain
+from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, listed
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
@@ -18,7 +18,6 @@ from symjax_nnvm.ir.op import FDeviation, FDraws, Op, TDataDependentShape
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known, shape_from_legacy
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
-from symjax_nnvm.surgery.find import did_you_mean
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["check"]
@@ -67,7 +66,7 @@ def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> No
     counts = Counter(symbol.list_inputs())
     for name in given:
         if name not in counts:
-            fix = did_you_mean(name, counts) or f"Its variables are {', '.join(list(counts)[:8])}, …"
+            fix = did_you_mean(name, counts) or f"Its variables are {listed(counts, brackets=False)}."
             raise SymbolValueError(explain(f"The symbol has no variable {name!r}", fix=fix))
     for name, count in counts.items():
         if count > 1:
