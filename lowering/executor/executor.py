@@ -270,8 +270,8 @@ class Executor:
         others = {other.name: other.shape for other in (*self._args, *self._aux)}
         learned = {node.name for node in learned_variables(self.symbol)}
         fixed = {name: known for name, known in others.items() if name in learned}
-        way = shape_remedy(self.symbol, {**fixed, cell.name: shape})
-        if not way and shape[1:] == cell.shape[1:]:
+        way = "" if shape[1:] == cell.shape[1:] else shape_remedy(self.symbol, {**fixed, cell.name: shape})
+        if not way and len(shape) == len(cell.shape):
             way = f"An executor has fixed shapes: executor = executor.reshape({cell.name}={shape}) makes one for these."
         return f"Shape not match! Argument {cell.name}, need: {cell.shape}, received: {shape}. {way}".rstrip()
 

@@ -13,7 +13,7 @@ import numpy as np
 from lowering.arguments import close_names, require_key, require_symbol, shapes_by_name
 from lowering.gradient import GradientProgram
 from lowering.initializer import init_params
-from lowering.mxnet_words import takes_our_words, unknown_attribute
+from lowering.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
 from lowering.training.accumulate import Reduction, parse_accumulate
 from lowering.training.classes import Numbers
 from lowering.training.diagnosis import Diagnosis, diagnose
@@ -137,6 +137,7 @@ class Trainer:
         base_key = jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
         require_key(base_key)
         args, aux = dict(args or {}), dict(aux or {})
+        self._check_names(shapes)
         known = shapes_by_name(shapes, "shapes", _INIT)
         self._check_shapes(known, args, aux)
         without = [*args, *aux, *self.inputs.names]
@@ -159,14 +160,17 @@ class Trainer:
         )
         return self.state
 
-    def _check_shapes(self, shapes: Mapping[str, Any], args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
+    def _check_names(self, shapes: Mapping[str, Any]) -> None:
         missing = [name for name in self.inputs.data if name not in shapes]
         unknown = [name for name in shapes if name not in self.symbol.list_arguments()]
         if missing or unknown:
             got = f"unknown names {listed(unknown)}" if unknown else f"no shape of {listed(missing)}"
-            fix = f"{close_names(unknown, self.inputs.names)} For example: {_INIT}.".strip()
+            hints = [keyword_hint("Trainer.init", name, list(self.inputs.names)) for name in unknown[:3]]
+            fix = " ".join(filter(None, (*hints, f"For example: {_INIT}.")))
             names = list(self.inputs.names)
             raise TrainingError(explain("Shapes of the inputs are needed", expected=names, got=got, fix=fix))
+
+    def _check_shapes(self, shapes: Mapping[str, Any], args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
         try:
             arg_shapes, _, aux_shapes = self.symbol.infer_shape_partial(**shapes)
         except InferenceError as error:

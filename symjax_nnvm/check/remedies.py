@@ -21,16 +21,23 @@ __all__ = ["dtype_remedy", "shape_remedy"]
 
 Shapes = Mapping[str, Shape | None]
 
+_TRIED = 4
+"""Inputs that are tried in other shapes: each trial infers the whole graph."""
+
 _CHANNELS = (1, 3, 4)
 """How many channels images have."""
 
 
 def shape_remedy(symbol: Symbol, shapes: Shapes) -> str:
-    """What to change so that the shapes fit the graph, or nothing when no proposal helps.
+    """What to change so that the shapes fit the graph; nothing when they do, or when no proposal helps.
 
-    shapes: of variables by name, parameters included as far as they are known; as they are, they contradict.
+    shapes: of variables by name, parameters included as far as they are known.
     """
-    fed = {name: tuple(shape or ()) for name, shape in shapes.items() if name in data_inputs(symbol)}
+    if _fits(symbol, shapes):
+        return ""
+    inputs = data_inputs(symbol)
+    fed = {name: tuple(shape or ()) for name, shape in shapes.items() if name in inputs}
+    fed = dict(list(fed.items())[:_TRIED])
     proposals = (*_axes(symbol, shapes, fed), *_batch_sizes(symbol, shapes, fed), *_wanted(symbol, shapes, fed))
     return next(iter(proposals), "")
 
