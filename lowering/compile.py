@@ -9,7 +9,9 @@ from typing import Any
 import jax
 import jax.export
 
-from lowering.function import to_jax
+from lowering.arguments import require_key, require_named, require_symbol
+from lowering.function import CALL, to_jax
+from lowering.mxnet_words import takes_our_words
 from symjax_nnvm.errors import LoweringError, MissingExtraError
 from symjax_nnvm.files import write_file
 from symjax_nnvm.symbol.symbol import Symbol
@@ -19,6 +21,7 @@ __all__ = ["CompiledFunction", "compile"]
 Arrays = Mapping[str, Any]
 
 
+@takes_our_words("compile", "f = lowering.compile(symbol); outputs, new_aux = f(args | {'data': x}, aux)")
 def compile(
     symbol: Symbol, *, is_train: bool = False, platform: str | None = None, donate_aux: bool = False
 ) -> CompiledFunction:
@@ -39,7 +42,7 @@ class CompiledFunction:
     """
 
     def __init__(self, symbol: Symbol, *, is_train: bool, platform: str | None, donate_aux: bool):
-        self.symbol = symbol
+        self.symbol = require_symbol(symbol, "compile")
         self._jitted = jax.jit(
             to_jax(symbol, is_train=is_train, platform=platform), donate_argnums=(1,) if donate_aux else ()
         )
@@ -50,7 +53,10 @@ class CompiledFunction:
         self, args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
         """(outputs, new auxiliary states), as `to_jax`'s function."""
-        call = (args, {} if aux is None else aux, key)
+        if key is not None:
+            require_key(key)
+        aux = {} if aux is None else aux
+        call = (require_named(args, "args", CALL), require_named(aux, "aux", CALL), key)
         self._latest = call
         return self._jitted(*call)
 

@@ -13,9 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.arguments import close_names, require_named, require_symbol
 from lowering.interpret import Program
+from lowering.mxnet_words import takes_our_words
 from lowering.recompute import recomputations
-from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.errors import GradientError, explain, listed
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.types import Shape
@@ -27,6 +29,9 @@ __all__ = ["GradientProgram", "differentiable", "grad_fn", "is_float_array"]
 
 Arrays = Mapping[str, Any]
 Shapes = Mapping[str, Shape]
+
+_CALL = "outputs, grads, new_aux = lowering.grad_fn(symbol)(args | {'data': x}, aux)"
+_CALL_DIFFERENTIABLE = "outputs, new_aux = lowering.differentiable(symbol)(args | {'data': x}, aux)"
 
 
 def is_float_array(value: Any) -> bool:
@@ -97,7 +102,7 @@ class GradientProgram:
             raise GradientError(
                 explain(
                     "Wrong number of head gradients",
-                    expected=f"{self.num_outputs}, one for each of {self.symbol.list_outputs()}",
+                    expected=f"{self.num_outputs}, one for each of {listed(self.symbol.list_outputs())}",
                     got=len(head_grads),
                 )
             )
@@ -192,7 +197,11 @@ def _variables(symbol: Symbol, names: Sequence[str]) -> list[Node]:
     unknown = [name for name in names if name not in by_name]
     if unknown:
         raise GradientError(
-            explain(f"Cannot differentiate with respect to {unknown}", expected=f"names among {list(by_name)}")
+            explain(
+                f"Cannot differentiate with respect to {listed(unknown)}",
+                expected=f"names among {listed(by_name)}",
+                fix=close_names(unknown, by_name) or "symbol.list_arguments() lists the arguments.",
+            )
         )
     return [by_name[name] for name in names]
 
@@ -203,7 +212,7 @@ class _Programs:
     def __init__(
         self, symbol: Symbol, wrt: Sequence[str] | None, *, is_train: bool, platform: str | None, mirror: Mirror
     ):
-        self._symbol = symbol
+        self._symbol = require_symbol(symbol, "the gradient function")
         self._wrt = None if wrt is None else ((wrt,) if isinstance(wrt, str) else tuple(wrt))
         self._arguments = symbol.list_arguments()
         self._options = {"is_train": is_train, "platform": platform}
@@ -229,6 +238,7 @@ class _Programs:
         return self._get(wrt, {n: np.shape(a) for n, a in args.items()} if self._mirror == "blocks" else None)
 
 
+@takes_our_words("grad_fn", _CALL)
 def grad_fn(
     symbol: Symbol,
     wrt: Sequence[str] | None = None,
@@ -258,11 +268,13 @@ def grad_fn(
         key: jax.Array | None = None,
         head_grads: Sequence[Any] | None = None,
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
-        return programs.of(args)(args, aux or {}, key, head_grads)
+        args, aux = require_named(args, "args", _CALL), require_named({} if aux is None else aux, "aux", _CALL)
+        return programs.of(args)(args, aux, key, head_grads)
 
     return grad
 
 
+@takes_our_words("grad_fn", _CALL_DIFFERENTIABLE)
 def differentiable(
     symbol: Symbol, *, is_train: bool = True, platform: str | None = None, mirror: Mirror = None
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]:
@@ -298,7 +310,8 @@ def differentiable(
     def function(
         args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        return call(dict(args), dict(aux or {}), key)
+        args = require_named(args, "args", _CALL_DIFFERENTIABLE)
+        return call(dict(args), dict(require_named({} if aux is None else aux, "aux", _CALL_DIFFERENTIABLE)), key)
 
     function.__name__ = function.__qualname__ = symbol.name or "symbol"
     return function

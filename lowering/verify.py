@@ -14,9 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.arguments import require_named
 from lowering.function import to_jax
 from lowering.gradient import GradientProgram, is_float_array
 from lowering.interpret import Program
+from lowering.mxnet_words import takes_our_words
 from lowering.verify_reports import (
     GradientReport,
     GradientRow,
@@ -44,6 +46,8 @@ __all__ = [
 ]
 
 Arrays = Mapping[str, Any]
+
+_CALL = "lowering.check_gradients(symbol, args | {'data': x, 'softmax_label': y}, aux)"
 
 _DIRECTIONS = 32
 """Directions that finite differences probe: every element of an argument up to this size, random directions beyond."""
@@ -142,6 +146,7 @@ class _Point:
         return self.witness.blocked({**self.args, **chosen}, self.aux, self.key)
 
 
+@takes_our_words("check_gradients", _CALL)
 def check_gradients(
     symbol: Symbol,
     args: Arrays,
@@ -197,6 +202,7 @@ def check_gradients(
     return report
 
 
+@takes_our_words("check_gradients", "lowering.check_projection(symbol, args | {'data': x}, aux)")
 def check_projection(
     symbol: Symbol,
     args: Arrays,
@@ -280,7 +286,7 @@ def _noise(value: Any, step: float = _STEP) -> float:
 def _widen(arrays: Arrays) -> dict[str, jax.Array]:
     return {
         name: jnp.asarray(value, jnp.float64) if is_float_array(value) else jnp.asarray(value)
-        for name, value in arrays.items()
+        for name, value in require_named(arrays, "args and aux", _CALL).items()
     }
 
 

@@ -8,9 +8,13 @@ expected, got) into one message, so that no two errors of the library are worded
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 __all__ = [
     "AttributeConflictError",
     "BindError",
+    "CallError",
     "CheckpointError",
     "ComposeError",
     "ExecutorTypeError",
@@ -27,6 +31,7 @@ __all__ = [
     "MissingFolderError",
     "NNVMError",
     "NarrowedDtypeWarning",
+    "NonFiniteWarning",
     "NotImplementedForSymbol",
     "OpNotRegisteredError",
     "ParamError",
@@ -38,13 +43,19 @@ __all__ = [
     "SymbolValueError",
     "TrainingError",
     "UnknownArrayError",
+    "UnknownAttributeError",
     "cut",
+    "did_you_mean",
     "explain",
+    "listed",
 ]
 
 
 MAX_PART = 2000
 """Characters of the problem, of what was expected, and of what came, in one message."""
+
+MAX_LISTED = 8
+"""Names that a message lists before it only counts the rest."""
 
 
 class NNVMError(Exception):
@@ -53,6 +64,10 @@ class NNVMError(Exception):
 
 class NarrowedDtypeWarning(UserWarning):
     """A graph asks for 64-bit numbers and runs in 32 bits, because JAX's 64-bit mode is off."""
+
+
+class NonFiniteWarning(UserWarning):
+    """Outputs that are NaN or infinite, in a prediction or an evaluation."""
 
 
 MXNetError = NNVMError
@@ -163,6 +178,14 @@ class UnknownArrayError(NNVMError, KeyError):
     __str__ = Exception.__str__  # KeyError would print the message's repr
 
 
+class UnknownAttributeError(NNVMError, AttributeError):
+    """An attribute that an object or a module does not have; the message says what is meant by it here."""
+
+
+class CallError(NNVMError, TypeError):
+    """A function called with arguments that it does not take, or without one that it needs."""
+
+
 class TrainingError(NNVMError, ValueError):
     """Training that cannot go on: batches that do not fit, a run that was not initialised, numbers that overflowed."""
 
@@ -184,8 +207,9 @@ def explain(
 ) -> str:
     """Word an error: the problem, then where it is, what was expected, what came, and what to do.
 
-    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out. No part is
-    longer than `MAX_PART`: what comes from a file may be of any length.
+    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out. A list of
+    names as `expected` or `got` is worded by `listed`. No part is longer than `MAX_PART`: what comes from a file may
+    be of any length.
     """
     where = [
         cut(f"{label} {_name(value)!r}")
@@ -196,16 +220,35 @@ def explain(
     if where:
         parts.append("in " + ", ".join(where))
     if expected is not None:
-        parts.append(f"expected {cut(str(expected))}")
+        parts.append(f"expected {cut(_told(expected))}")
     if got is not None:
-        parts.append(f"got {cut(str(got))}")
+        parts.append(f"got {cut(_told(got))}")
     message = "; ".join(parts) + "."
     return message + (f" {fix}" if fix else "")
 
 
-def cut(text: str) -> str:
-    """A text for an error message, cut off at `MAX_PART` characters."""
-    return text if len(text) <= MAX_PART else f"{text[:MAX_PART]}…"
+def listed(names: Iterable[object], limit: int = MAX_LISTED, *, brackets: bool = True) -> str:
+    """Names for an error message: `['a', 'b' and 31 more]`, as Python prints a list as long as it is short."""
+    every = list(names)
+    shown = ", ".join(cut(repr(name), 100) for name in every[:limit])
+    shown += f" and {len(every) - limit} more" if len(every) > limit else ""
+    return f"[{shown}]" if brackets else shown or "none"
+
+
+def did_you_mean(name: str, names: Iterable[str], *, cutoff: float = 0.5) -> str:
+    """`Did you mean 'a' or 'b'?`, or nothing when no name is close."""
+    close = difflib.get_close_matches(name, list(dict.fromkeys(names)), n=4, cutoff=cutoff)
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def cut(text: str, length: int = MAX_PART) -> str:
+    """A text for an error message, cut off at `length` characters."""
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+def _told(value: object) -> str:
+    names = isinstance(value, list | tuple) and bool(value) and all(isinstance(name, str) for name in value)
+    return listed(value) if names else str(value)  # type: ignore[arg-type]
 
 
 def _name(value: object) -> object:

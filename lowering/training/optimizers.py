@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
+from lowering.arguments import close_names
 from lowering.training.update_rules import RULES, Rule, Update
 from lowering.updates import with_master_copy
-from symjax_nnvm.errors import ParamError, explain
+from symjax_nnvm.errors import ParamError, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["MXNetOptimizer", "OptaxOptimizer", "Optimizer", "list_optimizers", "make_optimizer"]
@@ -193,7 +194,9 @@ def _rule(name: str) -> Rule:
 def _check_known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
-        raise ParamError(explain(f"{what} has no parameter {unknown}", expected=f"names among {sorted(known)}"))
+        fix = close_names(unknown, known) or None
+        expected = f"names among {listed(sorted(known), 30)}"
+        raise ParamError(explain(f"{what} has no parameter {listed(unknown)}", expected=expected, fix=fix))
 
 
 def _number(optimizer: str, param: str, value: Any) -> float:
@@ -232,7 +235,11 @@ def _multipliers(
     """`lr_mult` or `wd_mult` by parameter: from the variables' attributes, then from the dict given."""
     unknown = sorted(set(given) - set(symbol.list_arguments()))
     if unknown:
-        raise ParamError(explain(f"{key} names {unknown}", expected=f"arguments among {symbol.list_arguments()}"))
+        names = symbol.list_arguments()
+        fix = close_names(unknown, names) or None
+        raise ParamError(
+            explain(f"{key} names {listed(unknown)}", expected=f"arguments among {listed(names)}", fix=fix)
+        )
     found = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
     return {name: _number("attribute", f"{name}.{key}", value) for name, value in (found | dict(given)).items()}
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, check_shapes
+from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
-from symjax_nnvm.errors import InferenceError, SymbolValueError, explain
+from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, listed
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
@@ -18,7 +19,7 @@ from symjax_nnvm.ir.op import FDeviation, FDraws, Op, TDataDependentShape
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known, shape_from_legacy
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
-from symjax_nnvm.surgery.find import did_you_mean
+from symjax_nnvm.surgery.batch_size import hard_coded_batch
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["check"]
@@ -55,6 +56,7 @@ def check(
     _check_names(model.symbol, [*known_shapes, *known_dtypes], findings)
     _check_file(model, findings)
     num_nodes = _check_nodes(model, findings)
+    _check_batch_size(model, findings)
     if params is not None:
         check_missing(model.symbol, arrays, [*known_shapes, *known_dtypes], findings)
     shapes_checked = bool(shapes) or params is not None
@@ -67,7 +69,7 @@ def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> No
     counts = Counter(symbol.list_inputs())
     for name in given:
         if name not in counts:
-            fix = did_you_mean(name, counts) or f"Its variables are {', '.join(list(counts)[:8])}, …"
+            fix = did_you_mean(name, counts) or f"Its variables are {listed(counts, brackets=False)}."
             raise SymbolValueError(explain(f"The symbol has no variable {name!r}", fix=fix))
     for name, count in counts.items():
         if count > 1:
@@ -125,6 +127,22 @@ def _check_nodes(model: Model, findings: Findings) -> int:
     return count
 
 
+def _check_batch_size(model: Model, findings: Findings) -> None:
+    """Note the operators that fix the number of samples; what variables declare gives way to the shapes given."""
+    if model.refused:  # nothing flows through what is not known
+        return
+    for place in hard_coded_batch(model.symbol):
+        if place.op is not None and place.size > 1:
+            findings.add(
+                "batch size",
+                "note",
+                place.node,
+                f"A batch size of {place.size} may be written here",
+                op=place.op,
+                fix="symjax_nnvm.set_batch_size(symbol, n) gives the network for batches of n.",
+            )
+
+
 def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None:
     draws, deviation = FDraws.get(op), FDeviation.get(op)
     when = None if draws is None else draws(node.attrs)
@@ -151,11 +169,11 @@ def _check_shapes(
     model: Model, known: Mapping[str, Shape | None], arrays: Arrays, expect_all: bool, findings: Findings
 ) -> None:
     graph = Graph(model.symbol.outputs)
-    inferred = _infer(lambda: infer_shape(graph, shapes=known), findings)
+    inferred = _infer(lambda: infer_shape(graph, shapes=known), findings, lambda: shape_remedy(model.symbol, known))
     if inferred is not None and arrays:
         fitting = check_shapes(arrays, _of_variables(inferred, "shape"), findings)
         every = {**known, **fitting}
-        inferred = _infer(lambda: infer_shape(graph, shapes=every), findings)
+        inferred = _infer(lambda: infer_shape(graph, shapes=every), findings, lambda: shape_remedy(model.symbol, every))
     if inferred is not None and expect_all and not model.refused:  # whose shapes nobody knows
         _check_decided(inferred, arrays, findings)
 
@@ -185,18 +203,19 @@ def _check_dtypes(model: Model, known: Mapping[str, DType], arrays: Arrays, find
     names = set(model.symbol.list_inputs())
     stored = {name: str(array.dtype) for name, array in arrays.items() if name in names and name not in known}
     every = {**{name: dtype for name, dtype in stored.items() if dtype in DTYPE_CODES}, **known}
-    inferred = _infer(lambda: infer_type(Graph(model.symbol.outputs), dtypes=every), findings)
+    graph, names_of = Graph(model.symbol.outputs), {name: str(dtype) for name, dtype in every.items()}
+    inferred = _infer(lambda: infer_type(graph, dtypes=every), findings, lambda: dtype_remedy(model.symbol, names_of))
     asking = [] if inferred is None else [(node.name, dtype) for node, dtype in asking_for_64_bits(inferred)]
     for name, dtype in dict.fromkeys([*asking, *((n, d) for n, d in every.items() if d in WIDE_DTYPES)]):
         reason = f"Asks for {dtype} and runs in 32 bits, unless JAX's 64-bit mode is on"
         findings.add("64 bits", "warning", name, reason, fix=_SWITCH_ON_64_BITS)
 
 
-def _infer(run: Any, findings: Findings) -> Graph | None:
+def _infer(run: Callable[[], Graph], findings: Findings, remedy: Callable[[], str]) -> Graph | None:
     try:
         return run()
     except InferenceError as error:
-        findings.add("contradiction", "error", error.node, str(error))
+        findings.add("contradiction", "error", error.node, str(error), fix=remedy() or None)
         return None
 
 

@@ -29,6 +29,7 @@ Kind = Literal[
     "random numbers",
     "control flow",
     "repeated name",
+    "batch size",
     "newer file",
     "input",
     "label",
