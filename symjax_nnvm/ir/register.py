@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import completed
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import ArgumentInfo, Op, register
 from symjax_nnvm.ir.params import ParamSchema, schema_of
@@ -53,14 +54,7 @@ def same_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
 def same_shape(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
     """Every input and output has one shape, merged from all that is known."""
     # Each is proposed to all others in turn; the pass words the conflict when two of them contradict each other.
-    merged: Shape | None = None
-    for shape in (*ins, *outs):
-        if shape is None:
-            continue
-        if merged is None:
-            merged = shape
-        elif len(shape) == len(merged):
-            merged = tuple(b if a is None else a for a, b in zip(merged, shape, strict=True))
+    merged = completed(*ins, *outs)
     return [merged] * len(ins), [merged] * len(outs)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
-from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
+from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axis
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
@@ -25,13 +25,12 @@ class ExpandDimsParams:
 
 def expand_dims_shapes(p: ExpandDimsParams, ins: Shapes, outs: Shapes):
     """data (…, …) ↔ (…, 1, …)."""
-    data, out = ins[0], outs[0]
-    if data is not None:
-        axis = normal_axis(p.axis, len(data) + 1)
-        return ins, [(*data[:axis], 1, *data[axis:])]
-    if out is not None:
-        return [replaced(out, normal_axis(p.axis, len(out)))], outs
-    return ins, outs
+    out = outs[0]
+    data = completed(ins[0], without_axis(out, p.axis))
+    if data is None:
+        return ins, outs
+    axis = normal_axis(p.axis, len(data) + 1)
+    return [data], [(*data[:axis], 1, *data[axis:])]
 
 
 register_op(
