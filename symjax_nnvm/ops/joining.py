@@ -270,6 +270,7 @@ for _name, _aliases, _params, _doc in (
         _name,
         aliases=_aliases,
         params=_params,
+        inputs=("data",),
         num_outputs=lambda p: p.num_outputs,
         infer_shape=_split_shapes,
         gradient=_split_gradient,

@@ -76,6 +76,7 @@ def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
 register_op(
     "squeeze",
     params=SqueezeParams,
+    inputs=("data",),
     infer_shape=squeeze_shapes,
     gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0])],
     inplace=((0, 0),),
@@ -151,6 +152,7 @@ register_op(
     "SwapAxis",
     aliases=("_npi_swapaxes", "swapaxes"),
     params=SwapAxisParams,
+    inputs=("data",),
     infer_shape=_swap_axis_shapes,
     gradient=lambda node, ograds: [
         apply("SwapAxis", ograds[0], dim1=node.attrs.parsed.dim1, dim2=node.attrs.parsed.dim2)
@@ -205,6 +207,7 @@ for _name, _inverse_name, _to, _back, _doc in (
     register_op(
         _name,
         params=BlockParams,
+        inputs=("data",),
         infer_shape=lambda p, ins, outs, to=_to, back=_back: ([back(p, outs[0])], [to(p, ins[0])]),
         gradient=lambda node, ograds, inverse=_inverse_name: [
             apply(inverse, ograds[0], block_size=node.attrs.parsed.block_size)
