@@ -385,6 +385,9 @@ def list_unique_ops() -> list[Op]:
 FListInputNames: OpMap[Callable[[NodeAttrs], Iterable[str]]] = Op.get_attr("FListInputNames")
 """attrs → names of the inputs, for keywords and automatic variables; default `["data"]`."""
 
+TUnlistedInputs: OpMap[bool] = Op.get_attr("TUnlistedInputs")
+"""MXNet's operator does not list the names of its inputs: a monitor there calls them `input0`, `input1`, …"""
+
 FListOutputNames: OpMap[Callable[[NodeAttrs], Iterable[str]]] = Op.get_attr("FListOutputNames")
 """attrs → names of all outputs; default `output`, or `output{i}` when there are several."""
 

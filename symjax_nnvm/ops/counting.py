@@ -202,6 +202,7 @@ for _name, _shapes, _doc in (
         f"_{_name}",
         aliases=(_name,),
         params=RavelParams,
+        inputs=("data",),
         infer_shape=_shapes,
         gradient=lambda node, ograds: [None],
         doc=_doc,

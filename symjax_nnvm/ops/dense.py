@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError, explain
-from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
+from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, size_of, solve_sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -37,11 +37,11 @@ def _fully_connected_shapes(p: FullyConnectedParams, ins: Shapes, outs: Shapes):
             depth = known(size_of(data[1:]), depth)
             data = (batch, *(data[1:] if depth is None else solve_sizes(data[1:], (depth,))[0]))
         out = (batch, p.num_hidden)
-    elif data is not None:
-        depth = known(data[-1] if data else None, depth)
-        data, out = (*data[:-1], depth), (*data[:-1], p.num_hidden)
-    elif out is not None:
-        data = (*out[:-1], depth)
+    else:
+        data = completed(data, None if out is None else (*out[:-1], depth))
+        if data is not None:
+            depth = known(data[-1] if data else None, depth)
+            data, out = (*data[:-1], depth), (*data[:-1], p.num_hidden)
     bias = () if p.no_bias else ((p.num_hidden,),)
     return [data, (p.num_hidden, depth), *bias], [out]
 

@@ -60,6 +60,7 @@ def diag_shapes(p: DiagParams, ins: Shapes, outs: Shapes):
 register_op(
     "diag",
     params=DiagParams,
+    inputs=("data",),
     infer_shape=diag_shapes,
     gradient=lambda node, ograds: [apply("_backward_diag", ograds[0], node.inputs[0], **vars(node.attrs.parsed))],
     doc="A diagonal of two axes of data, as a new last axis; of data with one axis, the matrix that has them on its "

@@ -44,6 +44,7 @@ register_op(
     "Dropout",
     aliases=("_npx_dropout",),
     params=DropoutParams,
+    inputs=("data",),
     outputs=("output", "mask"),
     visible_outputs=1,
     infer_shape=_dropout_shapes,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
-from symjax_nnvm.ir.axes import known, normal_axis, replaced
+from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
@@ -29,8 +30,11 @@ class BackwardConcatParams:
     dim: Axis = param(1, doc="the axis that was joined")
 
 
-def _concat_shapes(p: ConcatParams | BackwardConcatParams, ins: Shapes, outs: Shapes):
-    """(…, d0, …), (…, d1, …), … ↔ (…, d0 + d1 + …, …); the other dimensions are common to all."""
+def _concat_shapes(p: ConcatParams | BackwardConcatParams, ins: Shapes, outs: Shapes, sharing: int = 1):
+    """(…, d0, …), (…, d1, …), … ↔ (…, d0 + d1 + …, …); the other dimensions are common to all.
+
+    sharing: up to how many unknown lengths share alike what the known ones leave of the result's.
+    """
     out = outs[0]
     first = next((shape for shape in (*ins, out) if shape is not None), None)
     if first is None:
@@ -44,13 +48,29 @@ def _concat_shapes(p: ConcatParams | BackwardConcatParams, ins: Shapes, outs: Sh
     given = sum(part for part in parts if part is not None)
     if None not in parts:
         total = given
-    elif total is not None and parts.count(None) == 1:
-        if total <= given:
-            raise InferenceError(
-                explain("Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=given)
-            )
-        parts[parts.index(None)] = total - given
+    elif total is not None and parts.count(None) <= sharing:
+        share = _share(total, given, parts.count(None), axis)
+        parts = [share if part is None else part for part in parts]
     return [replaced(common, axis, part) for part in parts], [replaced(common, axis, total)]
+
+
+def _share(total: int, given: int, count: int, axis: int) -> int:
+    """The length of each of `count` unknown inputs. Raises InferenceError when there is none."""
+    if total <= given:
+        raise InferenceError(
+            explain("Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=given)
+        )
+    share, rest = divmod(total - given, count)
+    if rest:
+        raise InferenceError(
+            explain(
+                f"{count} inputs of unknown length cannot have one length",
+                expected=f"a multiple of {count} left of the {total} along axis {axis}",
+                got=f"{total - given}, as the others have {given}",
+                fix="Give the shape of one of them.",
+            )
+        )
+    return share
 
 
 def _concat_gradient(node: Node, ograds: Entries):
@@ -67,16 +87,23 @@ def _backward_concat_shapes(p: BackwardConcatParams, ins: Shapes, outs: Shapes):
     return [ograd, *data], data
 
 
-for _name, _aliases, _doc in (
-    ("Concat", ("_sparse_concat", "concat"), "Join arrays along an axis."),
-    ("_rnn_param_concat", ("_npi_rnn_param_concat",), "Join the parameters of a recurrent layer."),
+# The input weights of both directions of a recurrent layer have one shape, so two unknown lengths are the same.
+for _name, _aliases, _shapes, _doc in (
+    ("Concat", ("_sparse_concat", "concat"), _concat_shapes, "Join arrays along an axis."),
+    (
+        "_rnn_param_concat",
+        ("_npi_rnn_param_concat",),
+        partial(_concat_shapes, sharing=2),
+        "Join the parameters of a recurrent layer. One or two inputs may be of unknown length: they share alike what "
+        "the others leave of the result.",
+    ),
 ):
     register_op(
         _name,
         aliases=_aliases,
         params=ConcatParams,
         variadic="num_args",
-        infer_shape=_concat_shapes,
+        infer_shape=_shapes,
         gradient=_concat_gradient,
         doc=_doc,
     )
@@ -111,9 +138,7 @@ class StackParams:
 def _stack_shapes(p: StackParams, ins: Shapes, outs: Shapes):
     """n arrays (…, …) ↔ (…, n, …)."""
     out = outs[0]
-    each = next((shape for shape in ins if shape is not None), None)
-    if each is None and out is not None:
-        each = replaced(out, normal_axis(p.axis, len(out)))
+    each = completed(*ins, without_axis(out, p.axis))
     if each is None:
         return ins, outs
     axis = normal_axis(p.axis, len(each) + 1)
@@ -245,6 +270,7 @@ for _name, _aliases, _params, _doc in (
         _name,
         aliases=_aliases,
         params=_params,
+        inputs=("data",),
         num_outputs=lambda p: p.num_outputs,
         infer_shape=_split_shapes,
         gradient=_split_gradient,

@@ -192,6 +192,7 @@ def _make_loss_equivalent(node: Node) -> NodeEntry:
 register_op(
     "MakeLoss",
     params=MakeLossParams,
+    inputs=("data",),
     infer_shape=same_shape,
     gradient=_make_loss_gradient,
     loss=_make_loss_equivalent,

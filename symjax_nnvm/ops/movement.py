@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
-from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
+from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axis
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, Axis, param
 from symjax_nnvm.ir.register import Shapes, register_op
@@ -25,13 +25,12 @@ class ExpandDimsParams:
 
 def expand_dims_shapes(p: ExpandDimsParams, ins: Shapes, outs: Shapes):
     """data (…, …) ↔ (…, 1, …)."""
-    data, out = ins[0], outs[0]
-    if data is not None:
-        axis = normal_axis(p.axis, len(data) + 1)
-        return ins, [(*data[:axis], 1, *data[axis:])]
-    if out is not None:
-        return [replaced(out, normal_axis(p.axis, len(out)))], outs
-    return ins, outs
+    out = outs[0]
+    data = completed(ins[0], without_axis(out, p.axis))
+    if data is None:
+        return ins, outs
+    axis = normal_axis(p.axis, len(data) + 1)
+    return [data], [(*data[:axis], 1, *data[axis:])]
 
 
 register_op(
@@ -77,6 +76,7 @@ def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
 register_op(
     "squeeze",
     params=SqueezeParams,
+    inputs=("data",),
     infer_shape=squeeze_shapes,
     gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0])],
     inplace=((0, 0),),
@@ -152,6 +152,7 @@ register_op(
     "SwapAxis",
     aliases=("_npi_swapaxes", "swapaxes"),
     params=SwapAxisParams,
+    inputs=("data",),
     infer_shape=_swap_axis_shapes,
     gradient=lambda node, ograds: [
         apply("SwapAxis", ograds[0], dim1=node.attrs.parsed.dim1, dim2=node.attrs.parsed.dim2)
@@ -206,6 +207,7 @@ for _name, _inverse_name, _to, _back, _doc in (
     register_op(
         _name,
         params=BlockParams,
+        inputs=("data",),
         infer_shape=lambda p, ins, outs, to=_to, back=_back: ([back(p, outs[0])], [to(p, ins[0])]),
         gradient=lambda node, ograds, inverse=_inverse_name: [
             apply(inverse, ograds[0], block_size=node.attrs.parsed.block_size)

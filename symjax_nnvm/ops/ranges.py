@@ -84,6 +84,7 @@ def _index_array_type(p: IndexArrayParams, ins: Types, outs: Types):
 register_op(
     "_contrib_index_array",
     params=IndexArrayParams,
+    inputs=("data",),
     infer_shape=_index_array_shapes,
     infer_type=_index_array_type,
     gradient=lambda node, ograds: [None],

@@ -116,6 +116,7 @@ register_op(
     "log_softmax",
     aliases=("_npx_log_softmax",),
     params=UnmaskedSoftmaxParams,
+    inputs=("data",),
     infer_shape=_softmax_shapes,
     infer_type=_softmax_types,
     gradient=_log_softmax_gradient,

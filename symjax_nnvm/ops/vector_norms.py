@@ -66,6 +66,7 @@ def _l2_gradient(node: Node, ograds: Entries):
 register_op(
     "L2Normalization",
     params=L2NormalizationParams,
+    inputs=("data",),
     outputs=("output", "norm"),
     visible_outputs=1,
     infer_shape=_l2_shapes,
@@ -132,6 +133,7 @@ def _factor(p: LRNParams, norm: NodeEntry) -> NodeEntry:
 register_op(
     "LRN",
     params=LRNParams,
+    inputs=("data",),
     outputs=("output", "tmp_norm"),
     visible_outputs=1,
     infer_shape=_channels,
@@ -194,6 +196,7 @@ def _moments_gradient(node: Node, ograds: Entries):
 register_op(
     "moments",
     params=MomentsParams,
+    inputs=("data",),
     num_outputs=2,
     infer_shape=_moments_shapes,
     gradient=_moments_gradient,

@@ -1048,7 +1048,7 @@ def Concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str |
 _sparse_concat = Concat
 concat = Concat
 def _rnn_param_concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Join the parameters of a recurrent layer.
+    """Join the parameters of a recurrent layer. One or two inputs may be of unknown length: they share alike what the others leave of the result.
 
     num_args: int ≥ 1 ≤ 65536, required. number of inputs.
 

@@ -401,22 +401,25 @@ class Symbol(Arithmetic, Fluent):
         self,
         wrt: Sequence[str | Symbol] | str | Symbol | None = None,
         head_grads: Sequence[Symbol] | Symbol | None = None,
+        *,
+        zeros_if_unreachable: bool = False,
     ) -> Symbol:
         """The gradients of the outputs with respect to variables, as a symbol with one output per element of `wrt`.
 
         The backward graph is built by MXGradient from the operators' own gradient rules; it is a symbol like any
         other and can be differentiated again. wrt: argument names or symbols; None means every argument.
         head_grads: one symbol per output; left out, ones of each output's shape. Loss heads ignore theirs.
-        Raises GradientError.
+        zeros_if_unreachable: zeros where the outputs do not depend on an element of `wrt`, as the second derivative of
+        a linear function; an unknown name becomes a variable, whose shape they have. Raises GradientError.
         """
         wrt = self.list_arguments() if wrt is None else wrt
-        xs = wrt_entries(self, [wrt] if isinstance(wrt, (str, Symbol)) else wrt)
+        xs = wrt_entries(self, [wrt] if isinstance(wrt, (str, Symbol)) else wrt, zeros_if_unreachable)
         if head_grads is None:
             heads = ones_for_heads(self)
         else:
             given = [head_grads] if isinstance(head_grads, Symbol) else head_grads
             heads = [entry for head in given for entry in head.outputs]
-        return Symbol(gradient_entries(self, xs, heads))
+        return Symbol(gradient_entries(self, xs, heads, zeros_if_unreachable))
 
     # -- how its operators are made ---------------------------------------------------------------------------------
 

@@ -348,7 +348,7 @@ def test_the_monitor_of_all_sees_inputs_first() -> None:
     executor.set_monitor_callback(seen.__setitem__, monitor_all=True)
     executor.forward(is_train=True)
     variables = [n for v in ("gamma", "beta", "moving_mean", "moving_var") for n in (f"bn_{v}",)]
-    assert list(seen) == ["x", "e_data", "e_output", "bn_data", *variables, "bn_output", "bn_mean", "bn_var"]
+    assert list(seen) == ["x", "e_input0", "e_output", "bn_data", *variables, "bn_output", "bn_mean", "bn_var"]
     np.testing.assert_array_equal(seen["e_output"], seen["bn_data"])
     np.testing.assert_allclose(seen["bn_mean"], np.exp(seen["x"]).mean(0), rtol=1e-5)
 
