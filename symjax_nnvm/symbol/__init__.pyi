@@ -173,10 +173,12 @@ def clip(data: Symbol, a_min: float, a_max: float, name: str | None = None, attr
     a_max: float, required. largest value."""
 _npi_clip = clip
 _sparse_clip = clip
-def smooth_l1(data: Symbol, scalar: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def smooth_l1(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(σ x)² / 2 where |x| < 1/σ², else |x| - 1/(2 σ²).
 
-    scalar: float, optional, default=1.0. σ: the function is quadratic where |x| < 1/σ²."""
+    scalar: float, optional, default=1.0. σ: the function is quadratic where |x| < 1/σ².
+
+    is_int: boolean, optional, default=True. changes nothing; MXNet takes it as one of its functions of an array and a number."""
 _npx_smooth_l1 = smooth_l1
 def hard_sigmoid(data: Symbol, alpha: float = 0.2, beta: float = 0.5, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """α x + β, clipped to [0, 1].
@@ -1101,11 +1103,15 @@ def InstanceNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None 
     """Every channel of every sample with mean 0 and variance 1, times gamma, plus beta (Ulyanov et al., Instance Normalization, 2016). Takes every floating-point dtype; MXNet takes float32 alone.
 
     eps: float, optional, default=0.00100000005. added to the variance."""
-def _linalg_potrf(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Lower Cholesky factor of each symmetric positive-definite matrix (LAPACK potrf). Only the lower triangle is read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error."""
+def _linalg_potrf(A: Symbol, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Cholesky factor of each symmetric positive-definite matrix A (LAPACK potrf): the lower-triangular L with A = L Lᵀ, or, not lower, the upper-triangular U with A = Uᵀ U. Only that triangle of A is read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error.
+
+    lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
 linalg_potrf = _linalg_potrf
-def _linalg_potri(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri): the inverse of the matrix whose Cholesky factor is given. Of A one triangle is read, and its gradient has that one only."""
+def _linalg_potri(A: Symbol, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri), or, not lower, (Aᵀ A)⁻¹ of each upper-triangular one: the inverse of the matrix whose Cholesky factor is given. Of A that triangle is read, and its gradient has that one only.
+
+    lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
 linalg_potri = _linalg_potri
 def _linalg_gelqf(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Q and L with A = L Q, L lower-triangular, Q Qᵀ = I (LAPACK gelqf and orglq), where m ≤ n. Signs are those of Householder's reflections, as LAPACK takes them; A needs full rank for a gradient."""
