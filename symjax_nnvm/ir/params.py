@@ -271,7 +271,8 @@ class ParamSchema:
     """The parameters of one operator: fields in declaration order, and a cache of parsed values.
 
     A class may define `check(self) -> str | None`, which says what is wrong with a combination of values. When it
-    inherits some fields, `positional` may list all names in the order in which callers pass them by position.
+    inherits some fields, `positional` may list all names in the order in which callers pass them by position. Where
+    MXNet reads files with keys that mean nothing to the operator, `any_key = True` leaves them alone.
     """
 
     def __init__(self, cls: type):
@@ -293,6 +294,7 @@ class ParamSchema:
                 alias=field.metadata.get("alias"),
             )
         self.aliases = {field.alias: field.name for field in self.fields.values() if field.alias}
+        self.any_key: bool = getattr(cls, "any_key", False)
         self._required = [field.name for field in self.fields.values() if field.required]
         self._cache: dict[tuple[tuple[str, str], ...], Any] = {}
 
@@ -324,7 +326,7 @@ class ParamSchema:
         for key, text in attrs.items():
             field = self.fields.get(self.canonical(key))
             if field is None:
-                if len(key) >= 5 and key.startswith("__") and key.endswith("__"):
+                if self.any_key or (len(key) >= 5 and key.startswith("__") and key.endswith("__")):
                     continue
                 raise ParamError(
                     explain(

@@ -172,15 +172,11 @@ def _ravel_shapes(p: RavelParams, ins: Shapes, outs: Shapes):
 
 
 def _unravel_shapes(p: RavelParams, ins: Shapes, outs: Shapes):
-    """data (n,), or (n, 1, …) → (axes, n)."""
+    """data (n,), or (a, b, …) of n elements → (axes, n)."""
     data, out = ins[0], outs[0]
     if data is None:
         return ins, [(len(p.dims), out[1] if out is not None and len(out) == 2 else None)]
-    if not data or any(dim not in (1, None) for dim in data[1:]):
-        raise InferenceError(
-            explain("Places must stand in a vector", expected="(n,)", got=format_shape(data), fix="Flatten them first.")
-        )
-    return [(data[0], *[1] * (len(data) - 1))], [(len(p.dims), data[0])]
+    return ins, [(len(p.dims), size_of(data))]
 
 
 for _name, _shapes, _doc in (
@@ -193,9 +189,9 @@ for _name, _shapes, _doc in (
     (
         "unravel_index",
         _unravel_shapes,
-        "Indices of elements, one in each column, from a vector of their places in memory. Places beyond the shape "
-        "continue along its first axis; fractions are cut off. More axes, of which MXNet reads the first row, are an "
-        "error.",
+        "Indices of elements, one in each column, from their places in memory, which may stand in an array of any "
+        "shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. "
+        "Of places that do not stand in a vector MXNet writes the indices beyond its result.",
     ),
 ):
     register_op(

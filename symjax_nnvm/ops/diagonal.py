@@ -24,14 +24,14 @@ class DiagParams:
 
 
 def diagonal_length(k: int, rows: int, columns: int) -> int:
-    """Length of the k-th diagonal of a matrix. Raises ParamError when it has none."""
+    """Length of the k-th diagonal of a matrix, 0 next to its corner. Raises ParamError when it lies farther out."""
     length = min(rows + min(k, 0), columns - max(k, 0))
-    if length < 1:
+    if length < 0:
         raise ParamError(
             explain(
                 f"No such diagonal of a matrix of {rows} rows and {columns} columns",
                 param="k",
-                expected=f"{-rows} < k < {columns}",
+                expected=f"{-rows} ≤ k ≤ {columns}",
                 got=k,
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from symjax_nnvm.ir.axes import normal_axes
+from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
@@ -24,7 +24,7 @@ class DropoutParams:
 
 def mask_shape(p: DropoutParams, shape: tuple[Dim, ...]) -> tuple[Dim | int, ...]:
     """The shape of the mask: that of data, with 1 for the axes that share it."""
-    shared = normal_axes(p.axes, len(shape), "axes")
+    shared = {normal_axis(axis, len(shape), "axes") for axis in p.axes}
     return tuple(1 if i in shared else dim for i, dim in enumerate(shape))
 
 

@@ -76,7 +76,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class OneHotParams:
-    depth: int = param(ge=1, doc="length of the new last axis")
+    depth: int = param(ge=0, doc="length of the new last axis")
     on_value: float = param(1.0, doc="the value where the index is")
     off_value: float = param(0.0, doc="the value everywhere else")
     dtype: NumberType = param("float32", doc="dtype of the result")

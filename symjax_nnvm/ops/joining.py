@@ -176,7 +176,9 @@ class SplitV2Params:
     indices: Tuple = param(doc="where each part begins; used when sections is 0")
     axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have length 1 in every part")
-    sections: int = param(0, ge=0, le=MAX_COUNT, doc="number of equal parts; 0: split at the indices")
+    sections: int = param(
+        0, ge=0, le=MAX_COUNT, doc="number of parts, the first ones 1 longer if need be; 0: split at the indices"
+    )
 
     def check(self) -> str | None:
         if not self.sections and not self.indices:
@@ -194,27 +196,29 @@ def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
     if isinstance(p, SplitV2Params) and not p.sections:
         bounds = [*p.indices, length]
         parts = [after - before for before, after in pairwise(bounds)]
-        if min(parts) <= 0 or p.indices[0] != 0:
+        if min(parts) < 0 or p.indices[0] != 0:
             raise ParamError(
                 explain(
                     f"Cannot split an axis of length {length}",
                     param="indices",
-                    expected=f"ascending numbers from 0, all less than {length}",
+                    expected=f"ascending numbers, the first 0, the last at most {length}",
                     got=p.indices,
                 )
             )
     else:
         count = p.num_outputs
-        if length % count:
+        part, longer = divmod(length, count)
+        if longer and isinstance(p, SliceChannelParams):
             raise ParamError(
                 explain(
                     f"An axis of length {length} has no equal parts",
-                    param="num_outputs" if isinstance(p, SliceChannelParams) else "sections",
+                    param="num_outputs",
                     expected=f"a divisor of {length}",
                     got=count,
+                    fix="split_v2 splits in parts that are nearly equal.",
                 )
             )
-        parts = [length // count] * count
+        parts = [part + 1] * longer + [part] * (count - longer)
     if p.squeeze_axis and set(parts) != {1}:
         raise ParamError(
             explain(
@@ -264,7 +268,7 @@ def _split_gradient(node: Node, ograds: Entries):
 
 for _name, _aliases, _params, _doc in (
     ("SliceChannel", ("split",), SliceChannelParams, "Split an axis in equal parts."),
-    ("_split_v2", ("_npi_split",), SplitV2Params, "Split an axis in equal parts, or at given places."),
+    ("_split_v2", ("_npi_split",), SplitV2Params, "Split an axis in nearly equal parts, or at given places."),
 ):
     register_op(
         _name,

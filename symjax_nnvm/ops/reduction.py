@@ -230,17 +230,19 @@ for _name, _what in (("argmax", "largest"), ("argmin", "smallest")):
 
 
 def _argmax_channel_shapes(p: NoParams, ins: Shapes, outs: Shapes):
-    """data (n, d) → (n,)."""
+    """data (n, d, …) ↔ (n, …)."""
     data, out = ins[0], outs[0]
-    if data is not None and len(data) != 2:
-        raise InferenceError(explain("Not a matrix", expected="2 axes", got=f"{len(data)}"))
-    rows = data[0] if data is not None else out[0] if out else None
-    return [(rows, None)], [(rows,)]
+    if data is None:
+        return [None if not out else (out[0], None, *out[1:])], outs
+    if len(data) < 2:
+        raise InferenceError(explain("No axis of channels", expected="2 axes or more", got=f"{len(data)}"))
+    back = data if out is None or len(out) != len(data) - 1 else (out[0], data[1], *out[1:])
+    return [back], [(data[0], *data[2:])]
 
 
 register_op(
     "argmax_channel",
     infer_shape=_argmax_channel_shapes,
     gradient=lambda node, ograds: [None],
-    doc="Where the largest element of each row is.",
+    doc="Where the largest element along axis 1 is, the first of equals.",
 )
