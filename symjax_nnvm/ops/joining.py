@@ -176,9 +176,7 @@ class SplitV2Params:
     indices: Tuple = param(doc="where each part begins; used when sections is 0")
     axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have length 1 in every part")
-    sections: int = param(
-        0, ge=0, le=MAX_COUNT, doc="number of parts, the first ones 1 longer if need be; 0: split at the indices"
-    )
+    sections: int = param(0, ge=0, le=MAX_COUNT, doc="parts, the first 1 longer if need be; 0: at the indices")
 
     def check(self) -> str | None:
         if not self.sections and not self.indices:

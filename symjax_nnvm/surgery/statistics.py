@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from symjax_nnvm.errors import SymbolValueError, did_you_mean, explain, listed
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import FMutateInputs
+from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.surgery.rebuild import rebuild
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["freeze_statistics", "frozen_batch_norms"]

@@ -173,10 +173,12 @@ def clip(data: Symbol, a_min: float, a_max: float, name: str | None = None, attr
     a_max: float, required. largest value."""
 _npi_clip = clip
 _sparse_clip = clip
-def smooth_l1(data: Symbol, scalar: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def smooth_l1(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(σ x)² / 2 where |x| < 1/σ², else |x| - 1/(2 σ²).
 
-    scalar: float, optional, default=1.0. σ: the function is quadratic where |x| < 1/σ²."""
+    scalar: float, optional, default=1.0. σ: the function is quadratic where |x| < 1/σ².
+
+    is_int: boolean, optional, default=True. changes nothing; MXNet takes it as one of its functions of an array and a number."""
 _npx_smooth_l1 = smooth_l1
 def hard_sigmoid(data: Symbol, alpha: float = 0.2, beta: float = 0.5, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """α x + β, clipped to [0, 1].
@@ -201,7 +203,7 @@ def Activation(data: Symbol, act_type: Literal['relu', 'sigmoid', 'softrelu', 's
     act_type: one of 'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh', required. the function."""
 _npx_activation = Activation
 def LeakyReLU(data: Symbol, gamma: Symbol | None = None, act_type: Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'] = 'leaky', slope: float = 0.25, lower_bound: float = 0.125, upper_bound: float = 0.333999991, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for each channel, rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ.
+    """x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ.
 
     act_type: one of 'elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu', optional, default='leaky'. the function.
 
@@ -211,6 +213,8 @@ def LeakyReLU(data: Symbol, gamma: Symbol | None = None, act_type: Literal['elu'
 
     upper_bound: float, optional, default=0.333999991. rrelu: largest slope."""
 _npx_leaky_relu = LeakyReLU
+def _slopes_like(gamma: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The learned slopes of LeakyReLU, shaped to be broadcast along `like`."""
 def Embedding(data: Symbol, weight: Symbol | None = None, *, input_dim: int, output_dim: int, dtype: _DType = 'float32', sparse_grad: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Rows of weight by number; numbers outside are clipped. The gradient of the numbers is zero, where MXNet has an error.
 
@@ -226,7 +230,7 @@ _sparse_Embedding = Embedding
 def one_hot(indices: Symbol, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """One value at each index, another elsewhere; indices outside mark nothing.
 
-    depth: int ≥ 1, required. length of the new last axis.
+    depth: int ≥ 0, required. length of the new last axis.
 
     on_value: float, optional, default=1.0. the value where the index is.
 
@@ -284,11 +288,11 @@ crop = slice
 def slice_like(data: Symbol, shape_like: Symbol | None = None, axes: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The leading piece of data that has the lengths of shape_like, on all axes or on some.
 
-    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). the axes to cut; (): all."""
+    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). the axes to cut, negative ones counted from the end of data; (): all."""
 def reverse(data: Symbol, axis: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Turn the order along some axes around.
 
-    axis: tuple of int ≥ -64 ≤ 64, required. the axes to reverse."""
+    axis: tuple of int ≥ -64 ≤ 64, required. the axes to reverse; one that is named twice is turned back."""
 flip = reverse
 def Pad(data: Symbol, mode: Literal['constant', 'edge', 'reflect'], pad_width: Sequence[int] | int, constant_value: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Put a border around data. Any rank and any axes are accepted.
@@ -712,7 +716,7 @@ def _ravel_multi_index(data: Symbol, shape: Sequence[int] | int | None = None, n
     shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
 ravel_multi_index = _ravel_multi_index
 def _unravel_index(data: Symbol, shape: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Indices of elements, one in each column, from a vector of their places in memory. Places beyond the shape continue along its first axis; fractions are cut off. More axes, of which MXNet reads the first row, are an error.
+    """Indices of elements, one in each column, from their places in memory, which may stand in an array of any shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. Of places that do not stand in a vector MXNet writes the indices beyond its result.
 
     shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
 unravel_index = _unravel_index
@@ -1070,7 +1074,7 @@ def SliceChannel(data: Symbol, num_outputs: int, axis: int = 1, squeeze_axis: bo
     squeeze_axis: boolean, optional, default=False. drop the axis, which must have as many elements as there are parts."""
 split = SliceChannel
 def _split_v2(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze_axis: bool = False, sections: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Split an axis in equal parts, or at given places.
+    """Split an axis in nearly equal parts, or at given places.
 
     indices: tuple of int, required. where each part begins; used when sections is 0.
 
@@ -1078,7 +1082,7 @@ def _split_v2(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze
 
     squeeze_axis: boolean, optional, default=False. drop the axis, which must have length 1 in every part.
 
-    sections: int ≥ 0 ≤ 65536, optional, default=0. number of equal parts; 0: split at the indices."""
+    sections: int ≥ 0 ≤ 65536, optional, default=0. parts, the first 1 longer if need be; 0: at the indices."""
 _npi_split = _split_v2
 def LayerNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, axis: int = -1, eps: float = 9.99999975e-06, output_mean_var: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Every row along an axis with mean 0 and variance 1, times gamma, plus beta (Ba et al., Layer Normalization, 2016). The output `std` is √(variance + eps).
@@ -1101,11 +1105,15 @@ def InstanceNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None 
     """Every channel of every sample with mean 0 and variance 1, times gamma, plus beta (Ulyanov et al., Instance Normalization, 2016). Takes every floating-point dtype; MXNet takes float32 alone.
 
     eps: float, optional, default=0.00100000005. added to the variance."""
-def _linalg_potrf(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Lower Cholesky factor of each symmetric positive-definite matrix (LAPACK potrf). Only the lower triangle is read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error."""
+def _linalg_potrf(A: Symbol, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Cholesky factor of each symmetric positive-definite matrix A (LAPACK potrf): the lower-triangular L with A = L Lᵀ, or, not lower, the upper-triangular U with A = Uᵀ U. Only that triangle of A is read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error.
+
+    lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
 linalg_potrf = _linalg_potrf
-def _linalg_potri(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri): the inverse of the matrix whose Cholesky factor is given. Of A one triangle is read, and its gradient has that one only."""
+def _linalg_potri(A: Symbol, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri), or, not lower, (Aᵀ A)⁻¹ of each upper-triangular one: the inverse of the matrix whose Cholesky factor is given. Of A that triangle is read, and its gradient has that one only.
+
+    lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
 linalg_potri = _linalg_potri
 def _linalg_gelqf(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Q and L with A = L Q, L lower-triangular, Q Qᵀ = I (LAPACK gelqf and orglq), where m ≤ n. Signs are those of Householder's reflections, as LAPACK takes them; A needs full rank for a gradient."""
@@ -2347,7 +2355,7 @@ def argmin(data: Symbol, axis: int | None = None, keepdims: bool = False, name: 
 
     keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def argmax_channel(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Where the largest element of each row is."""
+    """Where the largest element along axis 1 is, the first of equals."""
 def broadcast_to(data: Symbol, shape: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat data along axes of length 1 up to a given shape.
 
@@ -2357,7 +2365,7 @@ def broadcast_axis(data: Symbol, axis: Sequence[int] | int = (), size: Sequence[
 
     axis: tuple of int ≥ -64 ≤ 64, optional, default=(). axes of length 1 to repeat along; negative ones count from the end.
 
-    size: tuple of int ≥ 1, optional, default=(). how often, for each axis."""
+    size: tuple of int ≥ 0, optional, default=(). how often, for each axis."""
 broadcast_axes = broadcast_axis
 def broadcast_like(lhs: Symbol, rhs: Symbol | None = None, lhs_axes: Sequence[int] | int | None = None, rhs_axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat lhs along axes of length 1 up to the shape of rhs, or to some of its dimensions.
@@ -2375,7 +2383,7 @@ _npi_tile = tile
 def repeat(data: Symbol, repeats: int, axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat each element, neighbour by neighbour.
 
-    repeats: int ≥ 1, required. how often each element appears.
+    repeats: int ≥ 0, required. how often each element appears; 0: there are none, and no axes either but one.
 
     axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to repeat along; None: of the flattened array."""
 _np_repeat = repeat
