@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -206,10 +205,9 @@ def _sweep(target: Path) -> None:
     """Remove what processes left that were killed while they wrote this file: nobody holds its lock."""
     if fcntl is None:
         return
-    temporary = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\.tmp")
     with suppress(OSError), os.scandir(target.parent) as entries:
         for entry in entries:
-            if temporary.fullmatch(entry.name):
+            if _is_temporary(entry.name, target):
                 with suppress(OSError):
                     descriptor = os.open(entry.path, os.O_RDWR | _NONBLOCK | _NOFOLLOW | _CLOEXEC)
                     try:
@@ -217,6 +215,11 @@ def _sweep(target: Path) -> None:
                         os.unlink(entry.path)
                     finally:
                         os.close(descriptor)
+
+
+def _is_temporary(name: str, target: Path) -> bool:
+    number = name.removeprefix(_prefix(target)).removesuffix(".tmp")
+    return name == f"{_prefix(target)}{number}.tmp" and len(number) == 16 and set(number) <= set("0123456789abcdef")
 
 
 def _like(old: os.stat_result, descriptor: int) -> None:
