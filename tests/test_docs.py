@@ -122,6 +122,23 @@ def test_contributing_operator_works_as_written():
     np.testing.assert_allclose(lowering.to_jax(net)({"x": data})[0][0], data * 2 + 0.5, 1e-6)
 
 
+EXECUTORS_ROWS = re.findall(
+    r"^\| .* \| (?:[^|`]*)`(ex\.[^`…]+|np\.[^`…]+)` \|$", text_of("docs/executor.md"), re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("code", EXECUTORS_ROWS)
+def test_what_executor_says_to_write_instead_runs(code: str):
+    ex = lowering.simple_bind(sym.tanh(sym.Variable("w")), grad_req="add", w=(5, 3))
+    ex.forward(is_train=True)
+    ex.backward([np.ones((5, 3), np.float32)])
+    assert np.all(ex.grad_dict["w"])
+    exec(code, {"ex": ex, "np": np, "x": 2.0})
+    assert bool(np.any(ex.arg_dict["w"] == 2.0)) == code.startswith("ex.arg")
+    assert bool(np.all(ex.grad_dict["w"])) != code.startswith("ex.grad")
+    assert len(EXECUTORS_ROWS) >= 5
+
+
 # -- MXNet's half ------------------------------------------------------------------------------------------------------
 
 
