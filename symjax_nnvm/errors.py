@@ -44,9 +44,18 @@ __all__ = [
 MAX_PART = 2000
 """Characters of the problem, of what was expected, and of what came, in one message."""
 
+MAX_MESSAGE = 16_000
+"""Characters of a message: several parts, or a list of what is wrong. Texts of any length come from files."""
+
 
 class NNVMError(Exception):
-    """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class)."""
+    """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class).
+
+    Its message is cut at `MAX_MESSAGE` characters, whoever words it.
+    """
+
+    def __init__(self, *args: object):
+        super().__init__(*(_shortened(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class NarrowedDtypeWarning(UserWarning):
@@ -190,12 +199,20 @@ def explain(
     if got is not None:
         parts.append(f"got {cut(str(got))}")
     message = "; ".join(parts) + "."
-    return message + (f" {fix}" if fix else "")
+    return message + (f" {cut(fix)}" if fix else "")
 
 
 def cut(text: str) -> str:
     """A text for an error message, cut off at `MAX_PART` characters."""
     return text if len(text) <= MAX_PART else f"{text[:MAX_PART]}…"
+
+
+def _shortened(message: str) -> str:
+    """A message with its middle left out where it is too long: what is the matter comes first, what to do last."""
+    if len(message) <= MAX_MESSAGE:
+        return message
+    half = MAX_MESSAGE // 2 - 50  # room for the note: a message that was cut is not cut again
+    return f"{message[:half]} … ({len(message) - 2 * half} characters left out) … {message[-half:]}"
 
 
 def _name(value: object) -> object:
