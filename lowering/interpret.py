@@ -37,6 +37,8 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Program"]
 
+_NOT_EMPTY = "Leave the empty part out before, or give it at least one element."
+
 Arrays = Mapping[str, Any]
 Inferred = tuple[list[Shape | None], list[DType | None]]
 Environment = list[Any] | MutableMapping[int, Any]
@@ -256,6 +258,9 @@ class Program:
     def _failure(self, step: Step, inputs: Sequence[Any], error: object) -> LoweringError:
         met = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{format_shape(np.shape(x))}" for x in inputs)
         source = self.index.nodes[step.nid].source
+        if any(0 in np.shape(x) for x in inputs):  # MXNet has no such arrays: there 0 is an unknown size
+            problem = "The operator does not take arrays with an empty axis"
+            return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}", fix=_NOT_EMPTY))
         return LoweringError(
             explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}")
         )

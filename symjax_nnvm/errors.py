@@ -56,10 +56,18 @@ MAX_PART = 2000
 
 MAX_LISTED = 8
 """Names that a message lists before it only counts the rest."""
+MAX_MESSAGE = 16_000
+"""Characters of a message: several parts, or a list of what is wrong. Texts of any length come from files."""
 
 
 class NNVMError(Exception):
-    """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class)."""
+    """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class).
+
+    Its message is cut at `MAX_MESSAGE` characters, whoever words it.
+    """
+
+    def __init__(self, *args: object):
+        super().__init__(*(_shortened(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class NarrowedDtypeWarning(UserWarning):
@@ -224,7 +232,7 @@ def explain(
     if got is not None:
         parts.append(f"got {cut(_told(got))}")
     message = "; ".join(parts) + "."
-    return message + (f" {fix}" if fix else "")
+    return message + (f" {cut(fix)}" if fix else "")
 
 
 def listed(names: Iterable[object], limit: int = MAX_LISTED, *, brackets: bool = True) -> str:
@@ -249,6 +257,14 @@ def cut(text: str, length: int = MAX_PART) -> str:
 def _told(value: object) -> str:
     names = isinstance(value, list | tuple) and bool(value) and all(isinstance(name, str) for name in value)
     return listed(value) if names else str(value)  # type: ignore[arg-type]
+
+
+def _shortened(message: str) -> str:
+    """A message with its middle left out where it is too long: what is the matter comes first, what to do last."""
+    if len(message) <= MAX_MESSAGE:
+        return message
+    half = MAX_MESSAGE // 2 - 50  # room for the note: a message that was cut is not cut again
+    return f"{message[:half]} … ({len(message) - 2 * half} characters left out) … {message[-half:]}"
 
 
 def _name(value: object) -> object:

@@ -31,6 +31,7 @@ from symjax_nnvm.ir.types import (
     ShapeList,
     default_dtype,
     dtype_name,
+    is_float,
     is_known,
     shape_from_legacy,
 )
@@ -38,7 +39,7 @@ from symjax_nnvm.ops.subgraph import DTYPES, SHAPES
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Footprint", "bytes_text", "check_workspaces", "estimate", "estimate_graph", "parse_size"]
+__all__ = ["Footprint", "bytes_text", "check_workspaces", "estimate", "estimate_graph", "flops_text", "parse_size"]
 
 _NEVER = -1
 _ITEM_SIZES = {"bfloat16": 2}
@@ -98,22 +99,27 @@ def estimate(
     dtypes: Mapping[str, Any] | None = None,
     *,
     training: bool = False,
+    in_float64: bool = False,
 ) -> Footprint:
     """What one run of a symbol costs. shapes, dtypes: of inputs, by name, from which the others follow.
 
     training: forward and backward. Then the result is a bound: every intermediate is kept to the end, and the largest
-    node's arrays are there twice. Raises InferenceError.
+    node's arrays are there twice. in_float64: floating-point numbers take 8 bytes each, as in a proof of gradients.
+    Raises InferenceError.
     """
     known = {name: shape_from_legacy(tuple(shape)) for name, shape in (shapes or {}).items()}
     graph = infer_shape(Graph(symbol.outputs), shapes=known)
     graph = infer_type(graph, dtypes={name: dtype_name(dtype) for name, dtype in (dtypes or {}).items()})
-    return estimate_graph(graph, training=training)
+    return estimate_graph(graph, training=training, in_float64=in_float64)
 
 
 @bulk_allocation()
-def estimate_graph(graph: Graph, *, training: bool = False) -> Footprint:
+def estimate_graph(graph: Graph, *, training: bool = False, in_float64: bool = False) -> Footprint:
     """`estimate` of a graph that has the attributes `shape` and `dtype`. Unknown dtypes count as float32."""
-    measure = _Measure(graph.indexed_graph(), graph.attrs["shape"], graph.attrs["dtype"])
+    dtypes = graph.attrs["dtype"]
+    if in_float64:
+        dtypes = ["float64" if dtype is None or is_float(dtype) else dtype for dtype in dtypes]
+    measure = _Measure(graph.indexed_graph(), graph.attrs["shape"], dtypes)
     measure.run(keep=training)
     return measure.footprint(training)
 

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 
 import lowering
+from lowering.cli.budget import add_max_memory, check_budget
 from lowering.cli.inputs import InputError, signature
 from symjax_nnvm.cli.console import note, print_json, working
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, make_folder, of_options
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, metavar="OUT", help="file to write, or prefix of MXNet's files")
     parser.add_argument("--to", choices=tuple(_WRITERS), help="format; default by OUT's suffix, else mxnet")
     add_shapes(parser)
+    add_max_memory(parser)
     parser.add_argument(
         "--platforms", metavar="NAMES", help="StableHLO: cpu, cuda, rocm, tpu, with commas; default here"
     )
@@ -68,6 +70,8 @@ def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tup
     unknown = [name for name, shape in shapes.items() if not is_known(shape)]
     if unknown:
         raise InputError(f"StableHLO has fixed shapes, and those of {unknown} are not known: give --shape NAME=…")
+
+    check_budget(options, symbol, shapes, dtypes, proof=False)
 
     def described(names: list[str]) -> dict[str, Any]:
         return {name: jax.ShapeDtypeStruct(shapes[name], _dtype(dtypes[name])) for name in names}

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.cli.budget import add_max_memory, check_budget
 from symjax_nnvm.cli.console import note
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes
 from symjax_nnvm.errors import InferenceError, MissingExtraError, NNVMError, ParamsFormatError
@@ -50,6 +51,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         "input. Labels are zeros unless given",
     )
     add_shapes(parser)
+    add_max_memory(parser)
     parser.add_argument("--seed", type=int, default=0, help="of random inputs and of what the network draws")
     parser.add_argument("--random-params", action="store_true", help="make parameters up when there are none")
     images = parser.add_argument_group("images", "RGB, 0 to 255, times --scale, minus --mean, divided by --std")
@@ -60,16 +62,18 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     images.add_argument("--stretch", action="store_true", help="change the aspect ratio instead of cropping the centre")
 
 
-def gather(options: argparse.Namespace, model: Model, symbol: Symbol) -> Given:
+def gather(options: argparse.Namespace, model: Model, symbol: Symbol, *, proof: bool = False) -> Given:
     """All arrays that the network takes: the model's parameters, and the inputs asked for.
 
-    Raises InputError, ParamsFormatError, InferenceError, OSError.
+    proof: they are for a proof of gradients, which takes more memory. Nothing is made before the run is known to fit.
+    Raises LoweringError where it does not, InputError, ParamsFormatError, InferenceError, OSError.
     """
     args, aux = model.params(symbol, complete=True)
     named = _named(options.inputs, _inputs(symbol, options, args))
     rng = np.random.default_rng(options.seed)
     arrays = {name: _array(name, Path(source)) for name, source in named.items() if _is_array_file(source)}
     shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux, arrays), args | aux)
+    check_budget(options, symbol, shapes, dtypes, proof=proof)
     arguments, states = symbol.list_arguments(), symbol.list_auxiliary_states()
     if not args and not options.random_params and set(arguments) - _inputs(symbol, options, args):
         raise InputError(f"{model.symbol_path} has no parameters beside it: give --params, or --random-params.")

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     named = {text.partition("=")[0] for text in options.inputs if "=" in text}
     if all("=" in text for text in options.inputs):
         options.inputs += [f"{n}=random" for n in sorted(inputs - named) if not n.endswith("label")]
-    args, aux = gather(options, model, symbol)
+    args, aux = gather(options, model, symbol, proof=True)
     trained = [n for n, a in args.items() if np.issubdtype(a.dtype, np.floating) and not n.endswith("label")]
     wrt = options.wrt.split(",") if options.wrt else trained
     elements = sum(args[name].size for name in wrt if name in args)

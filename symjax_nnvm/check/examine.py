@@ -12,6 +12,7 @@ from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
 from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, listed
+from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
@@ -25,6 +26,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 __all__ = ["check"]
 
 _MXNET_VERSION = 10901
+_LONG = 1e13  # floating-point operations: minutes on a CPU
 _SWITCH_ON_64_BITS = "For 64 bits: `with jax.enable_x64(True):`, or the environment variable JAX_ENABLE_X64=1."
 
 
@@ -60,9 +62,16 @@ def check(
     if params is not None:
         check_missing(model.symbol, arrays, [*known_shapes, *known_dtypes], findings)
     shapes_checked = bool(shapes) or params is not None
-    _check_shapes(model, known_shapes, arrays, shapes_checked, findings)
-    _check_dtypes(model, known_dtypes, arrays, findings)
-    return CheckReport(findings.problems(), num_nodes, shapes_checked)
+    shapes_of = _check_shapes(model, known_shapes, arrays, shapes_checked, findings)
+    dtypes_of = _check_dtypes(model, known_dtypes, arrays, findings)
+    cost = _check_cost(shapes_of, dtypes_of, findings) if shapes_checked else None
+    return CheckReport(
+        findings.problems(),
+        num_nodes,
+        shapes_checked,
+        None if cost is None else cost.peak_bytes,
+        None if cost is None else cost.flops,
+    )
 
 
 def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> None:
@@ -167,7 +176,8 @@ def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None
 
 def _check_shapes(
     model: Model, known: Mapping[str, Shape | None], arrays: Arrays, expect_all: bool, findings: Findings
-) -> None:
+) -> Graph | None:
+    """The graph with its shapes; None when they contradict each other."""
     graph = Graph(model.symbol.outputs)
     inferred = _infer(lambda: infer_shape(graph, shapes=known), findings, lambda: shape_remedy(model.symbol, known))
     if inferred is not None and arrays:
@@ -176,6 +186,7 @@ def _check_shapes(
         inferred = _infer(lambda: infer_shape(graph, shapes=every), findings, lambda: shape_remedy(model.symbol, every))
     if inferred is not None and expect_all and not model.refused:  # whose shapes nobody knows
         _check_decided(inferred, arrays, findings)
+    return inferred
 
 
 def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
@@ -199,7 +210,8 @@ def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
             findings.add("undecided shape", "warning", node.source.name, reason, op=op.name)
 
 
-def _check_dtypes(model: Model, known: Mapping[str, DType], arrays: Arrays, findings: Findings) -> None:
+def _check_dtypes(model: Model, known: Mapping[str, DType], arrays: Arrays, findings: Findings) -> Graph | None:
+    """The graph with its dtypes; None when they contradict each other."""
     names = set(model.symbol.list_inputs())
     stored = {name: str(array.dtype) for name, array in arrays.items() if name in names and name not in known}
     every = {**{name: dtype for name, dtype in stored.items() if dtype in DTYPE_CODES}, **known}
@@ -209,13 +221,38 @@ def _check_dtypes(model: Model, known: Mapping[str, DType], arrays: Arrays, find
     for name, dtype in dict.fromkeys([*asking, *((n, d) for n, d in every.items() if d in WIDE_DTYPES)]):
         reason = f"Asks for {dtype} and runs in 32 bits, unless JAX's 64-bit mode is on"
         findings.add("64 bits", "warning", name, reason, fix=_SWITCH_ON_64_BITS)
+    return inferred
 
 
-def _infer(run: Callable[[], Graph], findings: Findings, remedy: Callable[[], str]) -> Graph | None:
+def _check_cost(shapes: Graph | None, dtypes: Graph | None, findings: Findings) -> Footprint | None:
+    """Note what one forward pass takes, and warn of one that takes long. None while it is not known."""
+    if shapes is None or dtypes is None or not all(map(is_known, shapes.attrs["shape"])):
+        return None
+    if _infer(lambda: check_workspaces(shapes), findings, fine=shapes) is None:
+        return None
+    cost = estimate_graph(shapes.derive(attrs=shapes.attrs | {"dtype": dtypes.attrs["dtype"]}))
+    reason = f"One forward pass: about {bytes_text(cost.peak_bytes)} of memory, {flops_text(cost.flops)}"
+    if cost.node is not None:
+        reason += f"; most memory for {cost.place}"
+    findings.add("cost", "note", None, reason)
+    if cost.flops > _LONG:
+        reason = f"{flops_text(cost.longest_flops)}: one forward pass may take minutes or hours"
+        findings.add("cost", "warning", cost.longest, reason, fix="Look at its kernel sizes, and at the shapes.")
+    return cost
+
+
+def _infer(
+    run: Callable[[], Graph | None],
+    findings: Findings,
+    remedy: Callable[[], str] | None = None,
+    *,
+    fine: Graph | None = None,
+) -> Graph | None:
+    """What `run` returns, or `fine` where it returns nothing; None when it finds a contradiction."""
     try:
-        return run()
+        return run() or fine
     except InferenceError as error:
-        findings.add("contradiction", "error", error.node, str(error), fix=remedy() or None)
+        findings.add("contradiction", "error", error.node, str(error), fix=(remedy() or None) if remedy else None)
         return None
 
 

@@ -31,6 +31,7 @@ Kind = Literal[
     "repeated name",
     "batch size",
     "newer file",
+    "cost",
     "input",
     "label",
     "unused array",
@@ -69,12 +70,15 @@ class CheckReport:
     """The findings of `check`, errors first. Printing it shows them all.
 
     num_nodes: nodes looked at, subgraphs included. shapes_checked: whether shapes or parameters were given, without
-    which only contradictions among declared shapes are found.
+    which only contradictions among declared shapes are found. peak_bytes, flops: of one forward pass, as
+    `symjax_nnvm.estimate` counts them; None while shapes are unknown.
     """
 
     problems: tuple[Problem, ...]
     num_nodes: int
     shapes_checked: bool
+    peak_bytes: int | None = None
+    flops: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -82,11 +86,13 @@ class CheckReport:
         return not any(problem.severity == "error" for problem in self.problems)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict: `ok`, `num_nodes`, `shapes_checked`, `problems`."""
+        """A plain dict: `ok`, `num_nodes`, `shapes_checked`, `peak_bytes`, `flops`, `problems`."""
         return {
             "ok": self.ok,
             "num_nodes": self.num_nodes,
             "shapes_checked": self.shapes_checked,
+            "peak_bytes": self.peak_bytes,
+            "flops": self.flops,
             "problems": [problem.to_json() for problem in self.problems],
         }
 

@@ -160,6 +160,8 @@ def shape_problem(shape: Shape) -> str | None:
     size = 1
     for dim in shape:
         if dim is not None:
+            if dim < 0:
+                return f"a shape with a dimension of {dim}"
             size *= dim or 1
     if size > MAX_ELEMENTS:
         return f"a shape of more than {MAX_ELEMENTS} elements, or 2⁶³ bytes"

@@ -248,6 +248,8 @@ class ScatterNDParams:
 def _gathered(data: Shape, indices: Shape) -> Shape:
     """The shape of data[indices[0], indices[1], …]. Raises InferenceError when data has too few axes."""
     depth = indices[0]
+    if depth == 0:
+        raise InferenceError(explain("Indices without a row", input="indices", expected="at least one row", got=0))
     if depth is not None and depth > len(data):
         raise InferenceError(
             explain("More indices than axes", input="indices", expected=f"at most {len(data)} rows", got=depth)

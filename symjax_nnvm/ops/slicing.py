@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -287,7 +288,7 @@ def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
             )
     back = None
     if out is not None:
-        back = tuple(dim and dim - before - after for dim, (before, after) in zip(out, p.widths, strict=True))
+        back = _widened(out, [(-before, -after) for before, after in p.widths])
     if data is None:
         return [back], outs
     for dim, width in zip(data, p.widths, strict=True):
@@ -297,7 +298,11 @@ def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
                     "A mirror image is shorter than its original", param="pad_width", expected=f"< {dim}", got=width
                 )
             )
-    return [back], [tuple(dim and before + dim + after for dim, (before, after) in zip(data, p.widths, strict=True))]
+    return [back], [_widened(data, p.widths)]
+
+
+def _widened(shape: Shape, widths: Sequence[tuple[int, int]]) -> Shape:
+    return tuple(None if dim is None else dim + sum(width) for dim, width in zip(shape, widths, strict=True))
 
 
 def _backward_pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):

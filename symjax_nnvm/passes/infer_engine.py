@@ -145,6 +145,8 @@ class InferenceEngine:
             new_ins, new_outs = rule(node.attrs, ins, outs)
         except (NNVMError, ValueError, OverflowError) as error:
             raise self._refusal(inode, str(error)) from error
+        except ZeroDivisionError as error:  # MXNet has no empty arrays: there 0 is an unknown size
+            raise self._refusal(inode, "it does not take arrays with an empty axis") from error
         proposed = [*new_ins, *new_outs]
         if len(proposed) != len(ins) + len(outs):
             raise InferenceError(
