@@ -413,6 +413,14 @@ FInferType: OpMap[
 ] = Op.get_attr("FInferType")
 """(attrs, known input dtypes, known output dtypes) → proposed (inputs, outputs); default all the same."""
 
+FInferDefaultType: OpMap[
+    Callable[
+        [NodeAttrs, list[DType | None], list[DType | None]],
+        tuple[Iterable[DType | None], Iterable[DType | None]],
+    ]
+] = Op.get_attr("FInferDefaultType")
+"""As FInferType, asked only when nothing else in the graph decides the dtypes of the node: it makes its arrays."""
+
 FGradient: OpMap[Callable[[Node, list[NodeEntry]], Iterable[NodeEntry | None]]] = Op.get_attr("FGradient")
 """(node, head gradients) → one gradient per input; None where nothing flows."""
 

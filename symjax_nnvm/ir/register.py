@@ -29,6 +29,7 @@ __all__ = [
     "register_op",
     "same_shape",
     "same_type",
+    "type_of_readers",
 ]
 
 Shapes = Sequence[Shape | None]
@@ -72,6 +73,25 @@ def float_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
         problem = f"This operation only support floating point types, not {dtype}"
         raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
     return inputs, outputs
+
+
+def type_of_readers(*dtypes: DType, unset: DType | None = "float32") -> dict[str, Any]:
+    """`infer_type` and FInferDefaultType of operators that make an array of the dtype that parameter `dtype` names.
+
+    The value `unset` says that nobody chose a dtype, as does float32 where MXNet's functions write it by themselves:
+    the array has that one of `dtypes` that the operators reading it need, else float32. MXNet refuses graphs where
+    they need another. Inputs, if any, are of one dtype of their own.
+    """
+
+    def rule(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
+        inputs, _ = same_type(p, ins, ())
+        gives_way = p.dtype == unset and (outs[0] is None or outs[0] in dtypes)
+        return inputs, [outs[0] if gives_way else p.dtype or "float32"]
+
+    def default(attrs: NodeAttrs, ins: Types, outs: Types) -> tuple[Types, Types]:
+        return ins, [outs[0] or attrs.parsed.dtype or "float32"]
+
+    return {"infer_type": rule, "FInferDefaultType": default}
 
 
 def check_number(param: str, value: float, dtype: DType | None, *, wraps: bool = False) -> None:

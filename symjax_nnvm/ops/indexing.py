@@ -7,7 +7,7 @@ from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, check_number, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -36,9 +36,14 @@ def _embedding_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
 
 
 def _embedding_type(p: EmbeddingParams, ins: Types, outs: Types):
-    """Indices of any dtype; weight and output share one, `dtype` if nothing else is known."""
-    dtype = ins[1] or outs[0] or p.dtype
+    """Indices of any dtype; weight and output share one."""
+    dtype = ins[1] or outs[0]
     return [ins[0], dtype], [dtype]
+
+
+def _embedding_default_type(attrs: NodeAttrs, ins: Types, outs: Types):
+    """The dtype of weight and output where nothing else says it."""
+    return _embedding_type(attrs.parsed, ins, [outs[0] or attrs.parsed.dtype])
 
 
 def _embedding_backward_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
@@ -54,6 +59,7 @@ register_op(
     inputs=("data", "weight"),
     infer_shape=_embedding_shapes,
     infer_type=_embedding_type,
+    FInferDefaultType=_embedding_default_type,
     gradient=lambda node, ograds: [
         None,
         apply("_backward_Embedding", ograds[0], node.inputs[0], **vars(node.attrs.parsed)),

@@ -151,7 +151,8 @@ def _infer(
     hints = graph.attrs.get(f"{quantity.name}_hints", {})
     if not isinstance(hints, Mapping) or not all(isinstance(entry, NodeEntry) for entry in hints):
         raise _wrong_attribute(f"{quantity.name}_hints", f"a dict of {quantity.name}s by entry", hints)
-    engine = InferenceEngine(index, quantity, values, ask_always)
+    decides = graph.attrs.get(f"{quantity.name}_defaults", True) is not False
+    engine = InferenceEngine(index, quantity, values, ask_always, decides)
     engine.apply_hints(hints)
     engine.run()
     return quantity.result(values)

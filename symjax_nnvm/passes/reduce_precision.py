@@ -13,7 +13,7 @@ from functools import cache
 from symjax_nnvm.errors import InferenceError, PassError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import FInferType, FMutateInputs, Op
+from symjax_nnvm.ir.op import FInferDefaultType, FInferType, FMutateInputs, Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.register import same_type
 from symjax_nnvm.ir.rewrite import rewrite
@@ -135,6 +135,8 @@ class _Casts:
         try:
             if node.op in FInferType:
                 wanted, outputs = FInferType[node.op](node.attrs, list(known), unknown)
+                if node.op in FInferDefaultType:
+                    wanted, outputs = FInferDefaultType[node.op](node.attrs, list(wanted), list(outputs))
             else:
                 wanted, outputs = same_type(None, known, unknown)
         except InferenceError:

@@ -959,7 +959,7 @@ def _zeros(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str 
 
     shape: tuple of int, optional, default=(). the shape; 0 for a dimension, () for a rank, that the operators using it decide.
 
-    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 zeros = _zeros
@@ -968,7 +968,7 @@ def _ones(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str =
 
     shape: tuple of int, optional, default=(). the shape; 0 for a dimension, () for a rank, that the operators using it decide.
 
-    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 ones = _ones
@@ -979,7 +979,7 @@ def _full(shape: Sequence[int] | int | None = None, *, value: float, dtype: _DTy
 
     value: float, required. the value of every element.
 
-    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 _npi_full = _full
@@ -1010,7 +1010,7 @@ def _arange(start: float, stop: float | None = None, step: float = 1.0, repeat: 
 
     infer_range: boolean, optional, default=False. without stop: as many values as the operators using it need.
 
-    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 arange = _arange
@@ -1025,7 +1025,7 @@ def _linspace(start: float, stop: float, num: int, endpoint: bool = True, dtype:
 
     endpoint: boolean, optional, default=True. whether stop is the last value; else the last is one step before it.
 
-    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 _npi_linspace = _linspace
@@ -1039,7 +1039,7 @@ def _eye(N: int, M: int = 0, k: int = 0, dtype: _DType = 'float32', ctx: str = '
 
     k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
 
-    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 eye = _eye
@@ -2028,7 +2028,7 @@ def _random_exponential(lam: float = 1.0, shape: Sequence[int] | int | None = No
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_exponential = _random_exponential
 def _random_exponential_like(data: Symbol, lam: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the exponential distribution of rate lam, in the shape and dtype of data.
@@ -2039,7 +2039,7 @@ def _sample_exponential(lam: Symbol, shape: Sequence[int] | int = (), dtype: _DT
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_exponential = _sample_exponential
 def _random_gamma(alpha: float = 1.0, beta: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the gamma distribution of shape alpha and scale beta.
@@ -2052,7 +2052,7 @@ def _random_gamma(alpha: float = 1.0, beta: float = 1.0, shape: Sequence[int] | 
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_gamma = _random_gamma
 def _random_gamma_like(data: Symbol, alpha: float = 1.0, beta: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the gamma distribution of shape alpha and scale beta, in the shape and dtype of data.
@@ -2065,7 +2065,7 @@ def _sample_gamma(alpha: Symbol, beta: Symbol | None = None, shape: Sequence[int
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_gamma = _sample_gamma
 def _random_generalized_negative_binomial(mu: float = 1.0, alpha: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the negative binomial distribution of mean mu and variance mu + alpha mu².
@@ -2078,7 +2078,7 @@ def _random_generalized_negative_binomial(mu: float = 1.0, alpha: float = 1.0, s
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_generalized_negative_binomial = _random_generalized_negative_binomial
 def _random_generalized_negative_binomial_like(data: Symbol, mu: float = 1.0, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the negative binomial distribution of mean mu and variance mu + alpha mu², in the shape and dtype of data.
@@ -2091,7 +2091,7 @@ def _sample_generalized_negative_binomial(mu: Symbol, alpha: Symbol | None = Non
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_generalized_negative_binomial = _sample_generalized_negative_binomial
 def _random_negative_binomial(k: int = 1, p: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the number of successes before the k-th failure, where p is the probability of a failure.
@@ -2104,7 +2104,7 @@ def _random_negative_binomial(k: int = 1, p: float = 1.0, shape: Sequence[int] |
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_negative_binomial = _random_negative_binomial
 def _random_negative_binomial_like(data: Symbol, k: int = 1, p: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the number of successes before the k-th failure, where p is the probability of a failure, in the shape and dtype of data.
@@ -2117,7 +2117,7 @@ def _sample_negative_binomial(k: Symbol, p: Symbol | None = None, shape: Sequenc
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_negative_binomial = _sample_negative_binomial
 def _random_normal(loc: float = 0.0, scale: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the normal distribution of a mean and deviation.
@@ -2130,7 +2130,7 @@ def _random_normal(loc: float = 0.0, scale: float = 1.0, shape: Sequence[int] | 
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 normal = _random_normal
 random_normal = _random_normal
 def _random_normal_like(data: Symbol, loc: float = 0.0, scale: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2144,7 +2144,7 @@ def _sample_normal(mu: Symbol, sigma: Symbol | None = None, shape: Sequence[int]
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_normal = _sample_normal
 def _random_poisson(lam: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the Poisson distribution of rate lam.
@@ -2155,7 +2155,7 @@ def _random_poisson(lam: float = 1.0, shape: Sequence[int] | int | None = None, 
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_poisson = _random_poisson
 def _random_poisson_like(data: Symbol, lam: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the Poisson distribution of rate lam, in the shape and dtype of data.
@@ -2166,7 +2166,7 @@ def _sample_poisson(lam: Symbol, shape: Sequence[int] | int = (), dtype: _DType 
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_poisson = _sample_poisson
 def _random_uniform(low: float = 0.0, high: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the uniform distribution over [low, high).
@@ -2179,7 +2179,7 @@ def _random_uniform(low: float = 0.0, high: float = 1.0, shape: Sequence[int] | 
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 uniform = _random_uniform
 random_uniform = _random_uniform
 def _random_uniform_like(data: Symbol, low: float = 0.0, high: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2193,7 +2193,7 @@ def _sample_uniform(low: Symbol, high: Symbol | None = None, shape: Sequence[int
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_uniform = _sample_uniform
 def _random_randint(low: int, high: int, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: Literal['int32', 'int64'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Integers from low up to but without high, all equally likely. An empty range, or one that the dtype cannot hold, is an error, where MXNet crashes or wraps around.
