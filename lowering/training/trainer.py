@@ -77,6 +77,7 @@ class Trainer:
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None
+        self._seed: list[int] | int | None = None
         self._mirror: Mirror = mirror
         self._computed = _in_dtype(symbol, compute_dtype)
         self._by_shape: dict[Any, GradientProgram] = {}
@@ -119,6 +120,7 @@ class Trainer:
         args, aux = dict(args or {}), dict(aux or {})
         self._check_shapes(shapes, args, aux)
         base_key = jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
+        self._seed = int(key) if isinstance(key, int | np.integer) else jax.random.key_data(base_key).tolist()
         without = [*args, *aux, *self.inputs.names]
         new_args, new_aux = init_params(self.symbol, shapes, base_key, self.initializer, without=without)
         dtypes, _, aux_dtypes = self.symbol.infer_type_partial()
@@ -220,7 +222,7 @@ class Trainer:
         from the latest one. progress: a bar, or on no terminal a line per epoch.
         check_finite: "interval" looks twice a second and at each epoch's end whether outputs are finite; "step" looks
         after each step, undoes the step that was not, and names the first node (slow); None never looks.
-        Raises TrainingError.
+        Raises TrainingError; CheckpointError when the last checkpoint cannot be written, or another run writes there.
         """
         run = Run(
             self, data, epochs, validation, metrics, callbacks, checkpoints, progress, begin_epoch, check_finite
@@ -230,6 +232,15 @@ class Trainer:
     def tracker(self, metrics: Any) -> Tracker:
         """Metrics of this network, at their start."""
         return Tracker(metrics, self.inputs, self.symbol.list_outputs())
+
+    def about(self) -> dict[str, Any]:
+        """What tells this run from others, as plain data: network, parameters, seed."""
+        outputs = self.symbol.list_outputs()
+        return {
+            "network": ", ".join(outputs[:3]) + (" …" if len(outputs) > 3 else ""),
+            "parameters": sum(value.size for value in self.require_state().params.values()),
+            "seed": self._seed,
+        }
 
     # -- using the network -----------------------------------------------------------------------------------------
 
