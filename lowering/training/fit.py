@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -89,7 +90,12 @@ class Run:
         self.callbacks = callbacks
 
     def __call__(self) -> History:
-        """Train. Raises TrainingError."""
+        """Train. Raises TrainingError, CheckpointError."""
+        claim = getattr(self.checkpoints, "claim", None)  # other stores than `Checkpoints` are shared with nobody
+        with nullcontext() if claim is None else claim(self.trainer.about()):
+            return self._train_all()
+
+    def _train_all(self) -> History:
         epoch, batch = self._resume()
         self._step = self._saved = int(self.trainer.require_state().step)
         steps = _length(self.data)

@@ -90,6 +90,7 @@ class Trainer:
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None
+        self._seed: list[int] | int | None = None
         self._mirror: Mirror = mirror
         self._computed = _in_dtype(frozen_batch_norms(symbol, self.wrt) if frozen_statistics else symbol, compute_dtype)
         self._by_shape: dict[Any, GradientProgram] = {}
@@ -140,6 +141,7 @@ class Trainer:
         self._check_names(shapes)
         known = shapes_by_name(shapes, "shapes", _INIT)
         self._check_shapes(known, args, aux)
+        self._seed = int(key) if isinstance(key, int | np.integer) else jax.random.key_data(base_key).tolist()
         without = [*args, *aux, *self.inputs.names]
         new_args, new_aux = init_params(self.symbol, known, base_key, self.initializer, without=without)
         dtypes, _, aux_dtypes = self.symbol.infer_type_partial()
@@ -275,7 +277,7 @@ class Trainer:
         check_finite: "interval" looks twice a second and at each epoch's end whether outputs are finite; "step" looks
         after each step, undoes the step that was not, and names the first node (slow); None never looks. check_labels:
         look as often whether labels and indices number a class, or a row, that is there.
-        Raises TrainingError.
+        Raises TrainingError; CheckpointError when the last checkpoint cannot be written, or another run writes there.
         """
         run = Run(
             self, data, epochs, validation, metrics, callbacks, checkpoints, progress, begin_epoch, check_finite,
@@ -287,6 +289,15 @@ class Trainer:
         """Metrics of this network, at their start. numbers: also look at labels and indices."""
         numbered = Numbers(self.symbol, self.inputs.names) if numbers else None
         return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered)
+
+    def about(self) -> dict[str, Any]:
+        """What tells this run from others, as plain data: network, parameters, seed."""
+        outputs = self.symbol.list_outputs()
+        return {
+            "network": ", ".join(outputs[:3]) + (" …" if len(outputs) > 3 else ""),
+            "parameters": sum(value.size for value in self.require_state().params.values()),
+            "seed": self._seed,
+        }
 
     # -- using the network -----------------------------------------------------------------------------------------
 
