@@ -215,7 +215,7 @@ def _infer(run: Callable[[], Graph], findings: Findings, remedy: Callable[[], st
     try:
         return run()
     except InferenceError as error:
-        findings.add("contradiction", "error", error.node, str(error), fix=remedy() or None)
+        findings.add("contradiction", "error", error.node, str(error), fix=remedy())
         return None
 
 
