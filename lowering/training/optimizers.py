@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -13,7 +12,7 @@ import jax.numpy as jnp
 from lowering.arguments import close_names
 from lowering.training.update_rules import RULES, Rule, Update
 from lowering.updates import with_master_copy
-from symjax_nnvm.errors import ParamError, explain, listed
+from symjax_nnvm.errors import ParamError, did_you_mean, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["MXNetOptimizer", "OptaxOptimizer", "Optimizer", "list_optimizers", "make_optimizer"]
@@ -185,9 +184,8 @@ class OptaxOptimizer:
 def _rule(name: str) -> Rule:
     rule = RULES.get(name.lower())
     if rule is None:
-        close = difflib.get_close_matches(name.lower(), RULES, n=1)
-        fix = f"Did you mean {close[0]!r}?" if close else None
-        raise ParamError(explain(f"No optimiser is called {name!r}", expected=f"one of {list_optimizers()}", fix=fix))
+        expected, fix = f"one of {listed(list_optimizers(), 30)}", did_you_mean(name.lower(), RULES) or None
+        raise ParamError(explain(f"No optimiser is called {name!r}", expected=expected, fix=fix))
     return rule
 
 

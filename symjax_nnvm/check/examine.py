@@ -252,7 +252,7 @@ def _infer(
     try:
         return run() or fine
     except InferenceError as error:
-        findings.add("contradiction", "error", error.node, str(error), fix=(remedy() or None) if remedy else None)
+        findings.add("contradiction", "error", error.node, str(error), fix=remedy() if remedy else "")
         return None
 
 

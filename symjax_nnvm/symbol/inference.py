@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from symjax_nnvm.errors import InferenceError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.errors import MAX_LISTED, InferenceError, SymbolTypeError, SymbolValueError, did_you_mean
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.pass_registry import apply_pass
@@ -97,8 +97,11 @@ def _given(
         by_name.setdefault(node.name, []).append(node)
     for key, value in kwargs.items():
         if key not in by_name:
-            listed = "".join(f"\t[{i}]{name}\n" for i, name in enumerate(index.input_names))
-            raise InferenceError(f"{what}Keyword argument name {key} not found.\nCandidate arguments:\n{listed}")
+            names = index.input_names
+            lines = "".join(f"\t[{i}]{name}\n" for i, name in enumerate(names[:MAX_LISTED]))
+            lines += f"\tand {len(names) - MAX_LISTED} more\n" if len(names) > MAX_LISTED else ""
+            close = did_you_mean(key, names)
+            raise InferenceError(f"{what}Keyword argument name {key} not found.\nCandidate arguments:\n{lines}{close}")
         if value is not None:
             given.update((node, convert(key, value)) for node in by_name[key])
     return given
