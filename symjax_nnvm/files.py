@@ -92,19 +92,20 @@ def write_file(path: StrPath, data: bytes | bytearray | memoryview | str) -> Non
 
 
 class _Temporary:
-    """A temporary file beside its target; `folder` is an open descriptor of where both are, if there can be one."""
+    """A temporary file beside its target. folder: an open descriptor of where both are, if there can be one."""
 
-    def __init__(self, target: Path, name: Path, file: BinaryIO, folder: int | None):
-        self.target, self.file = target, file
-        self._name: Path | None = name
+    def __init__(self, target: Path, folder: int | None, mode: int):
+        self.target = target
         self._folder = folder
+        self._name: Path | None
+        self._name, self.file = _create(target, mode)
 
     def finish(self) -> None:
         """Everything is on the disk."""
         self.file.flush()
         _synchronise(self.file.fileno())
-        if fcntl is None:
-            self.file.close()  # Windows renames no open file
+        if fcntl is None:  # Windows renames no open file
+            self.file.close()
 
     def replace(self) -> None:
         """Take the target's place."""
@@ -124,36 +125,38 @@ class _Temporary:
         if self._name is not None:
             with suppress(OSError):
                 self._name.unlink()
-        if self._folder is not None:
-            os.close(self._folder)
 
 
 @contextmanager
 def _temporary(path: StrPath) -> Iterator[_Temporary]:
     target = Path(os.path.realpath(_without_nul(path)))
-    old = _permitted(target, path)
-    folder = None
-    try:
+    with ExitStack() as descriptors:
+        replaced, old = _permitted(target, path), None
+        if replaced is not None:
+            old = os.fstat(replaced)
+            # The system frees what is replaced when this is closed: not between two renames, where freeing gigabytes
+            # takes its time. Windows renames over no open file.
+            if fcntl is None:
+                os.close(replaced)
+            else:
+                descriptors.callback(os.close, replaced)
+        folder = None
         if hasattr(os, "O_DIRECTORY"):
             with suppress(PermissionError):  # a folder that may be written to and not listed
                 folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
+                descriptors.callback(os.close, folder)
         _sweep(target)
-        name, file = _create(target, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777)
-    except BaseException:
-        if folder is not None:
-            os.close(folder)
-        raise
-    made = _Temporary(target, name, file, folder)
-    try:
-        if old is not None:
-            _like(old, file.fileno())
-        yield made
-    finally:
-        made.discard()
+        made = _Temporary(target, folder, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777)
+        try:
+            if old is not None:
+                _like(old, made.file.fileno())
+            yield made
+        finally:
+            made.discard()
 
 
-def _permitted(target: Path, path: StrPath) -> os.stat_result | None:
-    """What is known of an existing target that may be written to; None where there is none yet."""
+def _permitted(target: Path, path: StrPath) -> int | None:
+    """A descriptor of an existing target that may be written to; None where there is none yet."""
     try:
         found = os.stat(target)
     except FileNotFoundError:
@@ -169,8 +172,7 @@ def _permitted(target: Path, path: StrPath) -> os.stat_result | None:
         raise MissingFolderError(f"{os.fspath(path)} cannot be written: {target.parent} is no folder.") from None
     if not stat.S_ISREG(found.st_mode):
         raise _not_regular(path, found, "written to")
-    os.close(os.open(target, os.O_WRONLY | _NONBLOCK | _CLOEXEC))  # may it be written to? Nothing is.
-    return found
+    return os.open(target, os.O_WRONLY | _NONBLOCK | _CLOEXEC)  # may it be written to? Nothing is.
 
 
 def _create(target: Path, mode: int) -> tuple[Path, BinaryIO]:

@@ -217,7 +217,7 @@ def kill_many_times(process: subprocess.Popen[str], name: str, kills: int, folde
     for number in range(kills):
         _life(process, name, place, moments, wait=number % 2 == 1)
         count.kills += 1
-        count.writing += bool(list(place.glob(".*.tmp")))
+        count.writing += _writing(place)
         try:
             found = contents(kind, place)
         except (OSError, nn.NNVMError, ValueError) as error:
@@ -231,6 +231,10 @@ def kill_many_times(process: subprocess.Popen[str], name: str, kills: int, folde
     surplus = {path.name for path in place.iterdir()} - kind.files.keys()
     count.broken += [f"left over: {file}" for file in sorted(surplus)]
     return count
+
+
+def _writing(place: Path) -> bool:
+    return any(name.endswith(".tmp") for name in os.listdir(place))
 
 
 def _life(process: subprocess.Popen[str], name: str, place: Path, moments: random.Random, wait: bool) -> None:
@@ -248,10 +252,16 @@ def _life(process: subprocess.Popen[str], name: str, place: Path, moments: rando
         assert word in ("process", "saved"), f"{name} ended by itself: {word} {value}"
         told[word] = float(value)
     time.sleep(moments.uniform(0, 2 * told["saved"]))
-    began = time.monotonic()
-    while wait and not any(place.glob(".*.tmp")) and time.monotonic() - began < 60:
-        pass
-    os.kill(int(told["process"]), signal.SIGKILL)
+    number, began = int(told["process"]), time.monotonic()
+    while wait and time.monotonic() - began < 60:
+        if not _writing(place):
+            continue
+        os.kill(number, signal.SIGSTOP)  # and look again: a small file is whole before it is seen
+        time.sleep(0.002)
+        if _writing(place):
+            break
+        os.kill(number, signal.SIGCONT)
+    os.kill(number, signal.SIGKILL)
     assert process.stdout.readline() == f"ended {-signal.SIGKILL}\n"
 
 

@@ -25,7 +25,7 @@ def process() -> Iterator[subprocess.Popen[str]]:
 def test_a_killed_save_leaves_the_old_file_or_the_new(name: str, process: subprocess.Popen[str], tmp_path: Path):
     count = kill_many_times(process, name, 4, tmp_path)
     assert not count.broken
-    assert count.writing, "no kill hit a write"
+    assert count.writing >= 2  # every second kill waits for a write
 
 
 @pytest.fixture
