@@ -75,7 +75,12 @@ CASES = [
     nms(DATA, overlap_thresh=0.2, id_index=0, background_id=1),
     nms(DATA, overlap_thresh=0.2, id_index=0, force_suppress=True, topk=4),
     # rows of the default background_id, -1, are padding that detection pipelines add
-    Case("_contrib_box_nms", (Detections((2, 6, 6), part=-1.0),), {"overlap_thresh": 0.3, "id_index": 0}),
+    Case(
+        "_contrib_box_nms",
+        (Detections((2, 6, 6), part=-1.0),),
+        {"overlap_thresh": 0.3, "id_index": 0},
+        not_derivative="a class next to that of the background is another one, so rows jump in and out",
+    ),
     nms(Detections((2, 6, 6), part=-1.0), overlap_thresh=0.3, id_index=0, background_id=-1, force_suppress=True),
     nms(Detections((2, 6, 6), part=-2.0), overlap_thresh=0.3, id_index=0, background_id=-2, topk=3),
     nms(Detections((6, 6), part=-1.5), overlap_thresh=0.2, id_index=0),
