@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
 from symjax_nnvm.ir.types import Shape
@@ -264,6 +265,11 @@ def _split_gradient(node: Node, ograds: Entries):
     return [apply("Concat", *ograds, dim=p.axis, num_args=len(ograds))]
 
 
+def _numbered_outputs(attrs: NodeAttrs) -> list[str]:
+    """`output0`, …: as an operator of MXNet's older form it numbers a single output, too."""
+    return [f"output{i}" for i in range(attrs.parsed.num_outputs)]
+
+
 for _name, _aliases, _params, _doc in (
     ("SliceChannel", ("split",), SliceChannelParams, "Split an axis in equal parts."),
     ("_split_v2", ("_npi_split",), SplitV2Params, "Split an axis in nearly equal parts, or at given places."),
@@ -278,3 +284,5 @@ for _name, _aliases, _params, _doc in (
         gradient=_split_gradient,
         doc=_doc,
     )
+
+Op.get("SliceChannel").set_attr("FListOutputNames", _numbered_outputs)

@@ -447,7 +447,7 @@ def _contrib_box_nms(data: Symbol, overlap_thresh: float = 0.5, valid_thresh: fl
 
     id_index: int, optional, default=-1. where in a row the class is; negative: boxes have none.
 
-    background_id: int, optional, default=-1. boxes of this class take no part; negative: there is none.
+    background_id: int, optional, default=-1. boxes of this class take no part, where rows have classes.
 
     force_suppress: boolean, optional, default=False. a box may also go for one of another class.
 
