@@ -46,9 +46,8 @@ class Tracker:
         """Start again, as at the beginning of an epoch."""
         self._states: Any = [metric.init() for metric in self.metrics]
         self._first_bad = jnp.full(len(self._output_names), _NEVER, jnp.int32)
-        count = 0 if self._numbers is None else len(self._numbers)
-        # Of each place that numbers something: the first step that was wrong, the element, and its value.
-        self._outside: Any = (jnp.full(count, _NEVER, jnp.int32), jnp.zeros(count, jnp.int32), jnp.zeros(count))
+        # For each place that numbers something: the first step that was wrong, the element, and the bits of its value.
+        self._outside: Any = _nowhere(len(self._numbers)) if self._numbers else None
         self._steps = 0
 
     def update(self, batch: Any, outputs: list[jax.Array]) -> None:
@@ -81,18 +80,16 @@ class Tracker:
 
     def _look(self, outside: Any, step: Any, read: dict[str, Any]) -> Any:
         """The first values that number nothing, this step's included."""
-        if self._numbers is None or not len(self._numbers):
+        if not self._numbers:
             return outside
         self._numbered = self._numbers.of({name: array.shape for name, array in read.items()})
-        steps, places, values = outside
         for i, numbered in enumerate(self._numbered):
             if numbered is not None and numbered.name in read:
                 wrong, place, value = first_outside(numbered, read[numbered.name])
-                first = wrong & (step < steps[i])
-                steps = steps.at[i].set(jnp.where(first, step, steps[i]))
-                places = places.at[i].set(jnp.where(first, place, places[i]))
-                values = values.at[i].set(jnp.where(first, value, values[i]))
-        return steps, places, values
+                bits = jax.lax.bitcast_convert_type(value.astype(jnp.float32), jnp.int32)
+                found = jnp.stack([jnp.asarray(step, jnp.int32), place, bits])
+                outside = outside.at[:, i].set(jnp.where(wrong & (step < outside[0, i]), found, outside[:, i]))
+        return outside
 
     def results(self) -> dict[str, float]:
         """The metrics so far, by name."""
@@ -115,7 +112,9 @@ class Tracker:
 
     def check_numbers(self, epoch: int, first_batch: int) -> None:
         """Raise TrainingError when a label or an index numbers what is not there, naming the first one."""
-        steps, places, values = jax.device_get(self._outside)
+        if self._outside is None:
+            return
+        steps, places, bits = np.asarray(self._outside)
         wrong = [i for i in range(len(steps)) if steps[i] != _NEVER]
         if not wrong:
             return
@@ -124,7 +123,7 @@ class Tracker:
         assert numbered is not None  # its places were looked at
         raise TrainingError(
             explain(
-                f"Input {numbered.name!r} holds {values[i]:g} as element {places[i]} of batch "
+                f"Input {numbered.name!r} holds {bits[i].view(np.float32):g} as element {places[i]} of batch "
                 f"{first_batch + int(steps[i])} of epoch {epoch}",
                 op=numbered.op,
                 node=numbered.reader,
@@ -147,6 +146,10 @@ class Tracker:
             raise TrainingError(explain("The checkpoint was made with other metrics", expected=f"those of {names}"))
         values = [jnp.asarray(value, leaf.dtype) for value, leaf in zip(saved, leaves, strict=True)]
         self._states = jax.tree.unflatten(structure, values)
+
+
+def _nowhere(count: int) -> jax.Array:
+    return jnp.stack([jnp.full(count, _NEVER, jnp.int32), *jnp.zeros((2, count), jnp.int32)])
 
 
 def _is_tuple_of_metrics(metrics: Any) -> bool:
