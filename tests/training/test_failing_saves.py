@@ -50,6 +50,7 @@ def full_disk(size: int = 50) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_a_folder_that_became_read_only_ends_the_process_with_one_error(tmp_path: Path):
     """And a save that nobody waited for is finished before the process ends."""
     folder, other = tmp_path / "run", tmp_path / "other"
@@ -88,6 +89,7 @@ def test_a_full_disk_is_told_once_and_leaves_no_switches(
     assert logging.getLogger("absl").filters == filters
 
 
+@pytest.mark.slow
 def test_a_second_run_is_told_who_writes_there_and_a_killed_one_keeps_nobody_out(tmp_path: Path):
     with process("hold", tmp_path) as run:
         assert run.stdout is not None
