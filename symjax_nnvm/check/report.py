@@ -28,6 +28,7 @@ Kind = Literal[
     "difference",
     "random numbers",
     "control flow",
+    "sparse storage",
     "repeated name",
     "newer file",
     "input",
