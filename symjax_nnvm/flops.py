@@ -220,7 +220,7 @@ _MOVES_DATA = """
     broadcast_to broadcast_axis broadcast_like tile repeat diag im2col shape_array size_array where
     _zeros _ones _full zeros_like ones_like _arange _linspace _eye _contrib_arange_like _contrib_index_array
     SequenceMask SequenceReverse SequenceLast MakeLoss make_loss LinearRegressionOutput MAERegressionOutput SVMOutput
-    _contrib_gradientmultiplier
+    _contrib_gradientmultiplier cast_storage _sparse_retain _contrib_SparseEmbedding
 """
 """Operators without arithmetic of their own, at inference."""
 
@@ -266,7 +266,7 @@ _RULES: dict[str, FlopsRule] = {
     "softmax_cross_entropy": _per_input(5),
     "LogisticRegressionOutput": _per_output(1),
     **dict.fromkeys(("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "argmax", "argmin"), _per_input(1)),
-    "norm": _per_input(2),
+    **dict.fromkeys(("norm", "_square_sum"), _per_input(2)),
     "moments": _per_input(4),
     "add_n": _add_n,
     "_np_cumsum": _per_output(1),
@@ -284,6 +284,7 @@ _ELEMENTWISE = (
     *(function.op for function in elemwise_binary.FUNCTIONS),
     *(f"broadcast_{function.name}" for function in elemwise_binary.FUNCTIONS),
     *(name for name, *_ in scalar.FUNCTIONS),
+    *("_scatter_plus_scalar", "_scatter_minus_scalar", "_scatter_elemwise_div"),
 )
 
 for _name, _rule in {

@@ -52,6 +52,10 @@ DEVIATIONS = (
         "amp_multicast",
         "arrays that are neither float32, float16 nor bfloat16 have no say in the dtype; in MXNet the first array may",
     ),
+    *(
+        Row(name, "every element is computed; MXNet computes those that a row_sparse or csr array stores")
+        for name in ("_scatter_plus_scalar", "_scatter_minus_scalar", "_scatter_elemwise_div")
+    ),
     Row("multi_sum_sq", "float16 is summed in float32; MXNet sums it in float16"),
     Row("mp_lamb_update_phase2", "the float32 copy of the weight is updated; MXNet forgets it", None, "training"),
     Row(

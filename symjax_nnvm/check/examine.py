@@ -16,7 +16,7 @@ from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estim
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.op import FDeviation, FDraws, Op, TDataDependentShape
+from symjax_nnvm.ir.op import FAsksSparse, FDeviation, FDraws, Op, TDataDependentShape
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known, shape_from_legacy
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
@@ -27,6 +27,7 @@ __all__ = ["check"]
 
 _MXNET_VERSION = 10901
 _LONG = 1e13  # floating-point operations: minutes on a CPU
+_SPARSE_CODES = ("1", "2")  # of row_sparse and csr
 _SWITCH_ON_64_BITS = "For 64 bits: `with jax.enable_x64(True):`, or the environment variable JAX_ENABLE_X64=1."
 
 
@@ -110,6 +111,7 @@ def _check_nodes(model: Model, findings: Findings) -> int:
     for name, node in model.nodes():
         count += 1
         op = node.op
+        _check_storage(node, name, findings)
         if op is None or not op.is_registered:
             continue
         if len(lowering) and op not in lowering:
@@ -150,6 +152,15 @@ def _check_batch_size(model: Model, findings: Findings) -> None:
                 op=place.op,
                 fix="symjax_nnvm.set_batch_size(symbol, n) gives the network for batches of n.",
             )
+
+
+def _check_storage(node: Node, name: str, findings: Findings) -> None:
+    """One note, for all nodes that ask for sparse storage and all variables that are declared to have it."""
+    asks = FAsksSparse.get(node.op)
+    if (asks is not None and asks(node.attrs)) or node.attrs.dict.get("__storage_type__") in _SPARSE_CODES:
+        reason = "Asks for sparse storage; arrays and gradients are dense here, with the same numbers"
+        fix = "Give dense arrays: `array.todense()` of those that load_arrays reads from sparse records."
+        findings.add("sparse storage", "note", name, reason, fix=fix)
 
 
 def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None:

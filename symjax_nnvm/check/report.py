@@ -28,6 +28,7 @@ Kind = Literal[
     "difference",
     "random numbers",
     "control flow",
+    "sparse storage",
     "repeated name",
     "batch size",
     "newer file",

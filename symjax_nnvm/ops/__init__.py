@@ -63,6 +63,7 @@ from symjax_nnvm.ops import slicing as slicing
 from symjax_nnvm.ops import softmax as softmax
 from symjax_nnvm.ops import softmax_output as softmax_output
 from symjax_nnvm.ops import sparse_reg as sparse_reg
+from symjax_nnvm.ops import sparse_storage as sparse_storage
 from symjax_nnvm.ops import spatial as spatial
 from symjax_nnvm.ops import spectral as spectral
 from symjax_nnvm.ops import straight_through as straight_through

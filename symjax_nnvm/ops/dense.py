@@ -171,6 +171,7 @@ register_op(
     inputs=("lhs", "rhs"),
     infer_shape=_dot_shapes,
     gradient=_dot_gradient,
+    FAsksSparse=lambda attrs: attrs.parsed.forward_stype not in (None, "default"),
     doc="Sum over the last axis of lhs and the first axis of rhs: the matrix product of matrices.",
 )
 register_op(

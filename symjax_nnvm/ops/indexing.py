@@ -60,6 +60,7 @@ register_op(
     infer_shape=_embedding_shapes,
     infer_type=_embedding_type,
     FInferDefaultType=_embedding_default_type,
+    FAsksSparse=lambda attrs: attrs.parsed.sparse_grad,
     gradient=lambda node, ograds: [
         None,
         apply("_backward_Embedding", ograds[0], node.inputs[0], **vars(node.attrs.parsed)),

@@ -58,10 +58,8 @@ LEFT_OUT: dict[str, str] = {
         _npi_weibull _npi_where _npi_where_lscalar _npi_where_rscalar _npi_where_scalar2 _npi_zeros
         _npx_constraint_check _npx_nonzero _npx_relu _npx_reshape _npx_sigmoid
     """,
-    "it works on sparse storage, or in place on arrays; use the dense operator": """
-        _contrib_SparseEmbedding _contrib_group_adagrad_update _onehot_encode _scatter_elemwise_div
-        _scatter_minus_scalar _scatter_plus_scalar _set_value _sparse_adagrad_update _sparse_retain _square_sum
-        _zeros_without_dtype cast_storage
+    "it updates sparse arrays, or works in place; use the dense operator": """
+        _contrib_group_adagrad_update _onehot_encode _set_value _sparse_adagrad_update _zeros_without_dtype
     """,
 }
 """Reason → names, separated by blanks."""

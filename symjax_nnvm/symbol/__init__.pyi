@@ -2693,6 +2693,45 @@ def IdentityAttachKLSparseReg(data: Symbol, moving_avg: Symbol | None = None, sp
     penalty: float, optional, default=0.00100000005. factor of the penalty's gradient.
 
     momentum: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average."""
+def cast_storage(data: Symbol, stype: Literal['csr', 'default', 'row_sparse'], name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data itself: every storage is dense here.
+
+    stype: one of 'csr', 'default', 'row_sparse', required. accepted for MXNet's sake: all is dense."""
+_sparse_cast_storage = cast_storage
+def _sparse_retain(data: Symbol, indices: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The rows of data that indices name, zeros in the others; numbers that no row has are ignored."""
+def _scatter_plus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """As `_plus_scalar`. Of sparse arrays MXNet computes the stored elements only; here every element is.
+
+    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+
+    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _scatter_minus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """As `_minus_scalar`. Of sparse arrays MXNet computes the stored elements only; here every element is.
+
+    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+
+    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _scatter_elemwise_div(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """As `elemwise_div`. Of sparse arrays MXNet computes the stored elements only; here every element is."""
+def _square_sum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The sum of squares over axes.
+
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
+
+    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+
+    exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
+def _contrib_SparseEmbedding(data: Symbol, weight: Symbol | None = None, *, input_dim: int, output_dim: int, dtype: _DType = 'float32', sparse_grad: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """As `Embedding`.
+
+    input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
+
+    output_dim: int ≥ 1, required. length of each row.
+
+    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
+
+    sparse_grad: boolean, optional, default=False. accepted for MXNet's sake: the gradient is always dense."""
 def GridGenerator(data: Symbol, transform_type: Literal['affine', 'warp'], target_shape: Sequence[int] | int = (0, 0), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Positions for BilinearSampler: x and y of every element of the target, -1 and 1 being the centres of the first and last column and row. Affine: the target's own positions (x, y, 1) times a 2 × 3 matrix; warp: moved by a flow. Works in every floating-point dtype, MXNet's in float32 only; a target of one row or column, which is NaN there, is an error.
 
@@ -2817,6 +2856,7 @@ class contrib:
     index_array = staticmethod(_contrib_index_array)
     BilinearResize2D = staticmethod(_contrib_BilinearResize2D)
     AdaptiveAvgPooling2D = staticmethod(_contrib_AdaptiveAvgPooling2D)
+    SparseEmbedding = staticmethod(_contrib_SparseEmbedding)
     fft = staticmethod(_contrib_fft)
     ifft = staticmethod(_contrib_ifft)
     count_sketch = staticmethod(_contrib_count_sketch)
@@ -2947,6 +2987,8 @@ class sparse:
     sum = staticmethod(sum)
     mean = staticmethod(mean)
     norm = staticmethod(norm)
+    cast_storage = staticmethod(cast_storage)
+    retain = staticmethod(_sparse_retain)
     _contrib_round_ste = staticmethod(_contrib_round_ste)
     _contrib_sign_ste = staticmethod(_contrib_sign_ste)
 
