@@ -1,14 +1,16 @@
 """The gradient witness: MXGradient against `jax.vjp` of the forward function and against finite differences.
 
-This is the only module of the library that asks JAX for a derivative. Everything runs in float64, in a local context.
+Where they differ `verify_nodes.py` names the nodes that make them differ. These two modules are the only ones of the
+library that ask JAX for a derivative. Everything runs in float64, in a local context.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +19,8 @@ import numpy as np
 from lowering.arguments import require_named
 from lowering.function import to_jax
 from lowering.gradient import GradientProgram, is_float_array
-from lowering.interpret import Program
 from lowering.mxnet_words import takes_our_words
+from lowering.verify_nodes import NodeFinding, NodeWitness, moved
 from lowering.verify_reports import (
     GradientReport,
     GradientRow,
@@ -26,16 +28,15 @@ from lowering.verify_reports import (
     ProjectionReport,
     ProjectionRow,
 )
+from lowering.witness import Witness, witness
 from symjax_nnvm.errors import GradientError, explain
-from symjax_nnvm.ir.node import NodeEntry
-from symjax_nnvm.ir.op import FLossEquivalent, Op
-from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = [
     "GradientReport",
     "GradientRow",
     "GradientsDisagreeError",
+    "NodeFinding",
     "ProjectionReport",
     "ProjectionRow",
     "Witness",
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 Arrays = Mapping[str, Any]
+R = TypeVar("R", GradientReport, ProjectionReport)
 
 _CALL = "lowering.check_gradients(symbol, args | {'data': x, 'softmax_label': y}, aux)"
 
@@ -64,54 +66,13 @@ def relative_difference(ours: Any, theirs: Any) -> tuple[float, float]:
     return absolute, absolute / max(scale, 1e-300) if absolute else 0.0
 
 
-@dataclass(frozen=True)
-class Witness:
-    """The scalar function `phi(args, aux, key)` whose derivative the gradients of a symbol must be.
+class _Point:
+    """The point at which gradients are compared, in float64: made and used inside `jax.enable_x64`.
 
-    It is the outputs weighted with their head gradients; a loss head contributes the loss it stands for instead, and
-    passes no derivative through its output. Made by `witness`.
+    finite: whether finite differences are asked, which they are not where our own gradient of a node is trusted.
     """
 
-    program: Program
-    plain: tuple[int, ...]
-    head_grads: Sequence[Any]
-
-    def __call__(
-        self, args: Arrays, aux: Arrays, key: jax.Array | None, held: Mapping[int, jax.Array] | None = None
-    ) -> jax.Array:
-        """The value; held: what `blocked` returned, for finite differences, which would see what JAX is kept from."""
-        outputs, _ = self.program.collect(self.program.run(self.program.bind(args, aux), key, held))
-        values = outputs[len(self.head_grads) :]
-        total = sum((jnp.sum(value) for value in values[len(self.plain) :]), jnp.zeros(()))
-        for i, value in zip(self.plain, values, strict=False):
-            total = total + jnp.sum(value * self.head_grads[i])
-        return total
-
-    def blocked(self, args: Arrays, aux: Arrays, key: jax.Array | None) -> dict[int, jax.Array]:
-        """The outputs of loss heads and of BlockGrad, through which no derivative passes, by slot."""
-        env = self.program.run(self.program.bind(args, aux), key)
-        nodes, block_grad = self.program.index.nodes, Op.get("BlockGrad")
-        return {
-            slot: env[slot]
-            for step in self.program.steps
-            if nodes[step.nid].source.op in FLossEquivalent or nodes[step.nid].source.op is block_grad
-            for slot in step.outputs
-        }
-
-
-def witness(
-    symbol: Symbol, head_grads: Sequence[Any], *, is_train: bool = True, platform: str | None = None
-) -> Witness:
-    """The witness of a symbol with these head gradients, one for each output; see `Witness`."""
-    losses = [FLossEquivalent[n.op](n) for n in post_order(symbol.outputs) if n.op in FLossEquivalent]
-    plain = tuple(i for i, entry in enumerate(symbol.outputs) if entry.node.op not in FLossEquivalent)
-    entries: list[NodeEntry] = [symbol.outputs[i] for i in plain] + losses
-    program = Program([*symbol.outputs, *entries], is_train=is_train, platform=platform, stop_at_loss_heads=True)
-    return Witness(program, plain, head_grads)
-
-
-class _Point:
-    """The point at which gradients are compared, in float64: made and used inside `jax.enable_x64`."""
+    trusted = False
 
     def __init__(
         self,
@@ -122,8 +83,10 @@ class _Point:
         wrt: Sequence[str] | None,
         head_grads: Sequence[Any] | None,
         is_train: bool,
+        finite: bool,
         rng: np.random.Generator,
     ):
+        self.symbol, self.is_train, self.finite = symbol, is_train, finite
         self.args, self.aux, self.key = _widen(args), _widen(aux or {}), key
         floats = [name for name in symbol.list_arguments() if is_float_array(self.args.get(name, 0))]
         self.names = floats if wrt is None else list(wrt)
@@ -144,6 +107,53 @@ class _Point:
     def blocked(self, chosen: Arrays) -> dict[int, jax.Array]:
         """What no derivative passes through."""
         return self.witness.blocked({**self.args, **chosen}, self.aux, self.key)
+
+    def beside(self, rng: np.random.Generator) -> _Point:
+        """A point a little beside this one: see `moved`."""
+        other = copy.copy(self)
+        keys = jax.random.split(jax.random.key(int(rng.integers(1 << 31))), max(1, len(self.names)))
+        other.chosen = {name: moved(self.chosen[name], key) for name, key in zip(self.names, keys, strict=False)}
+        other.args = {**self.args, **other.chosen}
+        return other
+
+    def trusting(self, nodes: NodeWitness, findings: Sequence[NodeFinding]) -> _Point:
+        """The same point, where the witness takes our own gradient of the nodes that were found."""
+        if not findings:
+            return self
+        other = copy.copy(self)
+        other.witness = nodes.by_ours(witness(self.symbol, self.heads, is_train=self.is_train), findings)
+        other.finite, other.trusted = False, True
+        return other
+
+
+def _settled(point: _Point, compare: Callable[[_Point], R], rng: np.random.Generator) -> R:
+    """The report at the point; where something differs, with the nodes that make it differ, and off its kinks.
+
+    A kink is left by moving the point a little. Where a node is at one wherever the point is, or its gradient is meant
+    not to be the derivative, our own gradient of that node counts, and all others are held to theirs.
+    """
+    report = compare(point)
+    if report.ok or not point.names:
+        return report
+    nodes = NodeWitness(point.symbol, point.names, is_train=point.is_train, finite_differences=point.finite)
+
+    def examine(at: _Point) -> list[NodeFinding]:
+        return nodes.examine(at.args, at.aux, at.key, rtol=report.rtol, fd_rtol=report.fd_rtol)
+
+    here = there = examine(point)
+    kinks = [finding for finding in here if finding.kind == "at a kink"]
+    if not here or any(finding.kind == "wrong" for finding in here):
+        return replace(report, nodes=tuple(here))
+    if kinks:
+        point = point.beside(rng)
+        report = replace(compare(point), nodes=tuple(here), moved=True)
+        if report.ok:
+            return report
+        there = examine(point)
+    every = tuple({finding.node: finding for finding in (*here, *there)}.values())
+    if not there or any(finding.kind == "wrong" for finding in there):
+        return replace(report, nodes=every)
+    return replace(compare(point.trusting(nodes, there)), nodes=every, moved=bool(kinks), trusted=True)
 
 
 @takes_our_words("check_gradients", _CALL)
@@ -166,40 +176,42 @@ def check_gradients(
     args, aux: dicts of arrays; float ones are taken to float64. wrt: argument names, None for every float argument.
     head_grads: left out, random ones, so that no error hides in a symmetry; loss heads are compared through the loss
     they stand for. rtol, fd_rtol: bounds relative to the largest magnitude of each gradient. Finite differences probe
-    each element of a small argument and random directions of a large one; they assume the point is not on a kink.
-    A network of millions of parameters takes `check_projection`.
+    each element of a small argument and random directions of a large one. A network of millions of parameters takes
+    `check_projection`.
 
-    Raises GradientsDisagreeError, a GradientError with the report, when any gradient disagrees.
+    Where something differs, each node is examined by itself. A point at a kink (relu at 0, ties, clip at its bounds) is
+    moved: each element of the arguments goes 0.0005 to 0.001 of the way to the least or greatest of its array, so that
+    it stays within the values given. A gradient that is meant not to be the derivative (FNotDerivative), or a kink that
+    no move leaves, counts as it is, and all else is compared. The report's `nodes` name them.
+
+    Raises GradientsDisagreeError, a GradientError with the report, when any gradient disagrees; `nodes` are then the
+    operators whose own gradients differ.
     """
     key = jax.random.key(seed) if key is None else key
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
-        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, rng)
-
-        @jax.jit  # one compilation for all that is computed at the point itself
-        def at_point(chosen: Arrays) -> tuple[dict[str, jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
-            return point.gradients(chosen), jax.grad(point.value)(chosen), point.blocked(chosen)
-
-        ours, theirs, held = at_point(point.chosen)
-        probed = partial(jax.jit(point.value), held=held) if finite_differences else None
-        rows = [
-            _row(
-                name,
-                ours[name],
-                theirs[name],
-                point.chosen,
-                probed,
-                rng,
-                rtol=rtol,
-                fd_rtol=fd_rtol,
-            )
-            for name in point.names
-        ]
-    report = GradientReport(tuple(rows), rtol, fd_rtol)
+        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, finite_differences, rng)
+        report = _settled(point, partial(_compare_arguments, rng=rng, rtol=rtol, fd_rtol=fd_rtol), rng)
     if not report.ok:
         wrong = [row.argument for row in report.rows if not row.ok]
         raise GradientsDisagreeError(explain(f"Gradients disagree for {wrong}"), report)
     return report
+
+
+def _compare_arguments(point: _Point, *, rng: np.random.Generator, rtol: float, fd_rtol: float) -> GradientReport:
+    """A row for each argument."""
+
+    @jax.jit  # one compilation for all that is computed at the point itself
+    def at_point(chosen: Arrays) -> tuple[dict[str, jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
+        return point.gradients(chosen), jax.grad(point.value)(chosen), point.blocked(chosen)
+
+    ours, theirs, held = at_point(point.chosen)
+    probed = partial(jax.jit(point.value), held=held) if point.finite else None
+    rows = [
+        _row(name, ours[name], theirs[name], point.chosen, probed, rng, rtol=rtol, fd_rtol=fd_rtol)
+        for name in point.names
+    ]
+    return GradientReport(tuple(rows), rtol, fd_rtol)
 
 
 @takes_our_words("check_gradients", "lowering.check_projection(symbol, args | {'data': x}, aux)")
@@ -227,45 +239,74 @@ def check_projection(
     of the largest. So an error of relative size e in the gradient of one of K arguments shows as about e / √K.
 
     rtol, fd_rtol: bounds relative to the size that the derivative has on average over directions. watch: is given the
-    range of directions and yields it, to show progress. The rest is as in `check_gradients`.
+    range of directions and yields it, to show progress. The rest is as in `check_gradients`, kinks included.
 
     Raises GradientsDisagreeError, a GradientError with the report, when any direction disagrees.
     """
     key = jax.random.key(seed) if key is None else key
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
-        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, rng)
-        ours, held = jax.jit(lambda chosen: (point.gradients(chosen), point.blocked(chosen)))(point.chosen)
-        gradients = {name: np.asarray(ours[name]) for name in point.names}
-        scales, size = _scales(gradients)
-        along = jax.jit(lambda chosen, direction: jax.jvp(point.value, (chosen,), (direction,))[1])
-        value = partial(jax.jit(point.value), held=held)
-        # Moving many elements at once takes proportionally smaller steps: else some ReLUs cross their kinks.
-        step = _STEP / max(1.0, float(np.sqrt(sum(scales[n] ** 2 * g.size for n, g in gradients.items()))))
-        noise = _noise(value(point.chosen), step) if finite_differences else 0.0
-        rows = []
-        for _ in watch(range(directions)):
-            signs = {name: rng.choice([-1.0, 1.0], gradient.shape) for name, gradient in gradients.items()}
-            direction = {name: scales[name] * signs[name] for name in point.names}
-            mine = sum(float(np.vdot(gradients[name], direction[name])) for name in point.names)
-            theirs = float(along(point.chosen, direction))
-            scale = max(size, abs(theirs), 1e-300)
-            difference = abs(mine - theirs)
-            ok = difference <= rtol * max(scale, 1e-3)
-            fd = fd_rel = None
-            if finite_differences:
-                ends = ({n: x + sign * step * direction[n] for n, x in point.chosen.items()} for sign in (1, -1))
-                upper, lower = (float(value(end)) for end in ends)
-                fd = (upper - lower) / (2 * step)
-                fd_rel = abs(mine - fd) / scale
-                ok = ok and (fd_rel <= fd_rtol or abs(mine - fd) <= noise)
-            rows.append(ProjectionRow(mine, theirs, difference / scale, fd, fd_rel, ok))
-    elements = sum(gradient.size for gradient in gradients.values())
-    report = ProjectionReport(tuple(rows), len(gradients), elements, rtol, fd_rtol)
+        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, finite_differences, rng)
+        compare = partial(
+            _compare_directions, rng=rng, rtol=rtol, fd_rtol=fd_rtol, watch=watch, directions=range(directions)
+        )
+        report = _settled(point, compare, rng)
     if not report.ok:
         wrong = [i + 1 for i, row in enumerate(report.rows) if not row.ok]
         raise GradientsDisagreeError(explain(f"Gradients disagree along directions {wrong}"), report)
     return report
+
+
+def _compare_directions(
+    point: _Point,
+    *,
+    rng: np.random.Generator,
+    rtol: float,
+    fd_rtol: float,
+    watch: Callable[[range], Iterable[int]],
+    directions: range,
+) -> ProjectionReport:
+    """A row for each direction."""
+    ours, held = jax.jit(lambda chosen: (point.gradients(chosen), point.blocked(chosen)))(point.chosen)
+    gradients = {name: np.asarray(ours[name]) for name in point.names}
+    scales, size = _scales(gradients)
+    along = _along(point)
+    value = partial(jax.jit(point.value), held=held)
+    # Moving many elements at once takes proportionally smaller steps: else some ReLUs cross their kinks.
+    step = _STEP / max(1.0, float(np.sqrt(sum(scales[n] ** 2 * g.size for n, g in gradients.items()))))
+    noise = _noise(value(point.chosen), step) if point.finite else 0.0
+    rows = []
+    for _ in watch(directions):
+        signs = {name: rng.choice([-1.0, 1.0], gradient.shape) for name, gradient in gradients.items()}
+        direction = {name: scales[name] * signs[name] for name in point.names}
+        mine = sum(float(np.vdot(gradients[name], direction[name])) for name in point.names)
+        theirs = float(along(point.chosen, direction))
+        scale = max(size, abs(theirs), 1e-300)
+        difference = abs(mine - theirs)
+        ok = difference <= rtol * max(scale, 1e-3)
+        fd = fd_rel = None
+        if point.finite:
+            ends = ({n: x + sign * step * direction[n] for n, x in point.chosen.items()} for sign in (1, -1))
+            upper, lower = (float(value(end)) for end in ends)
+            fd = (upper - lower) / (2 * step)
+            fd_rel = abs(mine - fd) / scale
+            ok = ok and (fd_rel <= fd_rtol or abs(mine - fd) <= noise)
+        rows.append(ProjectionRow(mine, theirs, difference / scale, fd, fd_rel, ok))
+    elements = sum(gradient.size for gradient in gradients.values())
+    return ProjectionReport(tuple(rows), len(gradients), elements, rtol, fd_rtol)
+
+
+def _along(point: _Point) -> Callable[[Arrays, Arrays], Any]:
+    """(arguments, direction) → the derivative along it: forwards, without any gradient, unless ours is trusted."""
+    if not point.trusted:
+        return jax.jit(lambda chosen, direction: jax.jvp(point.value, (chosen,), (direction,))[1])
+    gradient = jax.jit(jax.grad(point.value))  # our own gradients run backwards only
+
+    def along(chosen: Arrays, direction: Arrays) -> float:
+        grads = gradient(chosen)
+        return sum(float(np.vdot(np.asarray(grads[name]), direction[name])) for name in direction)
+
+    return along
 
 
 def _scales(gradients: Mapping[str, np.ndarray]) -> tuple[dict[str, float], float]:

@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.tables import table_text
 
-__all__ = ["GradientReport", "GradientRow", "GradientsDisagreeError", "ProjectionReport", "ProjectionRow"]
+__all__ = [
+    "GradientReport",
+    "GradientRow",
+    "GradientsDisagreeError",
+    "NodeFinding",
+    "ProjectionReport",
+    "ProjectionRow",
+]
+
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class NodeFinding:
+    """A node whose gradient is not the derivative at the point. reason: of a deliberate one; else what differs."""
+
+    node: str
+    op: str
+    kind: Literal["wrong", "at a kink", "deliberate"]
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.op} {self.node!r} ({self.reason})"
 
 
 @dataclass(frozen=True)
@@ -26,11 +50,18 @@ class GradientRow:
 
 @dataclass(frozen=True)
 class GradientReport:
-    """What `check_gradients` found; prints as a table."""
+    """What `check_gradients` found; prints as a table.
+
+    nodes: those whose own gradient is not the derivative at the point, where something differed. moved: the rows are of
+    a point beside the given one, off its kinks. trusted: at some of the nodes our own gradient counts.
+    """
 
     rows: tuple[GradientRow, ...]
     rtol: float
     fd_rtol: float
+    nodes: tuple[NodeFinding, ...] = ()
+    moved: bool = False
+    trusted: bool = False
 
     @property
     def ok(self) -> bool:
@@ -49,7 +80,7 @@ class GradientReport:
             for row in self.rows
         ]
         bounds = f"bounds, relative to max |grad|: {self.rtol:g} against jax.vjp, {self.fd_rtol:g} against finite"
-        return f"{table_text(header, rows)}\n{bounds} differences; all in float64"
+        return f"{table_text(header, rows)}\n{bounds} differences; all in float64{_reasons(self)}"
 
 
 @dataclass(frozen=True)
@@ -67,13 +98,19 @@ class ProjectionRow:
 
 @dataclass(frozen=True)
 class ProjectionReport:
-    """What `check_projection` found; prints as a table. elements: how many numbers each direction moves."""
+    """What `check_projection` found; prints as a table. elements: how many numbers each direction moves.
+
+    nodes, moved, trusted: as in `GradientReport`.
+    """
 
     rows: tuple[ProjectionRow, ...]
     arguments: int
     elements: int
     rtol: float
     fd_rtol: float
+    nodes: tuple[NodeFinding, ...] = ()
+    moved: bool = False
+    trusted: bool = False
 
     @property
     def ok(self) -> bool:
@@ -91,7 +128,7 @@ class ProjectionReport:
         ]
         moved = f"each direction moves all {self.elements:,} elements of {self.arguments} arguments"
         bounds = f"bounds: {self.rtol:g} against jax.jvp, {self.fd_rtol:g} against finite differences; all in float64"
-        return f"{table_text(header, rows)}\n{moved}\n{bounds}"
+        return f"{table_text(header, rows)}\n{moved}\n{bounds}{_reasons(self)}"
 
 
 class GradientsDisagreeError(GradientError):
@@ -100,6 +137,22 @@ class GradientsDisagreeError(GradientError):
     def __init__(self, message: str, report: GradientReport | ProjectionReport):
         super().__init__(f"{message}\n{report}")
         self.report = report
+
+
+def _reasons(report: GradientReport | ProjectionReport) -> str:
+    """Lines about the nodes that differ by themselves, the wrong ones first; empty where there are none."""
+    order = ("wrong", "deliberate", "at a kink")
+    nodes = sorted(report.nodes, key=lambda finding: order.index(finding.kind))
+    lines = [str(finding) for finding in nodes[:_SHOWN]]
+    if len(nodes) > _SHOWN:
+        lines.append(f"and {len(nodes) - _SHOWN} more such nodes")
+    if report.moved:
+        lines.append("Compared a little beside the point, off its kinks: each argument moved by 0.001 of its range.")
+    if report.trusted:
+        lines.append("There our own gradient counts, which finite differences do not see; all else is compared.")
+    if not report.ok and not nodes:
+        lines.append("No operator's gradient differs by itself: what differs is how they are put together.")
+    return "".join(f"\n{line}" for line in lines)
 
 
 def _digits(number: float | None) -> str:

@@ -456,8 +456,12 @@ FDraws: OpMap[Callable[[NodeAttrs], Literal["always", "training"] | None]] = Op.
 
 FDeviation: OpMap[Callable[[NodeAttrs], Deviation | None]] = Op.get_attr("FDeviation")
 """attrs → how a node with these parameters differs from MXNet 1.9.1 where that runs; default not at all."""
+
 FAsksSparse: OpMap[Callable[[NodeAttrs], bool]] = Op.get_attr("FAsksSparse")
 """attrs → whether a node with these parameters asks for sparse storage, or is made for it; all is dense here."""
+
+FNotDerivative: OpMap[Callable[[NodeAttrs], str | None]] = Op.get_attr("FNotDerivative")
+"""attrs → why FGradient is, on purpose, not the derivative of the outputs everywhere; default: it is."""
 
 THasDeterministicOutput: OpMap[bool] = Op.get_attr("THasDeterministicOutput")
 """Whether equal inputs give equal outputs; default True. False: the operator draws random numbers, or may."""
