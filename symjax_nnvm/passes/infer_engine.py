@@ -42,6 +42,7 @@ class InferenceEngine:
         self.decides = decides
         self._rule_of: dict[Op, Callable[..., Any] | None] = {}
         self._backward: dict[int, list[tuple[int, int]]] = {}
+        self._asked: dict[int, tuple[list[Any], list[Any]]] = {}
 
     def apply_hints(self, hints: Mapping[NodeEntry, Any]) -> None:
         """Merge what the caller knows of entries inside the graph; hints for other graphs' nodes are ignored."""
@@ -152,12 +153,18 @@ class InferenceEngine:
             rule = self._rule_of[op] = self._find_rule(op)  # type: ignore[index,arg-type]
         eids.extend(range(first, rptr[nid + 1]))
         if rule is not None:
+            # A rule says the same of the same: asking again would take twice the time at each level of nested loops.
+            if self._asked.get(nid) == (ins, outs):
+                return _NOTHING, True
             changed = self._merge(nid, eids, self._ask(rule, inode, ins, outs))
         elif inode.control_deps and TIsBackward.get(op):
             changed = self._copy_from_forward(nid, inode)
         else:
             return _NOTHING, False
-        return changed, not quantity.all_known([values[eid] for eid in eids])
+        is_open = not quantity.all_known([values[eid] for eid in eids])
+        if is_open:
+            self._asked[nid] = (ins, outs)
+        return changed, is_open
 
     def _find_rule(self, op: Op) -> Callable[..., Any] | None:
         """The operator's own rule, or the default one; None for backward operators that leave it to their forward."""
