@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "AttributeConflictError",
@@ -66,8 +67,8 @@ class NNVMError(Exception):
     Its message is cut at `MAX_MESSAGE` characters, whoever words it.
     """
 
-    def __init__(self, *args: object):
-        super().__init__(*(_shortened(arg) if isinstance(arg, str) else arg for arg in args))
+    def __init__(self, *args: object, **named: Any):
+        super().__init__(*(_shortened(arg) if isinstance(arg, str) else arg for arg in args), **named)
 
 
 class NarrowedDtypeWarning(UserWarning):

@@ -155,6 +155,7 @@ NOT_RUN = {
     r"python3 -m venv \S+ && .*pip install .*": "it fetches packages; .ci/run does it with README's own lines",
     r"pip install '?\.(\[\w+\])?'?": "it fetches packages; tests/test_install.py looks at what an install leaves",
     r"bash \.ci/run": "it runs this suite",
+    r"export JAX_\w+=\S+( +#.*)?": "a setting of JAX's; tests/cli/test_compilation_cache.py runs the command under it",
     r"(\.venv/bin/)?python -m pytest .*": "it runs this suite",
 }
 """Commands, as regular expressions → why no test runs them. Of scripts see `is_script`."""
