@@ -18,7 +18,7 @@ from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, explain
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, explain
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Executor"]
@@ -188,14 +188,15 @@ class Executor:
         averages follow; after a pass in inference also whether BatchNorm's gradient passes through its statistics, as
         in MXNet.
         May be called several times; a random operator's gradient uses the numbers of the forward pass each time.
-        Raises GradientError for a missing head gradient or one of the wrong shape, and before the first forward pass.
+        Before the first forward pass it runs that one, `forward(is_train)`, where MXNet reads outputs that nobody has
+        written. Raises GradientError for a missing head gradient or one of the wrong shape.
         """
         functions = self._functions
         if not functions.wrt:
             return
         heads = self._heads(out_grads)
         if self._outputs is None:
-            raise GradientError("backward needs what a forward pass has left; call forward(is_train=True) first")
+            self.forward(is_train)
         randomness = self._randomness(self._is_train)
         args, aux = self._values()
         if self._residuals is None:  # the pass was in inference, or fused: neither keeps anything
