@@ -19,7 +19,7 @@ from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
 from lowering.mxnet_words import unknown_attribute
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, did_you_mean, explain, listed
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, explain, listed
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -204,14 +204,15 @@ class Executor:
         averages follow; after a pass in inference also whether BatchNorm's gradient passes through its statistics, as
         in MXNet.
         May be called several times; a random operator's gradient uses the numbers of the forward pass each time.
-        Raises GradientError for a missing head gradient or one of the wrong shape, and before the first forward pass.
+        Before the first forward pass it runs that one, `forward(is_train)`, where MXNet reads outputs that nobody has
+        written. Raises GradientError for a missing head gradient or one of the wrong shape.
         """
         functions = self._functions
         if not functions.wrt:
             return
         heads = self._heads(out_grads)
         if self._outputs is None:
-            raise GradientError("backward needs what a forward pass has left; call forward(is_train=True) first")
+            self.forward(is_train)
         randomness = self._randomness(self._is_train)
         args, aux = self._values()
         if self._residuals is None:  # the pass was in inference, or fused: neither keeps anything

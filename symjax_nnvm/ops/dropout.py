@@ -53,5 +53,5 @@ register_op(
     inplace=((0, 0),),
     THasDeterministicOutput=False,
     doc="In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. "
-    "The hidden output `mask` holds the factors.",
+    "The hidden output `mask` holds the factors. p=1 gives zeros, where MXNet divides 0 by 0.",
 )

@@ -227,7 +227,8 @@ register_op(
         apply("_backward_take", ograds[0], *node.inputs, **vars(node.attrs.parsed)),
         None,
     ],
-    doc="Slices along an axis by number.",
+    doc="Slices along an axis by number. Numbers outside are clipped under mode `raise`, too, where MXNet has an "
+    "error: a compiled program cannot stop.",
 )
 register_op(
     "_backward_take",
@@ -290,7 +291,8 @@ register_op(
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("_backward_gather_nd", ograds[0], *node.inputs), None],
     doc="Elements or slices of data by tuples of indices: data[indices[0], indices[1], …]. Negative indices count from "
-    "the end; others outside are clipped.",
+    "the end, for the gradient, too, which MXNet writes outside of its memory; others outside are clipped, where MXNet "
+    "has an error.",
 )
 register_op(
     "_backward_gather_nd",

@@ -7,7 +7,13 @@ from symjax_nnvm.ir.op import declare_left_out
 LEFT_OUT: dict[str, str] = {
     "MXNet's executor makes it for itself; no model needs it": """
         _CachedOp _CachedOpThreadSafe _CrossDeviceCopy _CustomFunction _NDArray _Native _NoGradient _copyto
-        _sg_mkldnn_conv _sg_mkldnn_fully_connected _sg_mkldnn_selfatt_qk _sg_mkldnn_selfatt_valatt
+    """,
+    "models that MXNet fused for oneDNN, and all of its 8-bit models, consist of such operators, whose subgraphs only "
+    "MXNet on a CPU runs; load the float32 model that it was made from: the files from before quantize_model, "
+    "quantize_net, optimize_for('MKLDNN') or get_backend_symbol('MKLDNN') was called": """
+        _sg_mkldnn_batch_dot _sg_mkldnn_conv _sg_mkldnn_fully_connected _sg_mkldnn_selfatt_qk
+        _sg_mkldnn_selfatt_valatt _sg_onednn_batch_dot _sg_onednn_conv _sg_onednn_fully_connected
+        _sg_onednn_selfatt_qk _sg_onednn_selfatt_valatt
     """,
     "it samples graphs in sparse storage, which XLA does not have": """
         _contrib_dgl_adjacency _contrib_dgl_csr_neighbor_non_uniform_sample

@@ -211,7 +211,8 @@ register_op(
     inputs=("data",),
     infer_shape=_tile_shapes,
     gradient=_tile_gradient,
-    doc="Repeat the whole array along each axis.",
+    doc="Repeat the whole array along each axis. Four axes or more are no exception, where MXNet refuses them or "
+    "returns what is in its memory.",
 )
 
 

@@ -172,5 +172,6 @@ register_op(
     infer_shape=_softmax_activation_shapes,
     gradient=_softmax_activation_gradient,
     inplace=((0, 0),),
-    doc="(deprecated; use softmax) Softmax over channels or over the last axis.",
+    doc="(deprecated; use softmax) Softmax over channels or over the last axis. Of data with more than two axes "
+    "MXNet's gradient in mode instance is not that of its output; here it is.",
 )

@@ -203,7 +203,7 @@ def Activation(data: Symbol, act_type: Literal['relu', 'sigmoid', 'softrelu', 's
     act_type: one of 'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh', required. the function."""
 _npx_activation = Activation
 def LeakyReLU(data: Symbol, gamma: Symbol | None = None, act_type: Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'] = 'leaky', slope: float = 0.25, lower_bound: float = 0.125, upper_bound: float = 0.333999991, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ.
+    """x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ. gamma's gradient is right wherever prelu stands; inside a network MXNet's can come out multiplied by gamma.
 
     act_type: one of 'elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu', optional, default='leaky'. the function.
 
@@ -251,14 +251,14 @@ choose_element_0index = pick
 def batch_take(a: Symbol, indices: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(deprecated, see pick) One element of each row. Unlike MXNet's it has a gradient."""
 def take(a: Symbol, indices: Symbol | None = None, axis: int = 0, mode: Literal['clip', 'raise', 'wrap'] = 'clip', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Slices along an axis by number.
+    """Slices along an axis by number. Numbers outside are clipped under mode `raise`, too, where MXNet has an error: a compiled program cannot stop.
 
     axis: int ≥ -64 ≤ 64, optional, default=0. the axis to take from; negative counts from the end.
 
     mode: one of 'clip', 'raise', 'wrap', optional, default='clip'. what an index outside means: the nearest, or the rest modulo d; `raise` acts as `clip`."""
 _npi_take = take
 def gather_nd(data: Symbol, indices: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Elements or slices of data by tuples of indices: data[indices[0], indices[1], …]. Negative indices count from the end; others outside are clipped."""
+    """Elements or slices of data by tuples of indices: data[indices[0], indices[1], …]. Negative indices count from the end, for the gradient, too, which MXNet writes outside of its memory; others outside are clipped, where MXNet has an error."""
 _npi_gather_nd = gather_nd
 _npx_gather_nd = gather_nd
 def scatter_nd(data: Symbol, indices: Symbol | None = None, *, shape: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -920,7 +920,7 @@ def diag(data: Symbol, k: int = 0, axis1: int = 0, axis2: int = 1, name: str | N
 
     axis2: int ≥ -64 ≤ 64, optional, default=1. the axis whose index grows to the right; of data with two axes or more."""
 def Dropout(data: Symbol, p: float = 0.5, mode: Literal['always', 'training'] = 'training', axes: Sequence[int] | int = (), cudnn_off: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. The hidden output `mask` holds the factors.
+    """In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. The hidden output `mask` holds the factors. p=1 gives zeros, where MXNet divides 0 by 0.
 
     p: float ≥ 0 ≤ 1, optional, default=0.5. the share of elements that is dropped.
 
@@ -2376,7 +2376,7 @@ def broadcast_like(lhs: Symbol, rhs: Symbol | None = None, lhs_axes: Sequence[in
 def _sum_like(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum over the axes along which `like` was broadcast: the gradient of every broadcast."""
 def tile(data: Symbol, reps: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Repeat the whole array along each axis.
+    """Repeat the whole array along each axis. Four axes or more are no exception, where MXNet refuses them or returns what is in its memory.
 
     reps: tuple of int ≥ 1, required. how often along each axis, aligned at the last axis."""
 _npi_tile = tile
@@ -2447,7 +2447,7 @@ def Crop(*data: Symbol, num_args: int | None = None, offset: Sequence[int] | int
 
     center_crop: boolean, optional, default=False. take the middle, whatever offset says."""
 def RNN(data: Symbol, parameters: Symbol | None = None, state: Symbol | None = None, state_cell: Symbol | None = None, sequence_length: Symbol | None = None, *, state_size: int, num_layers: int, bidirectional: bool = False, mode: Literal['gru', 'lstm', 'rnn_relu', 'rnn_tanh'], p: float = 0.0, state_outputs: bool = False, projection_size: int | None = None, lstm_state_clip_min: float | None = None, lstm_state_clip_max: float | None = None, lstm_state_clip_nan: bool = False, use_sequence_length: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and h2r) of every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an explicit key. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: outputs past a sequence's end are 0, the states are those after its last step, and backward cells start there.
+    """Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and h2r) of every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an explicit key; MXNet drops none on a CPU. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: outputs past a sequence's end are 0, the states are those after its last step, and backward cells start there.
 
     state_size: int ≥ 1, required. length of a cell's state.
 
@@ -2682,7 +2682,7 @@ def softmin(data: Symbol, axis: int = -1, temperature: float | None = None, dtyp
 
     use_length: boolean or None, optional, default=False. softmax only: normalise the first `length` elements, 0 for the rest."""
 def SoftmaxActivation(data: Symbol, mode: Literal['channel', 'instance'] = 'instance', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """(deprecated; use softmax) Softmax over channels or over the last axis.
+    """(deprecated; use softmax) Softmax over channels or over the last axis. Of data with more than two axes MXNet's gradient in mode instance is not that of its output; here it is.
 
     mode: one of 'channel', 'instance', optional, default='instance'. channel: over axis 1; instance: over the last axis."""
 def IdentityAttachKLSparseReg(data: Symbol, moving_avg: Symbol | None = None, sparseness_target: float = 0.100000001, penalty: float = 0.00100000005, momentum: float = 0.899999976, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

@@ -159,9 +159,21 @@ def test_deviation_head_gradients_of_a_head_listed_twice_add_up() -> None:
 # -- backward ----------------------------------------------------------------------------------------------------------
 
 
-def test_backward_needs_a_forward_pass() -> None:
-    with pytest.raises(GradientError, match="call forward"):
-        filled(dense, x=(2, 4)).backward(ones(2, 3))
+@pytest.mark.parametrize("is_train", [True, False])
+def test_deviation_backward_before_forward_runs_the_forward_pass(is_train: bool) -> None:
+    net = sym.exp(sym.BatchNorm(x, fix_gamma=False, name="bn"))
+    alone, after = (filled(net, x=(4, 3)) for _ in range(2))
+    alone.backward(ones(4, 3), is_train=is_train)
+    after.forward(is_train=is_train)
+    after.backward(ones(4, 3), is_train=is_train)
+    assert_same(gradients(alone), gradients(after))
+    assert_same(states(alone), states(after))
+    np.testing.assert_array_equal(alone.outputs[0], after.outputs[0])
+
+
+def test_backward_before_forward_still_needs_the_head_gradients() -> None:
+    with pytest.raises(GradientError, match="head_gradient is required"):
+        filled(dense, x=(2, 4)).backward()
 
 
 def test_backward_without_gradients_does_nothing() -> None:
