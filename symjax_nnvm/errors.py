@@ -45,10 +45,10 @@ __all__ = [
     "TrainingError",
     "UnknownArrayError",
     "UnknownAttributeError",
+    "as_list",
     "cut",
     "did_you_mean",
     "explain",
-    "listed",
 ]
 
 
@@ -236,7 +236,7 @@ def explain(
     return message + (f" {cut(fix)}" if fix else "")
 
 
-def listed(names: Iterable[object], limit: int = MAX_LISTED, *, brackets: bool = True) -> str:
+def as_list(names: Iterable[object], limit: int = MAX_LISTED, *, brackets: bool = True) -> str:
     """Names for an error message: `['a', 'b' and 31 more]`, as Python prints a list as long as it is short."""
     every = list(names)
     shown = ", ".join(cut(repr(name), 100) for name in every[:limit])
@@ -257,7 +257,7 @@ def cut(text: str, length: int = MAX_PART) -> str:
 
 def _told(value: object) -> str:
     names = isinstance(value, list | tuple) and bool(value) and all(isinstance(name, str) for name in value)
-    return listed(value) if names else str(value)  # type: ignore[arg-type]
+    return as_list(value) if names else str(value)  # type: ignore[arg-type]
 
 
 def _shortened(message: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from symjax_nnvm.errors import GraphError, InferenceError, explain, listed
+from symjax_nnvm.errors import GraphError, InferenceError, as_list, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.rewrite import count_versions, reachable_from, rebuild
@@ -58,7 +58,7 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
         raise GraphError(
             explain(
                 f"Every output needs a label ({', '.join(sorted(names))})",
-                got=f"outputs {listed(symbol.list_outputs(), 5)}",
+                got=f"outputs {as_list(symbol.list_outputs(), 5)}",
                 fix="Cut the network where its prediction is, with symjax_nnvm.cut(symbol, name); outputs that need no "
                 f"label and feed the losses: {', '.join(_frontier(outputs, needing)) or 'none'}.",
             )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, did_you_mean, explain, listed
+from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, as_list, did_you_mean, explain
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
@@ -36,7 +36,7 @@ def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> S
         unknown = [name for name in names if name not in existing]
         if unknown:
             fix = " ".join(did_you_mean(str(name), existing) for name in unknown[:3])
-            raise SymbolValueError(explain(f"The symbol has no node named {listed(unknown, brackets=False)}", fix=fix))
+            raise SymbolValueError(explain(f"The symbol has no node named {as_list(unknown, brackets=False)}", fix=fix))
         mapping = names
         new_name = lambda name: mapping.get(name, name)  # noqa: E731
     else:
@@ -62,8 +62,8 @@ def _refuse_collisions(kind: str, olds: Iterable[str], renamed: Mapping[str, str
         sources = [old for old in renamed if renamed[old] == taken[0]]
         raise ComposeError(
             explain(
-                f"Several {kind} would be named {listed(taken, brackets=False)}",
-                got=f"{taken[0]!r} for {listed(sources, brackets=False)}",
+                f"Several {kind} would be named {as_list(taken, brackets=False)}",
+                got=f"{taken[0]!r} for {as_list(sources, brackets=False)}",
                 fix="Choose names that are not in use, or rename their holders at the same time.",
             )
         )
