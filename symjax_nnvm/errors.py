@@ -4,9 +4,15 @@ Every error raised on purpose derives from `NNVMError`. A subclass says which pa
 users expect a built-in class (`TypeError`, `ValueError`, `KeyError`, …) the subclass derives from it too, so that both
 `except NNVMError` and the idiomatic handler work. `explain` turns the facts (operator, node, input, parameter,
 expected, got) into one message, so that no two errors of the library are worded differently.
+
+Names come from files that anybody may have written, and errors end on terminals: `printable` is the one function that
+makes a text safe there, and `NNVMError` applies it to every message.
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 __all__ = [
     "AttributeConflictError",
@@ -36,17 +42,31 @@ __all__ = [
     "SymbolValueError",
     "TrainingError",
     "UnknownArrayError",
+    "closest",
     "cut",
+    "did_you_mean",
     "explain",
+    "listed",
+    "printable",
+    "printable_lines",
 ]
 
 
 MAX_PART = 2000
 """Characters of the problem, of what was expected, and of what came, in one message."""
 
+_LISTED = 8  # names in one list
+_NAME = 80  # characters of one name in a list
+_COMPARED = 1 << 25  # pairs of characters, at most, that are compared to find a name: those of a second
+_COMPARABLE = 128  # characters of a name from which on nobody mistyped it
+
 
 class NNVMError(Exception):
     """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class)."""
+
+    def __str__(self) -> str:
+        # Not super(): KeyError would print the message's repr, OSError look for an errno.
+        return printable_lines(Exception.__str__(self))
 
 
 class NarrowedDtypeWarning(UserWarning):
@@ -59,8 +79,6 @@ MXNetError = NNVMError
 
 class OpNotRegisteredError(NNVMError, KeyError):
     """An operator name that the registry does not know."""
-
-    __str__ = Exception.__str__  # KeyError would print the message's repr
 
 
 class AttributeConflictError(NNVMError):
@@ -150,8 +168,6 @@ class ExecutorValueError(NNVMError, ValueError):
 class UnknownArrayError(NNVMError, KeyError):
     """A name under which an executor holds no array."""
 
-    __str__ = Exception.__str__  # KeyError would print the message's repr
-
 
 class TrainingError(NNVMError, ValueError):
     """Training that cannot go on: batches that do not fit, a run that was not initialised, numbers that overflowed."""
@@ -196,6 +212,63 @@ def explain(
 def cut(text: str) -> str:
     """A text for an error message, cut off at `MAX_PART` characters."""
     return text if len(text) <= MAX_PART else f"{text[:MAX_PART]}…"
+
+
+# -- names in messages -----------------------------------------------------------------------------------------------
+
+
+def printable(text: str) -> str:
+    """The text on one line, its control and formatting characters (ESC, U+202E, …) as escapes: what a terminal would
+    take for a command, or show in another order, is spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """`printable` of each line of a text; its line ends and tabs stay."""
+    if text.isprintable():
+        return text
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+
+
+def listed(names: Iterable[object], most: int = _LISTED) -> str:
+    """`a, b, c`; of many names the first `most` and the count, `a, b, … (40 in all)`; `none` when there is none."""
+    names = list(names)
+    shown = [printable(name if len(name) <= _NAME else f"{name[:_NAME]}…") for name in map(str, names[:most])]
+    return ", ".join(shown) + (f", … ({len(names)} in all)" if len(names) > most else "") or "none"
+
+
+def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
+    """The names most like one that is not among them, closest first; capitals and underscores at the ends do not count.
+
+    cutoff: how alike they have to be, 1 the same. Bounded in time, whatever names a file has.
+    """
+    wanted = _folded(name)
+    if not wanted or len(wanted) > _COMPARABLE:
+        return []
+    candidates: dict[str, list[str]] = {}
+    budget = _COMPARED
+    for candidate in dict.fromkeys(names):
+        folded = _folded(candidate)
+        if 2 * min(len(folded), len(wanted)) >= cutoff * (len(folded) + len(wanted)):
+            budget -= len(folded) * len(wanted)
+            if budget < 0:
+                break
+            candidates.setdefault(folded, []).append(candidate)
+    found = difflib.get_close_matches(wanted, candidates, n=most, cutoff=cutoff)
+    in_order = [difflib.get_close_matches(name, candidates[folded], n=most, cutoff=0.0) for folded in found]
+    return [candidate for group in in_order for candidate in group][:most]
+
+
+def did_you_mean(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:
+    """`Did you mean 'a' or 'b'?`, or nothing when no name is close."""
+    close = closest(name, names, most, cutoff)
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def _folded(name: str) -> str:
+    return name.lower().strip("_")
 
 
 def _name(value: object) -> object:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from symjax_nnvm.blocks import Run, common_start, repeated_blocks
-from symjax_nnvm.errors import MissingExtraError, NNVMError
+from symjax_nnvm.errors import MissingExtraError, NNVMError, printable
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.node import Node, Subgraph
@@ -21,7 +21,6 @@ from symjax_nnvm.plot_style import colour_of, facts
 from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.summary import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
-from symjax_nnvm.tables import printable
 
 __all__ = ["NetworkPlot", "RenderingError", "plot_network"]
 

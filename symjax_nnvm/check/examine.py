@@ -10,7 +10,7 @@ from typing import Any
 from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, check_shapes
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
-from symjax_nnvm.errors import InferenceError, SymbolValueError, explain
+from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
@@ -18,7 +18,6 @@ from symjax_nnvm.ir.op import FDeviation, FDraws, Op, TDataDependentShape
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known, shape_from_legacy
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
-from symjax_nnvm.surgery.find import did_you_mean
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["check"]

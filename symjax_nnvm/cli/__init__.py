@@ -17,8 +17,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from symjax_nnvm.errors import NNVMError
-from symjax_nnvm.tables import printable
+from symjax_nnvm.errors import NNVMError, printable
 
 __all__ = ["COMMANDS", "main"]
 

@@ -11,7 +11,7 @@ import argparse
 from symjax_nnvm.check import check
 from symjax_nnvm.cli.console import print_json
 from symjax_nnvm.cli.model import add_model, add_shapes, of_options
-from symjax_nnvm.tables import printable
+from symjax_nnvm.errors import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, TextIO, TypeVar
 
-from symjax_nnvm.tables import printable, table_text
+from symjax_nnvm.errors import printable
+from symjax_nnvm.tables import table_text
 
 __all__ = ["note", "print_json", "print_table", "steps", "working"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from symjax_nnvm.cli.console import print_json, print_table, steps
 from symjax_nnvm.cli.model import Model, find_model
 from symjax_nnvm.compare import ParamsDifference, SymbolDifference, compare_params, compare_symbols
-from symjax_nnvm.tables import printable
+from symjax_nnvm.errors import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

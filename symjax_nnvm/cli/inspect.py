@@ -9,8 +9,8 @@ import argparse
 
 from symjax_nnvm.cli.console import note, print_json, print_table
 from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, of_options
+from symjax_nnvm.errors import printable
 from symjax_nnvm.summary import summarize
-from symjax_nnvm.tables import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -37,8 +37,6 @@ _PARAMS_SUFFIXES = (".params", ".npz", ".safetensors")
 class ModelNotFoundError(NNVMError, FileNotFoundError):
     """No file fits what was given as MODEL."""
 
-    __str__ = Exception.__str__
-
 
 @dataclass(frozen=True)
 class Model:

@@ -1,21 +1,12 @@
-"""Outputs and nodes by name, with close matches for names that are not there."""
+"""Outputs and nodes by name."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
-from symjax_nnvm.errors import SymbolValueError, explain
+from symjax_nnvm.errors import SymbolValueError, did_you_mean, explain
 from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["did_you_mean", "find_outputs"]
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """` Did you mean 'a' or 'b'?`, or nothing when no name is close."""
-    close = difflib.get_close_matches(name, list(dict.fromkeys(names)), n=4, cutoff=0.5)
-    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+__all__ = ["find_outputs"]
 
 
 def find_outputs(symbol: Symbol, name: str) -> list[NodeEntry]:

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain
+from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, did_you_mean, explain
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.roles import label_variables
-from symjax_nnvm.surgery.find import did_you_mean
 from symjax_nnvm.surgery.rebuild import rebuild
 from symjax_nnvm.symbol.symbol import Symbol
 
