@@ -29,6 +29,7 @@ __all__ = [
     "LoweringError",
     "MXNetError",
     "MissingExtraError",
+    "ModelNotFoundError",
     "NNVMError",
     "NarrowedDtypeWarning",
     "NotImplementedForSymbol",
@@ -143,6 +144,10 @@ class GradientError(NNVMError):
 
 class InitializerError(NNVMError, ValueError):
     """An initialiser that is unknown, malformed, or does not fit the parameter."""
+
+
+class ModelNotFoundError(NNVMError, FileNotFoundError):
+    """A file of a model that is not there; the message says what is."""
 
 
 class CheckpointError(NNVMError):

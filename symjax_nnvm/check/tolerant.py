@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from symjax_nnvm.ir.params import ParamField, ParamSchema
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.mxnet.symbol_json import load_symbol_json
 from symjax_nnvm.passes.json_checks import check_nodes, stand_in
+from symjax_nnvm.recognise import naming, require_file, symbol_text
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Model", "describe_refusals", "read_model"]
@@ -54,14 +56,14 @@ def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text = source
     else:
-        try:
-            text = Path(source).read_bytes().decode()
-        except UnicodeDecodeError as error:
-            raise JSONFormatError(f"{os.fspath(source)} is no symbol file: it is not text ({error}).") from None
-        except ValueError:  # a NUL character
-            raise JSONFormatError(f"{source!r:.200} is neither JSON text nor the path of a symbol file.") from None
+        if isinstance(source, str) and "\0" in source:
+            raise JSONFormatError(f"{source!r:.200} is neither JSON text nor the path of a symbol file.")
+        require_file(source)
+        data = Path(source).read_bytes()
+        text = symbol_text(data, source)
     model = Model(Symbol())
-    graph = load_symbol_json(text, model.refuse)
+    with nullcontext() if text is source else naming(source):
+        graph = load_symbol_json(text, model.refuse)
     model.symbol, model.attrs = Symbol(graph.outputs), graph.attrs
     return model
 

@@ -15,6 +15,7 @@ from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.mxnet.array_file import MAX_NAME, Arrays, is_list_file, read_list, write_list
 from symjax_nnvm.mxnet.npy_file import is_npy, read_npy
 from symjax_nnvm.mxnet.sparse import sparse_from_members
+from symjax_nnvm.recognise import looks_like, require_file
 
 __all__ = ["load_arrays", "save_arrays"]
 
@@ -25,25 +26,17 @@ MAX_INFLATION = 8
 _SMALL = 1 << 20  # bytes that may be in any zip file
 _LOCAL_HEADER = 30  # bytes before each member's name
 
-_STRANGERS = (
-    (b"version https://git-lfs", "a Git LFS pointer, not the file it points to. Fetch it with: git lfs pull"),
-    (b"<!doctype", "an HTML page, probably of an error while downloading. Download the file again"),
-    (b"<html", "an HTML page, probably of an error while downloading. Download the file again"),
-    (b"<?xml", "an XML document, probably of an error while downloading. Download the file again"),
-    (b"\x80", "a Python pickle (optimiser states?). Pickles run code when they are read and are never loaded"),
-    (b"\x1f\x8b", "compressed with gzip. Unpack it first"),
-)
-_SYMBOLS = (b"{", "JSON, probably a symbol. Load it with symbol.load")
-
 
 def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
     """The arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote: a dict by name, or a list.
 
     Dense arrays are views of the mapped file: nothing is copied or read before it is used, and the file must stay as it
     is while they live. Sparse ones are `RowSparseArray` or `CSRArray`. An array that was never initialised is left out.
-    Raises ParamsFormatError for anything malformed, and says what other kinds of files are; OSError.
+    Raises ParamsFormatError for anything malformed, and says what other kinds of files are; ModelNotFoundError,
+    OSError.
     """
     path = Path(fname)
+    require_file(path)
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(64)
@@ -78,9 +71,9 @@ def _refuse(path: Path, head: bytes, size: int) -> NoReturn:
     """Say what a file is that is no array file."""
     if size == 0:
         raise ParamsFormatError(f"{path} is empty.")
-    for start, meaning in (*_STRANGERS, _SYMBOLS):
-        if head.lstrip().lower().startswith(start):
-            raise ParamsFormatError(f"{path} is {meaning}.")
+    kind = looks_like(head)
+    if kind is not None:
+        raise ParamsFormatError(f"{path} is {kind}.")
     if size < 32:
         raise ParamsFormatError(
             f"{path} has {size} bytes; the smallest array file has 32. It is truncated, or no array file."

@@ -27,6 +27,7 @@ from symjax_nnvm.ir.op import FListOutputNames, FMutateInputs, Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy
+from symjax_nnvm.recognise import naming, require_file, symbol_text
 from symjax_nnvm.symbol.arithmetic import Arithmetic
 from symjax_nnvm.symbol.compose import compose, compose_atomic, is_atomic
 from symjax_nnvm.symbol.fluent import Fluent
@@ -478,15 +479,14 @@ def load_json(text: str) -> Symbol:
 
 
 def load(fname: str | Path) -> Symbol:
-    """A symbol from a file that `Symbol.save` or MXNet wrote. Raises JSONFormatError, OSError."""
+    """A symbol from a file that `Symbol.save` or MXNet wrote. Raises JSONFormatError, ModelNotFoundError, OSError."""
+    require_file(fname)
     with Path(fname).open("rb") as file:
         too_large = os.fstat(file.fileno()).st_size > MAX_FILE_BYTES
         data = b"" if too_large else file.read(MAX_FILE_BYTES + 1)
     if too_large or len(data) > MAX_FILE_BYTES:
         raise JSONFormatError(f"{fname} is too large for a symbol file: expected at most {MAX_FILE_BYTES} bytes.")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise JSONFormatError(f"{fname} is no symbol file: it is not UTF-8 at byte {error.start}.") from None
+    text = symbol_text(data, fname)
     del data
-    return load_json(text)
+    with naming(fname):
+        return load_json(text)
