@@ -50,6 +50,7 @@ __all__ = [
     "listed",
     "printable",
     "printable_lines",
+    "unknown_keyword",
 ]
 
 
@@ -72,6 +73,9 @@ class NNVMError(Exception):
 
 class NarrowedDtypeWarning(UserWarning):
     """A graph asks for 64-bit numbers and runs in 32 bits, because JAX's 64-bit mode is off."""
+
+    def __str__(self) -> str:
+        return printable_lines(super().__str__())
 
 
 MXNetError = NNVMError
@@ -270,6 +274,18 @@ def did_you_mean(name: str, names: Iterable[str], most: int = 3, cutoff: float =
     """`Did you mean 'a' or 'b'?`, or nothing when no name is close."""
     close = closest(name, names, most, cutoff)
     return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def unknown_keyword(what: str, key: str, candidates: Iterable[str], where: str = "") -> str:
+    """NNVM's KeywordArgumentMismatch, with the closest candidates and not more of them than anybody reads."""
+    candidates = list(candidates)
+    shown = "".join(f"\t[{i}]{printable(name)}\n" for i, name in enumerate(candidates[:_LISTED]))
+    more = f"\t… ({len(candidates)} in all)\n" if len(candidates) > _LISTED else ""
+    fix = did_you_mean(key, candidates)
+    return (
+        f"{what}Keyword argument name {printable(key)} not found.{where}{fix and ' '}{fix}\n"
+        f"Candidate arguments:\n{shown}{more}"
+    )
 
 
 def _folded(name: str) -> str:

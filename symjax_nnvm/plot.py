@@ -103,7 +103,7 @@ def plot_network(
     data = data_inputs(symbol, shape or {}, params)
     drawing = _Drawing(hide_weights, fold)
     drawing.add(graph.indexed_graph(), shapes, data)
-    lines = [f"digraph {_quoted(title)} {{", _PREAMBLE, *drawing.lines, "}"]
+    lines = [f"digraph {_quoted(printable(title))} {{", _PREAMBLE, *drawing.lines, "}"]
     return NetworkPlot("\n".join(lines) + "\n", drawing.drawn, drawing.folded)
 
 

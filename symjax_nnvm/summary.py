@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symjax_nnvm.errors import listed, printable
 from symjax_nnvm.flops import FFlops, Flops
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
@@ -72,7 +73,7 @@ class Summary:
 
     def totals(self) -> list[str]:
         """The lines under the table."""
-        inputs = ", ".join(f"{name} {format_shape(shape)}" for name, shape in self.inputs.items())
+        inputs = ", ".join(f"{printable(name)} {format_shape(shape)}" for name, shape in self.inputs.items())
         least = "at least " if any(layer.parameters is None for layer in self.layers) else ""
         lines = [
             f"inputs: {inputs or 'none'}",
@@ -82,9 +83,9 @@ class Summary:
         if self.flops is not None:
             lines.append(f"one forward pass: {self.flops.macs:,} MACs, {self.flops.total:,} FLOPs (1 MAC = 2 FLOPs)")
         if self.uncounted:
-            lines.append(f"not counted in MACs and FLOPs: {', '.join(self.uncounted)}")
+            lines.append(f"not counted in MACs and FLOPs: {listed(self.uncounted, 20)}")
         if self.undecided:
-            lines.append(f"some shapes are unknown: give those of {', '.join(self.undecided)}")
+            lines.append(f"some shapes are unknown: give those of {listed(self.undecided)}")
         return lines
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, SupportsIndex
 
-from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.errors import ParamsFormatError, printable
 from symjax_nnvm.mxnet.find import as_epoch, params_path, prefix_of, symbol_path
 from symjax_nnvm.mxnet.params import load_arrays, save_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
@@ -45,7 +45,7 @@ def load_params(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> t
     path = params_path(prefix_of(prefix)[0], as_epoch(epoch))
     arrays = load_arrays(path)
     if not arrays:
-        warnings.warn(f"{path} holds no parameters.", stacklevel=2)
+        warnings.warn(f"{printable(str(path))} holds no parameters.", stacklevel=2)
         return {}, {}
     if isinstance(arrays, list):
         raise ParamsFormatError(f"{path} holds {len(arrays)} arrays without names; a checkpoint's have names.")

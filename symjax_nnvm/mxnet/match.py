@@ -6,13 +6,13 @@ matched by roles, shapes and order (`structural`). Everything that does not fit 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, ParamsMismatchError
+from symjax_nnvm.errors import InferenceError, ParamsMismatchError, listed, printable, printable_lines
 from symjax_nnvm.ir.op import FListInputNames
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -25,7 +25,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 __all__ = ["Ambiguous", "Misshaped", "ParamsMatch", "match_params"]
 
 _KINDS = ("arg:", "aux:")
-_LISTED = 20
+_LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Misshaped:
 
     def __str__(self) -> str:
         origin = "" if self.source == self.name else f" ({self.source} in the file)"
-        return f"{self.name}{origin}: {format_shape(self.got)}, expected {format_shape(self.expected)}"
+        shapes = f"{format_shape(self.got)}, expected {format_shape(self.expected)}"
+        return f"{printable(self.name + origin)}: {shapes}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Ambiguous:
     sources: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{_listed(self.blocks)} ({', '.join(self.roles)}) could each be any of {_listed(self.layers)}"
+        return f"{listed(self.blocks)} ({listed(self.roles)}) could each be any of {listed(self.layers)}"
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,10 @@ class ParamsMatch:
     def __str__(self) -> str:
         parts = [
             f"matched: {len(self.args)} arguments, {len(self.aux)} auxiliary states",
-            f"inputs: {_listed(self.inputs)}",
+            f"inputs: {listed(self.inputs)}",
         ]
         problems = (("missing", self.missing), ("surplus", self.surplus))
-        parts += [f"{what} ({len(names)}): {_listed(names)}" for what, names in problems if names]
+        parts += [f"{what} ({len(names)}): {listed(names)}" for what, names in problems if names]
         parts += [f"wrong shape: {wrong}" for wrong in self.misshaped[:_LISTED]]
         if len(self.misshaped) > _LISTED:
             parts.append(f"wrong shape: {len(self.misshaped) - _LISTED} more")
@@ -103,7 +104,7 @@ class ParamsMatch:
         if self.ambiguous:
             parts.append("Give the arrays the symbol's names to decide: match_params(symbol, {name: array, ...}).")
         if self.conflict:
-            parts.append(f"contradiction: {self.conflict}")
+            parts.append(f"contradiction: {printable_lines(self.conflict)}")
         return "\n".join(parts)
 
 
@@ -125,12 +126,6 @@ def match_params(
     search.without_prefix()
     search.by_structure()
     return search.result()
-
-
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return (", ".join(names[:_LISTED]) or "none") + more
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, explain
+from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, explain, printable
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.params import value_to_text
@@ -48,7 +48,7 @@ class HardCodedBatch:
     size: int
 
     def __str__(self) -> str:
-        return f"{self.op or 'variable'} {self.node}: {self.param}={self.text}"
+        return printable(f"{self.op or 'variable'} {self.node}: {self.param}={self.text}")
 
 
 def hard_coded_batch(symbol: Symbol) -> list[HardCodedBatch]:

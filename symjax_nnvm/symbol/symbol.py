@@ -19,6 +19,8 @@ from symjax_nnvm.errors import (
     SymbolTypeError,
     SymbolValueError,
     explain,
+    listed,
+    printable,
 )
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
@@ -287,7 +289,7 @@ class Symbol(Arithmetic, Fluent):
         """The graph as text, in NNVM's layout (`Symbol::Print`)."""
         if len(self.outputs) == 1 and is_atomic(self.outputs):
             node = self.outputs[0].node
-            return f"Variable:{node.name}\n" if node.op is None else f"AtomicFunctor  Op:{node.op.name}\n"
+            return printable(f"Variable:{node.name}" if node.op is None else f"AtomicFunctor  Op:{node.op.name}") + "\n"
         lines = ["Symbol Outputs:"]
         lines += [f"\toutput[{i}]={e.node.name}({e.index})" for i, e in enumerate(self.outputs)]
         for node in post_order(self.outputs):
@@ -302,12 +304,12 @@ class Symbol(Arithmetic, Fluent):
                 lines += ["Attrs:", *(f"\t{key}={value}" for key, value in sorted(node.attrs.dict.items()))]
             if node.control_deps:
                 lines += ["Control deps:", *(f"\tcdep[{i}]={dep.name}" for i, dep in enumerate(node.control_deps))]
-        return "\n".join(lines) + "\n"
+        return "".join("\t" * (line[0] == "\t") + printable(line.removeprefix("\t")) + "\n" for line in lines)
 
     def __repr__(self) -> str:
         if self._single_node() is not None:
-            return f"<Symbol {self.name}>"
-        return f"<Symbol group [{', '.join(entry.node.name for entry in self.outputs)}]>"
+            return f"<Symbol {printable(str(self.name))}>"
+        return f"<Symbol group [{listed(entry.node.name for entry in self.outputs)}]>"
 
     # -- container -------------------------------------------------------------------------------------------------
 
