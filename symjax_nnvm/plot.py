@@ -19,7 +19,7 @@ from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.plot_style import colour_of, facts
 from symjax_nnvm.roles import data_inputs
-from symjax_nnvm.summary import known_shapes
+from symjax_nnvm.symbol.given import expect_symbol, known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["NetworkPlot", "RenderingError", "plot_network"]
@@ -75,9 +75,15 @@ class NetworkPlot:
         except graphviz.CalledProcessError as error:
             raise RenderingError(f"Graphviz refused the drawing: {error}.") from None
 
-    def _repr_svg_(self) -> str:
-        """What notebooks show."""
-        return self.render("svg").decode()
+    def __repr__(self) -> str:
+        return f"<NetworkPlot: {self.drawn} operators drawn, {self.folded} folded into them>"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """What notebooks show: the drawing, or a line that says what to install for it."""
+        try:
+            return {"image/svg+xml": self.render("svg").decode(), "text/plain": repr(self)}
+        except (MissingExtraError, RenderingError) as error:
+            return {"text/plain": f"{self!r}\n{error}"}
 
 
 def plot_network(
@@ -95,6 +101,7 @@ def plot_network(
     (with shapes) under their operator. fold: draw a block that follows itself once, with how often. params: names of
     the parameters; left out, all arguments but those that look like data. Raises InferenceError.
     """
+    expect_symbol(symbol, "plot_network")
     graph = Graph(symbol.outputs)
     shapes = None
     if shape:

@@ -81,10 +81,11 @@ def what_is_there(path: Path, suffix: str = "") -> str:
     if not folder.is_dir():
         return f"There is no folder {folder}."
     found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(suffix) and entry.is_file())
-    names = [name.removesuffix(suffix) for name in found]
+    names = [name.removesuffix(suffix) for name in found if not name.startswith(".")]
     if not names:
         return f"No file{suffix and f' *{suffix}'} is in {folder.resolve()}."
-    close = closest(path.name.removesuffix(suffix), names)
+    asked = path.name.removesuffix(suffix)
+    close = [name for name in names if asked and name.startswith(asked)][:3] or closest(asked, names)
     hint = f"Did you mean {' or '.join(repr(str(folder / name)) for name in close)}? " if close else ""
     rest = [name for name in names if name not in close]
     return f"{hint}In {folder.resolve()}: {listed([*close, *rest])}."

@@ -21,7 +21,7 @@ from symjax_nnvm.ir.types import format_shape, is_float, is_known
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.roles import data_inputs
-from symjax_nnvm.summary import known_shapes
+from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Given", "InputError", "add_inputs", "gather", "signature"]

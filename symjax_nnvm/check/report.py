@@ -30,6 +30,7 @@ Kind = Literal[
     "difference",
     "random numbers",
     "control flow",
+    "hard-coded batch",
     "repeated name",
     "newer file",
     "input",

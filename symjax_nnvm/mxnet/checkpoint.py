@@ -12,6 +12,7 @@ from symjax_nnvm.errors import ParamsFormatError, printable
 from symjax_nnvm.mxnet.find import as_epoch, params_path, prefix_of, symbol_path
 from symjax_nnvm.mxnet.params import load_arrays, save_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
+from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, load
 
 __all__ = ["load_checkpoint", "load_params", "save_checkpoint", "save_params"]
@@ -72,6 +73,7 @@ def save_checkpoint(
     Raises ParamsFormatError for dtypes that MXNet cannot load and for what is no epoch, OSError.
     """
     if symbol is not None:
+        expect_symbol(symbol, "save_checkpoint")
         symbol.save(f"{os.fspath(prefix)}-symbol.json")
     save_params(prefix, epoch, arg_params, aux_params)
 
@@ -83,6 +85,8 @@ def save_params(
     aux_params: Mapping[str, Any],
 ) -> None:
     """Write `prefix-0000.params`. Raises ParamsFormatError, OSError."""
+    expect_arrays(arg_params, "arg_params")
+    expect_arrays(aux_params, "aux_params")
     named = {f"arg:{name}": value for name, value in arg_params.items()}
     named |= {f"aux:{name}": value for name, value in aux_params.items()}
     save_arrays(_params_path(prefix, epoch), named)

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, explain, listed
+from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError, explain, listed
 from symjax_nnvm.recognise import what_is_there
 
 __all__ = ["SYMBOL_SUFFIX", "as_epoch", "epochs", "params_path", "prefix_of", "symbol_path"]
@@ -20,7 +20,12 @@ _MAX_EPOCH = 10**9
 def prefix_of(path: str | os.PathLike[str]) -> tuple[str, int | None]:
     """(prefix, epoch) of what stands for a model: its prefix, its symbol file or its file of parameters, which alone
     says an epoch. A prefix that has a symbol file stays what it is, however it ends."""
-    text = os.fspath(path)
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise SymbolTypeError(
+            explain("A model is found by the prefix of its files, text or a path", got=type(path).__name__)
+        ) from None
     if not Path(text + SYMBOL_SUFFIX).is_file():
         if text.endswith(SYMBOL_SUFFIX):
             return text.removesuffix(SYMBOL_SUFFIX), None
@@ -64,8 +69,11 @@ def symbol_path(prefix: str) -> Path:
     """The symbol file of a prefix. Raises ModelNotFoundError, which says what models there are."""
     path = Path(prefix + SYMBOL_SUFFIX)
     if not path.exists():
-        there = what_is_there(path, SYMBOL_SUFFIX)
-        raise ModelNotFoundError(f"No model {prefix!r}: there is no symbol file {path}. {there}")
+        folder = Path(prefix)
+        within = folder.is_dir()  # the folder of a model was given in the place of its prefix
+        there = what_is_there(folder / path.name if within else path, SYMBOL_SUFFIX)
+        kind = "it is a folder" if within else f"there is no symbol file {path}"
+        raise ModelNotFoundError(f"No model {prefix!r}: {kind}. {there}")
     return path
 
 

@@ -19,6 +19,7 @@ from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.mxnet.structural import Layers, compatible, file_layers, match_layers, symbol_layers
 from symjax_nnvm.roles import label_variables, learned_variables
+from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -88,7 +89,16 @@ class ParamsMatch:
     def raise_if_incomplete(self) -> None:
         """Raise ParamsMismatchError, with all that is wrong, unless every parameter and state has its array."""
         if not self.ok:
-            raise ParamsMismatchError(f"The arrays do not fit the symbol.\n{self}")
+            raise ParamsMismatchError(f"The arrays do not fit the symbol.\n{self}\n{self._way_out()}")
+
+    def _way_out(self) -> str:
+        if not self.sources:
+            return "No name is the symbol's: this is the file of another model, or its names are to be changed first."
+        if self.misshaped:
+            return (
+                "They are another network's, or another version's. Layers that are to be new: symjax_nnvm.replace_head."
+            )
+        return "What is missing is in another file, or drawn anew: lowering.init_params(symbol, shapes, key)."
 
     def __str__(self) -> str:
         parts = [
@@ -121,6 +131,8 @@ def match_params(
 
     Raises InferenceError when the given shapes contradict the graph, SymbolValueError for unknown inputs in them.
     """
+    expect_symbol(symbol, "match_params")
+    expect_arrays(params, "The parameters")
     search = _Search(symbol, params, dict(shapes or {}))
     search.by_name()
     search.without_prefix()

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.errors import ParamsFormatError, explain
 from symjax_nnvm.mxnet.array_file import MAX_NAME, Arrays, is_list_file, read_list, write_list
 from symjax_nnvm.mxnet.npy_file import is_npy, read_npy
 from symjax_nnvm.mxnet.sparse import sparse_from_members
@@ -54,6 +54,12 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
 
     Raises ParamsFormatError for dtypes and names that MXNet 1.x cannot load, OSError.
     """
+    if not isinstance(arrays, (Mapping, Sequence)) or isinstance(arrays, (str, bytes)):
+        raise ParamsFormatError(
+            explain(
+                "Arrays are saved by name or as a list", got=type(arrays).__name__, fix="Of one array: {'name': array}."
+            )
+        )
     write_list(Path(fname), arrays)
 
 

@@ -343,7 +343,10 @@ class Symbol(Arithmetic, Fluent):
     def _output_number(self, name: str) -> int:
         found = [i for i, output in enumerate(self.list_outputs()) if output == name]
         if not found:
-            raise SymbolValueError(f'Cannot find output that matches name "{name}"; outputs are {self.list_outputs()}')
+            raise SymbolValueError(
+                f'Cannot find output that matches name "{name}"; outputs are {listed(self.list_outputs())}. Outputs '
+                "inside the network are had by symjax_nnvm.cut(symbol, name), or by symbol.get_internals()[name]."
+            )
         if len(found) > 1:
             raise SymbolValueError(f'There are multiple outputs with name "{name}": numbers {found}')
         return found[0]
@@ -476,12 +479,22 @@ def create_operator(
 def load_json(text: str) -> Symbol:
     """A symbol from JSON text of any MXNet version, or `Symbol.tojson()`. Raises JSONFormatError, SymbolTypeError."""
     if not isinstance(text, str):
-        raise SymbolTypeError(f"fname need to be string, got {type(text).__name__}")
+        fix = (
+            "A file's symbol is symbol.load(path)."
+            if isinstance(text, os.PathLike)
+            else "json.dumps makes text of a dict."
+        )
+        raise SymbolTypeError(explain("fname need to be string, the JSON text", got=type(text).__name__, fix=fix))
     return Symbol(apply_pass(Graph(attrs={"json": text}), "LoadLegacyJSON").outputs)
 
 
 def load(fname: str | Path) -> Symbol:
     """A symbol from a file that `Symbol.save` or MXNet wrote. Raises JSONFormatError, ModelNotFoundError, OSError."""
+    if not isinstance(fname, (str, os.PathLike)):
+        fix = "Of JSON text symbol.load_json makes a symbol."
+        raise SymbolTypeError(explain("load needs the path of a symbol file", got=type(fname).__name__, fix=fix))
+    if isinstance(fname, str) and fname.lstrip().startswith("{"):
+        raise SymbolTypeError("load needs the path of a symbol file, and got JSON text. Give that to symbol.load_json.")
     require_file(fname)
     with Path(fname).open("rb") as file:
         too_large = os.fstat(file.fileno()).st_size > MAX_FILE_BYTES

@@ -157,7 +157,6 @@ TEXTS: dict[str, Callable[[], str]] = {
     "report": lambda: str(CheckReport((PROBLEM,), 1, False)),
     "report's repr": lambda: repr(CheckReport((PROBLEM,), 1, False)),
     "plot": lambda: nn.plot_network(network(), title=EVIL, hide_weights=False).source,
-    "plot's repr": lambda: repr(nn.plot_network(network(), title=EVIL)),
     "symbol": lambda: repr(network()) + repr(network()[0]) + repr(sym.Variable(EVIL)),
     "debug_str": lambda: network().debug_str() + sym.Variable(EVIL).debug_str(),
     "print_ir": lambda: print_ir(nn.Graph(network().outputs)),
