@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from symjax_nnvm.errors import CallError, LoweringError, as_list, did_you_mean
+from symjax_nnvm.errors import CallError, LoweringError, as_list, did_you_mean, listed
 from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -106,7 +106,7 @@ def _ways_out(symbol: Symbol, args: set[str], aux: set[str]) -> Iterator[str]:
     if surplus - close:
         yield (
             "Arrays of a larger network are left out by args, aux = symjax_nnvm.subset(symbol, args, aux) "
-            f"(not {as_list(sorted(surplus - close), 3, brackets=False)})."
+            f"(not {listed(map(repr, sorted(surplus - close)), 3)})."
         )
 
 
@@ -118,7 +118,7 @@ def _about_missing(symbol: Symbol, missing: set[str], surplus: set[str], aux: se
     labels = {node.name for node in label_variables(symbol)}.intersection(ordered)
     if labels:
         yield (
-            f"{as_list(sorted(labels), brackets=False)}: a label, which only training needs; "
+            f"{listed(map(repr, sorted(labels)))}: a label, which only training needs; "
             "symjax_nnvm.inference_symbol(symbol) is the network without it."
         )
     states = [name for name in ordered if name in set(symbol.list_auxiliary_states())]

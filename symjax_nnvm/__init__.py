@@ -26,6 +26,7 @@ from symjax_nnvm.errors import InitializerError as InitializerError
 from symjax_nnvm.errors import JSONFormatError as JSONFormatError
 from symjax_nnvm.errors import LoweringError as LoweringError
 from symjax_nnvm.errors import MissingExtraError as MissingExtraError
+from symjax_nnvm.errors import ModelNotFoundError as ModelNotFoundError
 from symjax_nnvm.errors import MXNetError as MXNetError
 from symjax_nnvm.errors import NarrowedDtypeWarning as NarrowedDtypeWarning
 from symjax_nnvm.errors import NNVMError as NNVMError

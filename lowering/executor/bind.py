@@ -186,7 +186,7 @@ def _check_names(symbol: Symbol) -> None:
         repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
         if repeated:
             raise ExecutorValueError(
-                f"Duplicate names detected among the {what}: {as_list(repeated)}. Give every variable a name of its own."
+                f"Duplicate names detected among the {what}: {as_list(repeated)}. Give every variable its own name."
             )
 
 
@@ -246,8 +246,8 @@ def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, par
     elif isinstance(given, list):
         if len(given) != len(names):
             raise ExecutorValueError(
-                f"Length of {what} does not match the number of arguments: {len(given)} for {as_list(names)}. A dict by "
-                f"name is safer: {_BIND}."
+                f"Length of {what} does not match the number of arguments: {len(given)} for {as_list(names)}. "
+                f"A dict by name is safer: {_BIND}."
             )
         arrays = given
     else:

@@ -198,7 +198,7 @@ def _input_names(node: Node) -> list[str]:
         return [f"input{i}" for i in range(len(node.inputs))]
     graphs = FInputGraph.get(node.op)
     skipped = set(graphs(node.attrs) if graphs else ())
-    return [name for i, name in enumerate(as_list(node.attrs)) if i not in skipped]
+    return [name for i, name in enumerate(listed(node.attrs)) if i not in skipped]
 
 
 def _key(randomness: Randomness) -> jax.Array | None:

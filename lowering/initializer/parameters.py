@@ -14,7 +14,7 @@ from lowering.initializer.composite import Load, Mixed
 from lowering.initializer.drawn import Uniform
 from lowering.mxnet_words import takes_our_words
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import InferenceError, as_list, explain
+from symjax_nnvm.errors import InferenceError, as_list, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["init_params"]
@@ -73,8 +73,8 @@ def init_params(
         if undecided:
             raise InferenceError(
                 explain(
-                    f"The shapes of {as_list(undecided, brackets=False)} do not follow from those of "
-                    f"{as_list(shapes, brackets=False) if shapes else 'no input'}",
+                    f"The shapes of {listed(map(repr, undecided))} do not follow from those of "
+                    f"{listed(map(repr, shapes)) if shapes else 'no input'}",
                     fix="Give the shapes of all inputs, or declare them: Variable(name, shape=...).",
                 )
             )

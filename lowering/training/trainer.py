@@ -26,7 +26,7 @@ from lowering.training.state import TrainState
 from lowering.training.step import make_step
 from lowering.training.tracking import Tracker
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, as_list, explain
+from symjax_nnvm.errors import InferenceError, TrainingError, as_list, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
@@ -35,6 +35,9 @@ from symjax_nnvm.surgery.statistics import frozen_batch_norms
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Trainer"]
+
+_LISTED = 8
+"""Values that do not fit which a message names, before it counts the rest."""
 
 _RUN_KEY = 0x72756E  # "run": the keys of steps, apart from those that initialise parameters
 
@@ -197,7 +200,7 @@ class Trainer:
         states = self.symbol.list_auxiliary_states()
         wanted = [*self.wrt, *states]
         every = [*(f"{name} is not in the network" for name in surplus), *problems]
-        shown = every[:MAX_LISTED] + ([f"and {len(every) - MAX_LISTED} more"] if len(every) > MAX_LISTED else [])
+        shown = every[:_LISTED] + ([f"and {len(every) - _LISTED} more"] if len(every) > _LISTED else [])
         ways = [close_names(surplus, [name for name in wanted if name not in given])] if surplus else []
         if any(name in states or name in self.symbol.list_arguments() for name in surplus):
             ways.append(

@@ -11,16 +11,17 @@ from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, chec
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
-from symjax_nnvm.errors import InferenceError, SymbolValueError, as_list, did_you_mean, explain
+from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, listed
 from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import FAsksSparse, FDeviation, FDraws, Op, TDataDependentShape
-from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known, shape_from_legacy
+from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
 from symjax_nnvm.surgery.batch_size import hard_coded_batch
+from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["check"]
@@ -47,24 +48,24 @@ def check(
 
     Nothing is traced, and jax is not imported: whether an operator has a lowering rule is looked at only when
     `lowering` has been imported. The library's own operators all have one.
-    Raises JSONFormatError for a malformed file, ParamsFormatError, OSError; SymbolValueError for a name in shapes or
-    dtypes that no variable has.
+    Raises JSONFormatError for a malformed file, ModelNotFoundError, ParamsFormatError, OSError; SymbolValueError for a
+    name in shapes or dtypes that no variable has; SymbolTypeError for what is no model, or no shape.
     """
     model = read_model(symbol)
     findings = Findings()
     describe_refusals(model, findings)
     arrays = {} if params is None else arrays_by_name(params)
-    known_shapes = {name: shape_from_legacy(tuple(shape)) for name, shape in (shapes or {}).items()}
-    known_dtypes = {name: dtype_name(dtype) for name, dtype in (dtypes or {}).items()}
-    _check_names(model.symbol, [*known_shapes, *known_dtypes], findings)
+    given_shapes = {name: shape or None for name, shape in known_shapes(shapes or {}).items()}
+    given_dtypes = {name: _dtype(name, dtype) for name, dtype in (dtypes or {}).items()}
+    _check_names(model.symbol, [*given_shapes, *given_dtypes], findings)
     _check_file(model, findings)
     num_nodes = _check_nodes(model, findings)
     _check_batch_size(model, findings)
     if params is not None:
-        check_missing(model.symbol, arrays, [*known_shapes, *known_dtypes], findings)
+        check_missing(model.symbol, arrays, [*given_shapes, *given_dtypes], findings)
     shapes_checked = bool(shapes) or params is not None
-    shapes_of = _check_shapes(model, known_shapes, arrays, shapes_checked, findings)
-    dtypes_of = _check_dtypes(model, known_dtypes, arrays, findings)
+    shapes_of = _check_shapes(model, given_shapes, arrays, shapes_checked, findings)
+    dtypes_of = _check_dtypes(model, given_dtypes, arrays, findings)
     cost = _check_cost(shapes_of, dtypes_of, findings) if shapes_checked else None
     return CheckReport(
         findings.problems(),
@@ -75,11 +76,19 @@ def check(
     )
 
 
+def _dtype(name: str, dtype: Any) -> DType:
+    try:
+        return dtype_name(dtype)
+    except ValueError as error:
+        fix = did_you_mean(str(dtype), DTYPE_CODES)
+        raise SymbolValueError(explain(f"No dtype for {name!r}: {error}", fix=fix or None)) from None
+
+
 def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> None:
     counts = Counter(symbol.list_inputs())
     for name in given:
         if name not in counts:
-            fix = did_you_mean(name, counts) or f"Its variables are {as_list(counts, brackets=False)}."
+            fix = did_you_mean(name, counts) or f"Its variables are {listed(counts)}."
             raise SymbolValueError(explain(f"The symbol has no variable {name!r}", fix=fix))
     for name, count in counts.items():
         if count > 1:

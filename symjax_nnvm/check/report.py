@@ -7,6 +7,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from symjax_nnvm.errors import listed, printable, printable_lines
+
 __all__ = ["CheckReport", "Findings", "Kind", "Problem", "Severity"]
 
 Severity = Literal["error", "warning", "note"]
@@ -116,16 +118,18 @@ class CheckReport:
 def _lines(problem: Problem, width: int) -> list[str]:
     """The problem's heading, and indented below it why it is one and what to do."""
     indent = " " * 9
-    shown = ", ".join(problem.nodes[:_MAX_NAMES])
+    shown = listed(problem.nodes[:_MAX_NAMES]) if problem.nodes else ""
     if len(problem.nodes) > _MAX_NAMES:
         shown += f" and {len(problem.nodes) - _MAX_NAMES} more"
     count = f" ×{len(problem.nodes)}" if len(problem.nodes) > 1 else ""
-    subject = f"{problem.op}{count}: {shown}" if problem.op else f"{shown}{count and f' ({len(problem.nodes)})'}"
+    subject = (
+        f"{printable(problem.op)}{count}: {shown}" if problem.op else f"{shown}{count and f' ({len(problem.nodes)})'}"
+    )
     lines = [f"{problem.severity:<7}  {problem.kind:<{width}}  {subject}".rstrip()]
     for text in (problem.reason, problem.fix and f"→ {problem.fix}"):
         if text:
             lines += textwrap.wrap(
-                text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+                printable_lines(text), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
             )
     return lines
 

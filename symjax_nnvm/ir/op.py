@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from symjax_nnvm.errors import AttributeConflictError, GraphError, OpNotRegisteredError
+from symjax_nnvm.errors import AttributeConflictError, GraphError, OpNotRegisteredError, closest
 
 if TYPE_CHECKING:
     from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
@@ -286,7 +286,10 @@ class Op:
         """The operator of a canonical name or alias. Raises OpNotRegisteredError."""
         found = _by_name.get(name)
         if found is None:
-            raise OpNotRegisteredError(f"Operator {name} is not registered{why_left_out(name)}")
+            close = closest_ops(name)
+            fix = f". Did you mean {' or '.join(map(repr, close))}?" if close else ""
+            reason = why_left_out(name) or fix
+            raise OpNotRegisteredError(f"Operator {name} is not registered{reason}")
         return found
 
     @staticmethod
@@ -361,6 +364,14 @@ def why_left_out(name: str) -> str:
     """`: ` and why an operator of MXNet's is not here; empty for names that MXNet does not have either."""
     reason = _left_out.get(name)
     return f": {reason}" if reason else ""
+
+
+def closest_ops(name: str, cutoff: float = 0.6) -> list[str]:
+    """The names of registered operators most like one that is not, each operator once."""
+    found: dict[Op, str] = {}
+    for close in closest(name, _by_name, 8, cutoff):
+        found.setdefault(_by_name[close], close)
+    return list(found.values())[:3]
 
 
 get_op = Op.get

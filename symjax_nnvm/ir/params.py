@@ -7,6 +7,7 @@ files and gradient rules give. Accepted spellings are those of MXNet's parameter
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 import types
@@ -16,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
-from symjax_nnvm.errors import ParamError, cut, explain
+from symjax_nnvm.errors import ParamError, cut, did_you_mean, explain
 from symjax_nnvm.ir.types import MAX_RANK, dtype_name
 
 __all__ = [
@@ -259,6 +260,13 @@ class ParamField:
         """What the parameter takes, for error messages: `int ≥ 1`."""
         return " ".join([self.type, *(f"{_BOUND_TEXT[kind]} {bound:g}" for kind, bound in self.bounds.items())])
 
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values of a parameter that has a few; else none."""
+        members = typing.get_args(self.annotation) if typing.get_origin(self.annotation) is not Literal else ()
+        literals = [each for each in (self.annotation, *members) if typing.get_origin(each) is Literal]
+        return tuple(choice for literal in literals for choice in typing.get_args(literal))
+
     def admits(self, value: Any) -> bool:
         """Whether a parsed value respects the bounds."""
         values = value if isinstance(value, tuple) else (value,)
@@ -328,14 +336,7 @@ class ParamSchema:
             if field is None:
                 if self.any_key or (len(key) >= 5 and key.startswith("__") and key.endswith("__")):
                     continue
-                raise ParamError(
-                    explain(
-                        f"Cannot find argument '{cut(key)}', Possible Arguments: {', '.join(self.fields) or 'none'}",
-                        op=op,
-                        node=node,
-                        fix=f"An attribute of your own must be spelled __{cut(key.strip('_'))}__.",
-                    )
-                )
+                raise self.unknown(key, op, node)
             values[field.name] = self._parse_field(field, text, op, node, shown)
         for name in self._required:
             if name not in values:
@@ -352,6 +353,18 @@ class ParamSchema:
             raise ParamError(explain(problem, op=op, node=node, got=shown))
         return parsed
 
+    def unknown(self, key: str, op: object, node: object) -> ParamError:
+        """The error for a key that is neither a parameter nor an attribute of the user's."""
+        fix = _closest_key(key, (*self.fields, *self.aliases))
+        return ParamError(
+            explain(
+                f"Cannot find argument '{cut(key)}', Possible Arguments: {', '.join(self.fields) or 'none'}",
+                op=op,
+                node=node,
+                fix=f"{fix} An attribute of your own must be spelled __{cut(key.strip('_'))}__.".lstrip(),
+            )
+        )
+
     def _parse_field(self, field: ParamField, text: str, op: str, node: str, shown: str) -> Any:
         if not isinstance(text, str):
             raise ParamError(explain("A parameter must be text", op=op, node=node, param=field.name, got=repr(text)))
@@ -365,7 +378,8 @@ class ParamSchema:
             raise ParamError(
                 explain(
                     f"Invalid Parameter format for {field.name} expect {field.expected} but value='{cut(text)}', "
-                    f"in operator {shown}"
+                    f"in operator {shown}",
+                    fix=did_you_mean(text, map(str, field.choices)) or None,
                 )
             ) from None
         if not field.admits(value):
@@ -380,6 +394,11 @@ class ParamSchema:
                 )
             )
         return value
+
+
+@functools.lru_cache(maxsize=256)  # a file has the same unknown key in all nodes of an operator
+def _closest_key(key: str, keys: tuple[str, ...]) -> str:
+    return did_you_mean(key, keys)
 
 
 _schemas: dict[type, ParamSchema] = {}

@@ -13,11 +13,12 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.errors import ParamsFormatError, explain
 from symjax_nnvm.files import atomic_write, map_file, open_regular
 from symjax_nnvm.mxnet.array_file import MAX_NAME, Arrays, is_list_file, read_list, write_list
 from symjax_nnvm.mxnet.npy_file import is_npy, read_npy
 from symjax_nnvm.mxnet.sparse import sparse_from_members
+from symjax_nnvm.recognise import looks_like, require_file
 
 __all__ = ["load_arrays", "save_arrays"]
 
@@ -30,16 +31,6 @@ _LOCAL_HEADER = 30  # bytes before each member's name
 _MAX_DIRECTORY = MAX_MEMBERS * 256  # bytes of a zip file's directory, which Python decodes before it counts
 _PIECE = 1 << 20
 
-_STRANGERS = (
-    (b"version https://git-lfs", "a Git LFS pointer, not the file it points to. Fetch it with: git lfs pull"),
-    (b"<!doctype", "an HTML page, probably of an error while downloading. Download the file again"),
-    (b"<html", "an HTML page, probably of an error while downloading. Download the file again"),
-    (b"<?xml", "an XML document, probably of an error while downloading. Download the file again"),
-    (b"\x80", "a Python pickle (optimiser states?). Pickles run code when they are read and are never loaded"),
-    (b"\x1f\x8b", "compressed with gzip. Unpack it first"),
-)
-_SYMBOLS = (b"{", "JSON, probably a symbol. Load it with symbol.load")
-
 
 def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
     """The arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote: a dict by name, or a list.
@@ -47,9 +38,11 @@ def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
     Dense arrays are views of the mapped file: nothing is copied or read before it is used. While they live the file may
     be replaced or removed, as saving under its name does, but not changed in its place. Sparse ones are
     `RowSparseArray` or `CSRArray`. An array that was never initialised is left out. Raises ParamsFormatError for
-    anything malformed, and says what other kinds of files are; FileError for no regular file, OSError.
+    anything malformed, and says what other kinds of files are; ModelNotFoundError, FileError for no regular file,
+    OSError.
     """
     path = Path(fname)
+    require_file(path)
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(64)
@@ -69,6 +62,12 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
     A file of that name is replaced whole, also while arrays are views of it: loading and saving under one name is safe.
     Raises ParamsFormatError for dtypes and names that MXNet 1.x cannot load, FileError, OSError.
     """
+    if not isinstance(arrays, (Mapping, Sequence)) or isinstance(arrays, (str, bytes)):
+        raise ParamsFormatError(
+            explain(
+                "Arrays are saved by name or as a list", got=type(arrays).__name__, fix="Of one array: {'name': array}."
+            )
+        )
     with atomic_write(fname) as file:
         write_list(file, arrays)
 
@@ -87,9 +86,9 @@ def _refuse(path: Path, head: bytes, size: int) -> NoReturn:
     """Say what a file is that is no array file."""
     if size == 0:
         raise ParamsFormatError(f"{path} is empty.")
-    for start, meaning in (*_STRANGERS, _SYMBOLS):
-        if head.lstrip().lower().startswith(start):
-            raise ParamsFormatError(f"{path} is {meaning}.")
+    kind = looks_like(head)
+    if kind is not None:
+        raise ParamsFormatError(f"{path} is {kind}.")
     if size < 32:
         raise ParamsFormatError(
             f"{path} has {size} bytes; the smallest array file has 32. It is truncated, or no array file."

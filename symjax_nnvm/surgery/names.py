@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, as_list, did_you_mean, explain
+from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, did_you_mean, explain, listed
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.roles import label_variables
+from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["freeze", "rename"]
@@ -30,13 +31,20 @@ def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> S
     Raises SymbolValueError for a name that does not exist, with close matches; SymbolTypeError for a new name that is
     no text; ComposeError when two variables, or two operators, would come to share a name.
     """
+    expect_symbol(symbol, "rename")
+    if not isinstance(names, Mapping) and not callable(names):
+        fix = "For instance {'fc1': 'head'}, or lambda name: 'net_' + name."
+        raise SymbolTypeError(
+            explain("New names are a dict old → new, or a function", got=type(names).__name__, fix=fix)
+        )
     nodes = post_order(symbol.outputs)
     if isinstance(names, Mapping):
         existing = dict.fromkeys(node.name for node in nodes)
         unknown = [name for name in names if name not in existing]
         if unknown:
-            fix = " ".join(did_you_mean(str(name), existing) for name in unknown[:3])
-            raise SymbolValueError(explain(f"The symbol has no node named {as_list(unknown, brackets=False)}", fix=fix))
+            close = " ".join(did_you_mean(str(name), existing) for name in unknown[:3]).strip()
+            fix = close or f"Its variables are {listed(symbol.list_inputs())}."
+            raise SymbolValueError(explain(f"The symbol has no node named {listed(map(repr, unknown))}", fix=fix))
         mapping = names
         new_name = lambda name: mapping.get(name, name)  # noqa: E731
     else:
@@ -62,8 +70,8 @@ def _refuse_collisions(kind: str, olds: Iterable[str], renamed: Mapping[str, str
         sources = [old for old in renamed if renamed[old] == taken[0]]
         raise ComposeError(
             explain(
-                f"Several {kind} would be named {as_list(taken, brackets=False)}",
-                got=f"{taken[0]!r} for {as_list(sources, brackets=False)}",
+                f"Several {kind} would be named {listed(map(repr, taken))}",
+                got=f"{taken[0]!r} for {listed(map(repr, sources))}",
                 fix="Choose names that are not in use, or rename their holders at the same time.",
             )
         )
@@ -84,7 +92,13 @@ def freeze(
     finds) are no parameters and never listed.
     Raises SymbolValueError for a pattern that matches no argument, with close matches.
     """
-    patterns = [pattern] if isinstance(pattern, (str, re.Pattern)) else list(pattern)
+    expect_symbol(symbol, "freeze")
+    several = isinstance(pattern, Iterable) and not isinstance(pattern, str)
+    patterns: list[Pattern] = list(pattern) if several else [pattern]  # type: ignore[list-item]
+    for each in patterns:
+        if not isinstance(each, (str, re.Pattern)):
+            fix = "Shell patterns such as 'conv1_*', or re.compile(…)."
+            raise SymbolTypeError(explain("Names are frozen by patterns", got=type(each).__name__, fix=fix))
     nodes = symbol.list_input_nodes("read_only")
     names = list(dict.fromkeys(node.name for node in nodes))
     frozen = {node.name for node in nodes if _is_zero(node.attrs.dict.get("__lr_mult__"))}
@@ -92,7 +106,8 @@ def freeze(
         matched = [name for name in names if _matches(each, name)]
         if not matched:
             text = each if isinstance(each, str) else each.pattern
-            raise SymbolValueError(explain(f"No argument matches {text!r}", fix=did_you_mean(text, names) or None))
+            fix = did_you_mean(text, names) or f"The arguments are {listed(names)}."
+            raise SymbolValueError(explain(f"No argument matches {text!r}", fix=fix))
         frozen.update(matched)
     labels = [node.name for node in label_variables(symbol)] if label_names is None else label_names
     data = [name for name in names if _DATA.fullmatch(name)] if data_names is None else data_names

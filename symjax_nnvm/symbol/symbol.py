@@ -19,6 +19,8 @@ from symjax_nnvm.errors import (
     SymbolTypeError,
     SymbolValueError,
     explain,
+    listed,
+    printable,
 )
 from symjax_nnvm.files import read_bounded, write_file
 from symjax_nnvm.ir.graph import Graph
@@ -28,6 +30,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy
+from symjax_nnvm.recognise import naming, require_file, symbol_text
 from symjax_nnvm.symbol.arithmetic import Arithmetic
 from symjax_nnvm.symbol.compose import compose, compose_atomic, is_atomic
 from symjax_nnvm.symbol.fluent import Fluent
@@ -282,7 +285,7 @@ class Symbol(Arithmetic, Fluent):
         """The graph as text, in NNVM's layout (`Symbol::Print`)."""
         if len(self.outputs) == 1 and is_atomic(self.outputs):
             node = self.outputs[0].node
-            return f"Variable:{node.name}\n" if node.op is None else f"AtomicFunctor  Op:{node.op.name}\n"
+            return printable(f"Variable:{node.name}" if node.op is None else f"AtomicFunctor  Op:{node.op.name}") + "\n"
         lines = ["Symbol Outputs:"]
         lines += [f"\toutput[{i}]={e.node.name}({e.index})" for i, e in enumerate(self.outputs)]
         for node in post_order(self.outputs):
@@ -297,12 +300,12 @@ class Symbol(Arithmetic, Fluent):
                 lines += ["Attrs:", *(f"\t{key}={value}" for key, value in sorted(node.attrs.dict.items()))]
             if node.control_deps:
                 lines += ["Control deps:", *(f"\tcdep[{i}]={dep.name}" for i, dep in enumerate(node.control_deps))]
-        return "\n".join(lines) + "\n"
+        return "".join("\t" * (line[0] == "\t") + printable(line.removeprefix("\t")) + "\n" for line in lines)
 
     def __repr__(self) -> str:
         if self._single_node() is not None:
-            return f"<Symbol {self.name}>"
-        return f"<Symbol group [{', '.join(entry.node.name for entry in self.outputs)}]>"
+            return f"<Symbol {printable(str(self.name))}>"
+        return f"<Symbol group [{listed(entry.node.name for entry in self.outputs)}]>"
 
     # -- container -------------------------------------------------------------------------------------------------
 
@@ -336,7 +339,10 @@ class Symbol(Arithmetic, Fluent):
     def _output_number(self, name: str) -> int:
         found = [i for i, output in enumerate(self.list_outputs()) if output == name]
         if not found:
-            raise SymbolValueError(f'Cannot find output that matches name "{name}"; outputs are {self.list_outputs()}')
+            raise SymbolValueError(
+                f'Cannot find output that matches name "{name}"; outputs are {listed(self.list_outputs())}. Outputs '
+                "inside the network are had by symjax_nnvm.cut(symbol, name), or by symbol.get_internals()[name]."
+            )
         if len(found) > 1:
             raise SymbolValueError(f'There are multiple outputs with name "{name}": numbers {found}')
         return found[0]
@@ -475,19 +481,32 @@ def create_operator(
 def load_json(text: str) -> Symbol:
     """A symbol from JSON text of any MXNet version, or `Symbol.tojson()`. Raises JSONFormatError, SymbolTypeError."""
     if not isinstance(text, str):
-        raise SymbolTypeError(f"fname need to be string, got {type(text).__name__}")
+        fix = (
+            "A file's symbol is symbol.load(path)."
+            if isinstance(text, os.PathLike)
+            else "json.dumps makes text of a dict."
+        )
+        raise SymbolTypeError(explain("fname need to be string, the JSON text", got=type(text).__name__, fix=fix))
     return Symbol(apply_pass(Graph(attrs={"json": text}), "LoadLegacyJSON").outputs)
 
 
 def load(fname: str | Path) -> Symbol:
-    """A symbol from a file that `Symbol.save` or MXNet wrote. Raises JSONFormatError, FileError, OSError."""
-    return load_json(read_text(fname))
+    """A symbol from a file that `Symbol.save` or MXNet wrote.
+
+    Raises JSONFormatError, ModelNotFoundError, FileError, OSError.
+    """
+    if not isinstance(fname, (str, os.PathLike)):
+        fix = "Of JSON text symbol.load_json makes a symbol."
+        raise SymbolTypeError(explain("load needs the path of a symbol file", got=type(fname).__name__, fix=fix))
+    if isinstance(fname, str) and fname.lstrip().startswith("{"):
+        raise SymbolTypeError("load needs the path of a symbol file, and got JSON text. Give that to symbol.load_json.")
+    text = read_text(fname)
+    with naming(fname):
+        return load_json(text)
 
 
 def read_text(fname: str | os.PathLike[str]) -> str:
-    """The text of a symbol file. Raises JSONFormatError for one that is too large or no text, FileError, OSError."""
-    data = read_bounded(fname, MAX_FILE_BYTES, "a symbol file", JSONFormatError)
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise JSONFormatError(f"{fname} is no symbol file: it is not text, not UTF-8 at byte {error.start}.") from None
+    """The text of a symbol file. Raises JSONFormatError for one that is too large or no text, and says what other kinds
+    of files are; ModelNotFoundError, FileError, OSError."""
+    require_file(fname)
+    return symbol_text(read_bounded(fname, MAX_FILE_BYTES, "a symbol file", JSONFormatError), fname)

@@ -193,7 +193,7 @@ def test_paths_and_malformed_files(tmp_path):
     with pytest.raises(nn.JSONFormatError):
         nn.check(path)
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(nn.JSONFormatError, match="not text"):
+    with pytest.raises(nn.JSONFormatError, match="not UTF-8 at byte 0"):
         nn.check(path)
     with pytest.raises(FileNotFoundError):
         nn.check(tmp_path / "absent.json")
