@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from symjax_nnvm.errors import CallError, LoweringError, as_list, did_you_mean, listed
+from symjax_nnvm.errors import CallError, LoweringError, did_you_mean, listed, plain_list
 from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -75,10 +75,10 @@ def misfit(symbol: Symbol, args: Collection[str], aux: Collection[str]) -> Lower
     ):
         missing = [name for name in names if name not in given]
         unknown = [name for name in given if name not in set(names)]
-        found = [f"{how} {as_list(which)}" for how, which in (("missing", missing), ("unknown", unknown)) if which]
+        found = [f"{how} {listed(which)}" for how, which in (("missing", missing), ("unknown", unknown)) if which]
         if found:
             parts.append(f"The {what} do not fit the graph: {' and '.join(found)}")
-            expected.append(as_list(names))
+            expected.append(listed(names))
     text = f"{'. '.join(parts)}; expected exactly {' and '.join(expected)}."
     return LoweringError(" ".join((text, *_ways_out(symbol, set(args), set(aux)))))
 
@@ -106,7 +106,7 @@ def _ways_out(symbol: Symbol, args: set[str], aux: set[str]) -> Iterator[str]:
     if surplus - close:
         yield (
             "Arrays of a larger network are left out by args, aux = symjax_nnvm.subset(symbol, args, aux) "
-            f"(not {listed(map(repr, sorted(surplus - close)), 3)})."
+            f"(not {plain_list(map(repr, sorted(surplus - close)), 3)})."
         )
 
 
@@ -118,7 +118,7 @@ def _about_missing(symbol: Symbol, missing: set[str], surplus: set[str], aux: se
     labels = {node.name for node in label_variables(symbol)}.intersection(ordered)
     if labels:
         yield (
-            f"{listed(map(repr, sorted(labels)))}: a label, which only training needs; "
+            f"{plain_list(map(repr, sorted(labels)))}: a label, which only training needs; "
             "symjax_nnvm.inference_symbol(symbol) is the network without it."
         )
     states = [name for name in ordered if name in set(symbol.list_auxiliary_states())]

@@ -17,7 +17,7 @@ from lowering.arguments import close_names, require_named, require_symbol
 from lowering.interpret import Program
 from lowering.mxnet_words import takes_our_words
 from lowering.recompute import recomputations
-from symjax_nnvm.errors import GradientError, as_list, explain
+from symjax_nnvm.errors import GradientError, explain, listed
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.types import Shape
@@ -102,7 +102,7 @@ class GradientProgram:
             raise GradientError(
                 explain(
                     "Wrong number of head gradients",
-                    expected=f"{self.num_outputs}, one for each of {as_list(self.symbol.list_outputs())}",
+                    expected=f"{self.num_outputs}, one for each of {listed(self.symbol.list_outputs())}",
                     got=len(head_grads),
                 )
             )
@@ -198,8 +198,8 @@ def _variables(symbol: Symbol, names: Sequence[str]) -> list[Node]:
     if unknown:
         raise GradientError(
             explain(
-                f"Cannot differentiate with respect to {as_list(unknown)}",
-                expected=f"names among {as_list(by_name)}",
+                f"Cannot differentiate with respect to {listed(unknown)}",
+                expected=f"names among {listed(by_name)}",
                 fix=f"{close_names(unknown, by_name) or 'symbol.list_arguments() lists the arguments.'} "
                 "For zeros where nothing depends on an argument: grad_fn(..., zeros_if_unreachable=True).",
             )

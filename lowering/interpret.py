@@ -23,7 +23,7 @@ from lowering.recompute import Recomputation
 from lowering.registry import FLowering, LoweringRule
 from lowering.schedule import Schedule
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
-from symjax_nnvm.errors import InferenceError, LoweringError, NarrowedDtypeWarning, NNVMError, explain, listed
+from symjax_nnvm.errors import InferenceError, LoweringError, NarrowedDtypeWarning, NNVMError, explain, plain_list
 from symjax_nnvm.footprint import check_workspaces
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
@@ -121,7 +121,7 @@ class Program:
             if source.op is not None and source.op not in FLowering:
                 missing.setdefault(source.op.name, []).append(source.name)
         if missing:
-            unruled = "; ".join(f"{op} (nodes {listed(map(repr, names), 5)})" for op, names in missing.items())
+            unruled = "; ".join(f"{op} (nodes {plain_list(map(repr, names), 5)})" for op, names in missing.items())
             raise LoweringError(
                 explain(
                     f"No lowering rule for {unruled}",
@@ -191,7 +191,7 @@ class Program:
         nodes = [self.name(step.nid) for step in single if self._draws(step)] if key is None else []
         if nodes:
             raise LoweringError(
-                f"The graph draws random numbers (nodes {listed(map(repr, nodes), 5)}) and needs a PRNG key. "
+                f"The graph draws random numbers (nodes {plain_list(map(repr, nodes), 5)}) and needs a PRNG key. "
                 "Pass key=jax.random.key(seed)."
             )
         if self._check_narrowing:

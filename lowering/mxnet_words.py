@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from symjax_nnvm.errors import CallError, UnknownAttributeError, as_list, did_you_mean
+from symjax_nnvm.errors import CallError, UnknownAttributeError, did_you_mean, listed
 
 __all__ = ["ATTRIBUTES", "KEYWORDS", "keyword_hint", "takes_our_words", "unknown_attribute"]
 
@@ -267,7 +267,7 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
 def _refusal(function: str, example: str, error: str, unknown: list[str], known: list[str]) -> CallError:
     names = [name for name in known if name != "self"]
     hints = [hint for name in unknown if (hint := keyword_hint(function, name, names))]
-    told = f"does not take {as_list(unknown)}" if unknown else error
+    told = f"does not take {listed(unknown)}" if unknown else error
     rest = "" if len(hints) == len(unknown) and hints else f" It takes {', '.join(names)}."
     return CallError(" ".join((f"{function}: {told}.", *hints)) + f"{rest} For example: {example}.")
 

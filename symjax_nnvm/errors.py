@@ -49,12 +49,12 @@ __all__ = [
     "TrainingError",
     "UnknownArrayError",
     "UnknownAttributeError",
-    "as_list",
     "closest",
     "cut",
     "did_you_mean",
     "explain",
     "listed",
+    "plain_list",
     "printable",
     "printable_lines",
     "unknown_keyword",
@@ -67,7 +67,9 @@ MAX_PART = 2000
 MAX_MESSAGE = 16_000
 """Characters of a message: several parts, or a list of what is wrong. Texts of any length come from files."""
 
-_LISTED = 8  # names in one list
+MAX_LISTED = 8
+"""Names that a message lists before it only counts the rest."""
+
 _NAME = 80  # characters of one name in a list
 _COMPARED = 1 << 25  # pairs of characters, at most, that are compared to find a name: those of a second
 _COMPARABLE = 128  # characters of a name from which on nobody mistyped it
@@ -262,7 +264,7 @@ def cut(text: str, length: int = MAX_PART) -> str:
 
 def _told(value: object) -> str:
     names = isinstance(value, list | tuple) and bool(value) and all(isinstance(name, str) for name in value)
-    return as_list(value) if names else str(value)  # type: ignore[arg-type]
+    return listed(value) if names else str(value)  # type: ignore[arg-type]
 
 
 def _shortened(message: str) -> str:
@@ -291,16 +293,18 @@ def printable_lines(text: str) -> str:
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
-def listed(names: Iterable[object], most: int = _LISTED) -> str:
+def plain_list(names: Iterable[object], most: int = MAX_LISTED) -> str:
     """`a, b, c`; of many names the first `most` and the count, `a, b, … (40 in all)`; `none` when there is none."""
     names = list(names)
     shown = [printable(name if len(name) <= _NAME else f"{name[:_NAME]}…") for name in map(str, names[:most])]
     return ", ".join(shown) + (f", … ({len(names)} in all)" if len(names) > most else "") or "none"
 
 
-def as_list(names: Iterable[object], most: int = _LISTED) -> str:
-    """`['a', 'b']`, as Python prints a list, with `listed`'s end where it is long."""
-    return f"[{listed(map(repr, names), most).removesuffix('none')}]"
+def listed(names: Iterable[object], limit: int = MAX_LISTED) -> str:
+    """Names for an error message: `['a', 'b' and 31 more]`, as Python prints a list as long as it is short."""
+    every = list(names)
+    shown = ", ".join(cut(repr(name), 100) for name in every[:limit])
+    return f"[{shown} and {len(every) - limit} more]" if len(every) > limit else f"[{shown}]"
 
 
 def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
@@ -334,8 +338,8 @@ def did_you_mean(name: str, names: Iterable[str], most: int = 3, cutoff: float =
 def unknown_keyword(what: str, key: str, candidates: Iterable[str], where: str = "") -> str:
     """NNVM's KeywordArgumentMismatch, with the closest candidates and not more of them than anybody reads."""
     candidates = list(candidates)
-    shown = "".join(f"\t[{i}]{printable(name)}\n" for i, name in enumerate(candidates[:_LISTED]))
-    more = f"\t… ({len(candidates)} in all)\n" if len(candidates) > _LISTED else ""
+    shown = "".join(f"\t[{i}]{printable(name)}\n" for i, name in enumerate(candidates[:MAX_LISTED]))
+    more = f"\t… ({len(candidates)} in all)\n" if len(candidates) > MAX_LISTED else ""
     fix = did_you_mean(key, candidates)
     return (
         f"{what}Keyword argument name {printable(key)} not found.{where}{fix and ' '}{fix}\n"

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, as_list, did_you_mean, explain
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, did_you_mean, explain, listed
 
 __all__ = ["ArrayCell", "ArrayDict", "ArrayList", "Device", "array_like", "zeros"]
 
@@ -109,7 +109,7 @@ class ArrayDict(MutableMapping[str, Any]):
     def __init__(self, what: str, names: Sequence[str], cells: Sequence[ArrayCell | None]):
         repeated = [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
         if repeated:
-            raise ExecutorValueError(f"Duplicate names detected, {as_list(names)}: {what}s can only be told by number")
+            raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: {what}s can only be told by number")
         self._what = what
         self._cells = dict(zip(names, cells, strict=True))
 
@@ -118,7 +118,7 @@ class ArrayDict(MutableMapping[str, Any]):
             raise UnknownArrayError(
                 explain(
                     f"Unknown {self._what} {name!r}",
-                    expected=f"one of {as_list(self._cells) if self._cells else 'none at all'}",
+                    expected=f"one of {listed(self._cells) if self._cells else 'none at all'}",
                     fix=did_you_mean(str(name), self._cells) or None,
                 )
             )

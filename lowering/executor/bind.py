@@ -22,9 +22,9 @@ from symjax_nnvm.errors import (
     ExecutorValueError,
     InferenceError,
     NNVMError,
-    as_list,
     cut,
     explain,
+    listed,
 )
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.passes.mirror import Mirror
@@ -186,7 +186,7 @@ def _check_names(symbol: Symbol) -> None:
         repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
         if repeated:
             raise ExecutorValueError(
-                f"Duplicate names detected among the {what}: {as_list(repeated)}. Give every variable its own name."
+                f"Duplicate names detected among the {what}: {listed(repeated)}. Give every variable its own name."
             )
 
 
@@ -203,8 +203,8 @@ def _grad_requests(symbol: Symbol, grad_req: GradReq, where: str) -> list[str]:
             if unknown:
                 raise ExecutorValueError(
                     explain(
-                        f"grad_req for unknown arguments {as_list(unknown)}",
-                        expected=f"names among {as_list(names)}",
+                        f"grad_req for unknown arguments {listed(unknown)}",
+                        expected=f"names among {listed(names)}",
                         fix=close_names(unknown, names) or None,
                     )
                 )
@@ -235,7 +235,7 @@ def _check_present(symbol: Symbol, args: Given | None, aux: Given | None) -> Non
         missing = [name for name in names if name not in given] if isinstance(given, Mapping) else []
         if missing:
             named = [given.keys() if isinstance(given, Mapping) else () for given in (args, aux)]
-            so = f", and so are {as_list(missing[1:])}" if missing[1:] else ""
+            so = f", and so are {listed(missing[1:])}" if missing[1:] else ""
             raise ExecutorValueError(f"key `{missing[0]}` is missing in `{what}`{so}. {misfit(symbol, *named)}")
 
 
@@ -246,7 +246,7 @@ def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, par
     elif isinstance(given, list):
         if len(given) != len(names):
             raise ExecutorValueError(
-                f"Length of {what} does not match the number of arguments: {len(given)} for {as_list(names)}. "
+                f"Length of {what} does not match the number of arguments: {len(given)} for {listed(names)}. "
                 f"A dict by name is safer: {_BIND}."
             )
         arrays = given
@@ -280,7 +280,7 @@ def _shapes_given(symbol: Symbol, shapes: Mapping[str, Any]) -> dict[str, tuple[
     if unknown:
         given = "".join(f"{name}: {cut(repr(value), 80)}\n" for name, value in shapes.items())
         hints = " ".join(filter(None, (keyword_hint("simple_bind", name, inputs) for name in unknown[:3])))
-        problem = explain(f"The graph has no {as_list(unknown)}", expected=f"shapes of {as_list(inputs)}", fix=hints)
+        problem = explain(f"The graph has no {listed(unknown)}", expected=f"shapes of {listed(inputs)}", fix=hints)
         raise BindError(f"simple_bind error. Arguments:\n{given}{problem}")
     try:
         return shapes_by_name(shapes, "shapes", _SIMPLE_BIND)
@@ -309,9 +309,7 @@ def _decided_types(symbol: Symbol, type_dict: Mapping[str, Any] | None) -> tuple
     unknown = [name for name in type_dict or () if name not in inputs]
     if unknown:
         fix = close_names(unknown, inputs) or None
-        raise BindError(
-            explain(f"The graph has no {as_list(unknown)}", expected=f"dtypes of {as_list(inputs)}", fix=fix)
-        )
+        raise BindError(explain(f"The graph has no {listed(unknown)}", expected=f"dtypes of {listed(inputs)}", fix=fix))
     if type_dict is None:
         declared = symbol.attr_dict()
         names = symbol.list_arguments()
@@ -358,7 +356,7 @@ def _share(
     unknown = [name for name in shared_arg_names if name not in arg_cells or name not in {cell.name for cell in args}]
     if unknown:
         raise BindError(
-            explain(f"shared_exec and the graph do not both have {as_list(unknown)}", fix="Name common arguments.")
+            explain(f"shared_exec and the graph do not both have {listed(unknown)}", fix="Name common arguments.")
         )
 
     def shared(cell: ArrayCell, other: ArrayCell) -> ArrayCell:

@@ -19,7 +19,7 @@ from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
 from lowering.mxnet_words import unknown_attribute
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, as_list, did_you_mean, explain
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, explain, listed
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -123,7 +123,7 @@ class Executor:
         """The outputs of the latest forward pass by name. Raises ExecutorValueError when names repeat."""
         names = self.symbol.list_outputs()
         if len(set(names)) < len(names):
-            raise ExecutorValueError(f"Duplicate names detected, {as_list(names)}: outputs can only be told by number")
+            raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: outputs can only be told by number")
         return dict(zip(names, self.outputs, strict=True))
 
     def cells(self) -> tuple[dict[str, ArrayCell], dict[str, ArrayCell], dict[str, ArrayCell]]:
@@ -258,7 +258,7 @@ class Executor:
             if name not in self._cell_of_argument:
                 names = self._functions.arg_names
                 raise ExecutorTypeError(
-                    f"Unknown argument {name}; the graph has {as_list(names)}. {did_you_mean(name, names)}".rstrip()
+                    f"Unknown argument {name}; the graph has {listed(names)}. {did_you_mean(name, names)}".rstrip()
                 )
             cell = self._cell_of_argument[name]
             if value.shape != cell.shape:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.executor.arrays import array_like
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, as_list, explain
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, explain, listed
 
 __all__ = ["head_gradients"]
 
@@ -26,8 +26,8 @@ def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool
             if unknown:
                 raise ExecutorValueError(
                     explain(
-                        f"Head gradients of unknown outputs {as_list(unknown)}",
-                        expected=f"names among {as_list(names)}",
+                        f"Head gradients of unknown outputs {listed(unknown)}",
+                        expected=f"names among {listed(names)}",
                     )
                 )
             given = [out_grads.get(name) for name in names]

@@ -14,7 +14,7 @@ from lowering.initializer.composite import Load, Mixed
 from lowering.initializer.drawn import Uniform
 from lowering.mxnet_words import takes_our_words
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import InferenceError, as_list, explain, listed
+from symjax_nnvm.errors import InferenceError, explain, listed, plain_list
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["init_params"]
@@ -53,11 +53,11 @@ def init_params(
     unknown = [name for name in shapes if name not in symbol.list_inputs()]
     if unknown:
         expected, fix = (
-            f"names among {as_list(symbol.list_inputs())}",
+            f"names among {listed(symbol.list_inputs())}",
             close_names(unknown, symbol.list_inputs()) or None,
         )
         raise InferenceError(
-            explain(f"Shapes of what the graph does not have: {as_list(unknown)}", expected=expected, fix=fix)
+            explain(f"Shapes of what the graph does not have: {listed(unknown)}", expected=expected, fix=fix)
         )
     try:
         arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**shapes)
@@ -73,8 +73,8 @@ def init_params(
         if undecided:
             raise InferenceError(
                 explain(
-                    f"The shapes of {listed(map(repr, undecided))} do not follow from those of "
-                    f"{listed(map(repr, shapes)) if shapes else 'no input'}",
+                    f"The shapes of {plain_list(map(repr, undecided))} do not follow from those of "
+                    f"{plain_list(map(repr, shapes)) if shapes else 'no input'}",
                     fix="Give the shapes of all inputs, or declare them: Variable(name, shape=...).",
                 )
             )

@@ -16,7 +16,7 @@ from lowering.training.inputs import Inputs
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import InferenceError, TrainingError, as_list, explain
+from symjax_nnvm.errors import InferenceError, TrainingError, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Evaluation"]
@@ -60,7 +60,7 @@ class Evaluation:
         unknown = [name for name in missing if not known[name] or 0 in known[name]]
         if unknown:
             raise TrainingError(
-                explain(f"The shapes of the labels {as_list(unknown)} are unknown", fix="Pass the labels, too.")
+                explain(f"The shapes of the labels {listed(unknown)} are unknown", fix="Pass the labels, too.")
             )
         return args | {name: jnp.zeros(known[name], self._inputs.dtypes[name]) for name in missing}
 

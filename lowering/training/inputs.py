@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.arguments import close_names
-from symjax_nnvm.errors import TrainingError, as_list, explain
+from symjax_nnvm.errors import TrainingError, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Inputs", "find_inputs"]
@@ -52,7 +52,7 @@ class Inputs:
         for what, group, wanted in zip(("data", "label"), groups, names, strict=False):
             values = list(group) if isinstance(group, (tuple, list)) else [group]
             if len(values) != len(wanted):
-                expected = f"{len(wanted)} arrays of {what}, for {as_list(wanted)}"
+                expected = f"{len(wanted)} arrays of {what}, for {listed(wanted)}"
                 fix = f"Batches by name are dicts: {{{', '.join(f'{name!r}: ...' for name in self.names[:3])}}}."
                 raise TrainingError(explain("Not a batch of this network", expected=expected, got=len(values), fix=fix))
             batch.update(zip(wanted, values, strict=True))
@@ -63,14 +63,14 @@ class Inputs:
         unknown = [name for name in batch if name not in self.names]
         missing = [name for name in self.data if name not in batch]
         missing_labels = [name for name in self.labels if name not in batch] if labels_needed else []
-        problems = [f"has unknown arguments {as_list(unknown)}"] if unknown else []
-        problems += [f"lacks the data {as_list(missing)}"] if missing else []
-        problems += [f"lacks the labels {as_list(missing_labels)}"] if missing_labels else []
+        problems = [f"has unknown arguments {listed(unknown)}"] if unknown else []
+        problems += [f"lacks the data {listed(missing)}"] if missing else []
+        problems += [f"lacks the labels {listed(missing_labels)}"] if missing_labels else []
         if problems:
             raise TrainingError(
                 explain(
                     f"The batch {' and '.join(problems)}",
-                    expected=f"exactly {as_list(self.names)}",
+                    expected=f"exactly {listed(self.names)}",
                     fix=self._way_out(unknown, missing, missing_labels),
                 )
             )
@@ -124,13 +124,13 @@ def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence
     for what, names in (("data_names", data), ("label_names", labels)):
         unknown = [name for name in names if name not in arguments]
         if unknown:
-            expected, fix = f"arguments among {as_list(arguments)}", close_names(unknown, arguments)
+            expected, fix = f"arguments among {listed(arguments)}", close_names(unknown, arguments)
             fix = fix or "Trainer(symbol, data_names=[...], label_names=[...]) says which arguments come with batches."
-            raise TrainingError(explain(f"{what} names {as_list(unknown)}", expected=expected, fix=fix))
+            raise TrainingError(explain(f"{what} names {listed(unknown)}", expected=expected, fix=fix))
     both = [name for name in data if name in labels]
     if both or not data:
         raise TrainingError(
-            explain(f"Inputs cannot be both data and labels: {as_list(both)}" if both else "No data_names")
+            explain(f"Inputs cannot be both data and labels: {listed(both)}" if both else "No data_names")
         )
     inferred, _, _ = symbol.infer_type_partial()
     known = dict(zip(arguments, inferred, strict=True))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from lowering.arguments import close_names
 from lowering.training.update_rules import RULES, Rule, Update
 from lowering.updates import with_master_copy
-from symjax_nnvm.errors import ParamError, as_list, did_you_mean, explain
+from symjax_nnvm.errors import ParamError, did_you_mean, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["MXNetOptimizer", "OptaxOptimizer", "Optimizer", "list_optimizers", "make_optimizer"]
@@ -184,7 +184,7 @@ class OptaxOptimizer:
 def _rule(name: str) -> Rule:
     rule = RULES.get(name.lower())
     if rule is None:
-        expected, fix = f"one of {as_list(list_optimizers(), 30)}", did_you_mean(name.lower(), RULES) or None
+        expected, fix = f"one of {listed(list_optimizers(), 30)}", did_you_mean(name.lower(), RULES) or None
         raise ParamError(explain(f"No optimiser is called {name!r}", expected=expected, fix=fix))
     return rule
 
@@ -193,8 +193,8 @@ def _check_known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) 
     unknown = [name for name in given if name not in known]
     if unknown:
         fix = close_names(unknown, known) or None
-        expected = f"names among {as_list(sorted(known), 30)}"
-        raise ParamError(explain(f"{what} has no parameter {as_list(unknown)}", expected=expected, fix=fix))
+        expected = f"names among {listed(sorted(known), 30)}"
+        raise ParamError(explain(f"{what} has no parameter {listed(unknown)}", expected=expected, fix=fix))
 
 
 def _number(optimizer: str, param: str, value: Any) -> float:
@@ -236,7 +236,7 @@ def _multipliers(
         names = symbol.list_arguments()
         fix = close_names(unknown, names) or None
         raise ParamError(
-            explain(f"{key} names {as_list(unknown)}", expected=f"arguments among {as_list(names)}", fix=fix)
+            explain(f"{key} names {listed(unknown)}", expected=f"arguments among {listed(names)}", fix=fix)
         )
     found = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
     return {name: _number("attribute", f"{name}.{key}", value) for name, value in (found | dict(given)).items()}

@@ -12,7 +12,7 @@ import numpy as np
 from lowering.training.classes import Numbered, Numbers, first_outside
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import Metric, make_metric
-from symjax_nnvm.errors import TrainingError, as_list, explain
+from symjax_nnvm.errors import TrainingError, explain, listed
 
 __all__ = ["Tracker"]
 
@@ -164,9 +164,7 @@ def _chosen(named: dict[str, Any], names: Sequence[str] | None) -> list[Any]:
 def _check_names(metric: Metric, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
     unknown = [name for name in names or () if name not in known]
     if unknown:
-        raise TrainingError(
-            explain(f"Metric {metric.name!r} looks at {what}s {as_list(unknown)}", expected=list(known))
-        )
+        raise TrainingError(explain(f"Metric {metric.name!r} looks at {what}s {listed(unknown)}", expected=list(known)))
 
 
 def _is_float(value: Any) -> bool:

@@ -26,7 +26,7 @@ from lowering.training.state import TrainState
 from lowering.training.step import make_step
 from lowering.training.tracking import Tracker
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import InferenceError, TrainingError, as_list, explain
+from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, explain, listed
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
@@ -35,9 +35,6 @@ from symjax_nnvm.surgery.statistics import frozen_batch_norms
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Trainer"]
-
-_LISTED = 8
-"""Values that do not fit which a message names, before it counts the rest."""
 
 _RUN_KEY = 0x72756E  # "run": the keys of steps, apart from those that initialise parameters
 
@@ -88,8 +85,8 @@ class Trainer:
         self.wrt = rest if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
         unknown = [name for name in self.wrt if name not in rest]
         if unknown:
-            expected, fix = f"parameters among {as_list(rest)}", close_names(unknown, rest) or None
-            raise TrainingError(explain(f"Cannot train {as_list(unknown)}", expected=expected, fix=fix))
+            expected, fix = f"parameters among {listed(rest)}", close_names(unknown, rest) or None
+            raise TrainingError(explain(f"Cannot train {listed(unknown)}", expected=expected, fix=fix))
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None
@@ -169,7 +166,7 @@ class Trainer:
         missing = [name for name in self.inputs.data if name not in shapes]
         unknown = [name for name in shapes if name not in self.symbol.list_arguments()]
         if missing or unknown:
-            got = f"unknown names {as_list(unknown)}" if unknown else f"no shape of {as_list(missing)}"
+            got = f"unknown names {listed(unknown)}" if unknown else f"no shape of {listed(missing)}"
             hints = [keyword_hint("Trainer.init", name, list(self.inputs.names)) for name in unknown[:3]]
             fix = " ".join(filter(None, (*hints, f"For example: {_INIT}.")))
             names = list(self.inputs.names)
@@ -200,7 +197,7 @@ class Trainer:
         states = self.symbol.list_auxiliary_states()
         wanted = [*self.wrt, *states]
         every = [*(f"{name} is not in the network" for name in surplus), *problems]
-        shown = every[:_LISTED] + ([f"and {len(every) - _LISTED} more"] if len(every) > _LISTED else [])
+        shown = every[:MAX_LISTED] + ([f"and {len(every) - MAX_LISTED} more"] if len(every) > MAX_LISTED else [])
         ways = [close_names(surplus, [name for name in wanted if name not in given])] if surplus else []
         if any(name in states or name in self.symbol.list_arguments() for name in surplus):
             ways.append(

@@ -11,7 +11,7 @@ from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, chec
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
-from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, listed
+from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, plain_list
 from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
@@ -88,7 +88,7 @@ def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> No
     counts = Counter(symbol.list_inputs())
     for name in given:
         if name not in counts:
-            fix = did_you_mean(name, counts) or f"Its variables are {listed(counts)}."
+            fix = did_you_mean(name, counts) or f"Its variables are {plain_list(counts)}."
             raise SymbolValueError(explain(f"The symbol has no variable {name!r}", fix=fix))
     for name, count in counts.items():
         if count > 1:

@@ -10,7 +10,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import FInferDefaultType, FInferShape, FInferType, Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, first_type, register_op, same_shape
-from symjax_nnvm.ops.indexing import EmbeddingParams
+from symjax_nnvm.ops.indexing import NumberType
 from symjax_nnvm.ops.reduction import ReduceParams
 from symjax_nnvm.ops.scalar import ScalarParams
 
@@ -107,16 +107,28 @@ register_op(
     doc="The sum of squares over axes.",
 )
 
+
+@dataclass(frozen=True, kw_only=True)
+class SparseEmbeddingParams:
+    input_dim: int = param(ge=1, doc="number of rows of weight: the size of the vocabulary")
+    output_dim: int = param(ge=1, doc="length of each row")
+    dtype: NumberType = param("float32", doc="dtype of weight, where nothing else says it")
+    deterministic: bool = param(False, doc="accepted for MXNet's sake: gradients are always added in one order")
+
+
+def _embedding_gradient(node: Node, ograds: Entries) -> list[NodeEntry | None]:
+    p = node.attrs.parsed
+    shape = {"input_dim": p.input_dim, "output_dim": p.output_dim, "dtype": p.dtype}
+    return [None, apply("_backward_Embedding", ograds[0], node.inputs[0], **shape)]
+
+
 _embedding = Op.get("Embedding")
 register_op(
     "_contrib_SparseEmbedding",
-    params=EmbeddingParams,
+    params=SparseEmbeddingParams,
     inputs=("data", "weight"),
     infer_type=None,
-    gradient=lambda node, ograds: [
-        None,
-        apply("_backward_Embedding", ograds[0], node.inputs[0], **vars(node.attrs.parsed)),
-    ],
+    gradient=_embedding_gradient,
     FInferShape=FInferShape[_embedding],
     FInferType=FInferType[_embedding],
     FInferDefaultType=FInferDefaultType[_embedding],

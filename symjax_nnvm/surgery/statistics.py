@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
-from symjax_nnvm.errors import SymbolValueError, as_list, did_you_mean, explain
+from symjax_nnvm.errors import SymbolValueError, did_you_mean, explain, listed
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import FMutateInputs
 from symjax_nnvm.ir.rewrite import rebuild
@@ -50,7 +50,7 @@ def frozen_batch_norms(symbol: Symbol, trained: Collection[str]) -> Symbol:
         raise SymbolValueError(
             explain(
                 "There is no batch norm whose statistics can be frozen: gamma or beta of each is trained",
-                got=f"batch norms {as_list(node.name for node in norms)}",
+                got=f"batch norms {listed(node.name for node in norms)}",
                 fix="Freeze their parameters, too: wrt=symjax_nnvm.freeze(symbol, ['bn_*', ...]).",
             )
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, as_list, did_you_mean, explain
+from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, did_you_mean, explain, listed
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -53,8 +53,8 @@ def subset(
         close = " ".join(filter(None, (did_you_mean(name, surplus, cutoff=0.75) for name in missing[:3])))
         raise ParamsMismatchError(
             explain(
-                f"There are no arrays for {as_list(missing)}",
-                got=f"arrays that the network does not have: {as_list(surplus)}",
+                f"There are no arrays for {listed(missing)}",
+                got=f"arrays that the network does not have: {listed(surplus)}",
                 fix=f"{close} Name what is to get first values: subset(symbol, args, aux, new={missing[0]!r}).".strip(),
             )
         )

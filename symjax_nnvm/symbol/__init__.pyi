@@ -2722,7 +2722,7 @@ def _square_sum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims:
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
     exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
-def _contrib_SparseEmbedding(data: Symbol, weight: Symbol | None = None, *, input_dim: int, output_dim: int, dtype: _DType = 'float32', sparse_grad: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def _contrib_SparseEmbedding(data: Symbol, weight: Symbol | None = None, *, input_dim: int, output_dim: int, dtype: _DType = 'float32', deterministic: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """As `Embedding`.
 
     input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
@@ -2731,7 +2731,7 @@ def _contrib_SparseEmbedding(data: Symbol, weight: Symbol | None = None, *, inpu
 
     dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
 
-    sparse_grad: boolean, optional, default=False. accepted for MXNet's sake: the gradient is always dense."""
+    deterministic: boolean, optional, default=False. accepted for MXNet's sake: gradients are always added in one order."""
 def GridGenerator(data: Symbol, transform_type: Literal['affine', 'warp'], target_shape: Sequence[int] | int = (0, 0), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Positions for BilinearSampler: x and y of every element of the target, -1 and 1 being the centres of the first and last column and row. Affine: the target's own positions (x, y, 1) times a 2 × 3 matrix; warp: moved by a flow. Works in every floating-point dtype, MXNet's in float32 only; a target of one row or column, which is NaN there, is an error.
 

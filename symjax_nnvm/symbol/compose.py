@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from symjax_nnvm.errors import ComposeError, as_list, explain, unknown_keyword
+from symjax_nnvm.errors import ComposeError, explain, listed, unknown_keyword
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node, update_node_version
 from symjax_nnvm.ir.op import FInputGraph, FListInputNames, FMutateInputs, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.traverse import post_order
@@ -171,7 +171,7 @@ def _gather_inputs(
                 f"Not enough argument to call operator {node.attrs.op.name if node.attrs.op else 'null'}",
                 node=name or node,
                 expected=f"{required} inputs",
-                got=f"{len(args)}, and input names {as_list(names)} for the rest",
+                got=f"{len(args)}, and input names {listed(names)} for the rest",
                 fix="Give every input by position, or register FListInputNames.",
             )
         )

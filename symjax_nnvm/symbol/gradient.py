@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from symjax_nnvm.errors import GradientError, as_list, explain
+from symjax_nnvm.errors import GradientError, explain, listed
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply, create_variable_node
 from symjax_nnvm.ir.op import Op
@@ -29,7 +29,7 @@ def gradient_entries(
         raise GradientError(
             explain(
                 "Wrong number of head gradients",
-                expected=f"{len(symbol.outputs)}, one for each of {as_list(symbol.list_outputs())}",
+                expected=f"{len(symbol.outputs)}, one for each of {listed(symbol.list_outputs())}",
                 got=len(head_grads),
             )
         )
@@ -89,7 +89,7 @@ def wrt_entries(symbol: Symbol, wrt: Sequence[str | Symbol], new_variables: bool
             raise GradientError(
                 explain(
                     f"Cannot differentiate with respect to {x!r}",
-                    expected=f"one of {as_list(by_name)}",
+                    expected=f"one of {listed(by_name)}",
                     got="no variable of that name" if not nodes else f"{len(nodes)} variables of that name",
                     fix=None if nodes else "Call gradient(..., zeros_if_unreachable=True) for zeros in its shape.",
                 )

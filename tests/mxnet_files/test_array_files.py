@@ -41,7 +41,7 @@ def dense(version: int = 0xF993FAC9, shape=(2,), data=b"\0\0\x80?\0\0\0@", dtype
     return u32(version) + storage + u32(len(shape)) + i64(*shape) + u32(1, 0, dtype) + data
 
 
-def as_list(path: Path):
+def listed(path: Path):
     arrays = load_arrays(path)
     assert isinstance(arrays, list)
     return arrays
@@ -85,7 +85,7 @@ def test_bfloat16():
 
 
 def test_numpy_shapes_have_scalars_and_empty_arrays():
-    scalar, empty = as_list(FILES / "scalar.params")
+    scalar, empty = listed(FILES / "scalar.params")
     assert (scalar.shape, float(np.asarray(scalar))) == ((), 3.5)
     assert empty.shape == (2, 0)
 
@@ -157,9 +157,9 @@ def test_zip_files_of_mxnet_2(tmp_path: Path):
     assert isinstance(arrays, dict)
     assert {name: array.shape for name, array in arrays.items()} == {"arg:0.weight": (2, 2), "aux:1.mean": (3,)}
     np.savez(tmp_path / "list.npz", np.ones(1), np.zeros(2))
-    assert [array.shape for array in as_list(tmp_path / "list.npz")] == [(1,), (2,)]
+    assert [array.shape for array in listed(tmp_path / "list.npz")] == [(1,), (2,)]
     np.save(tmp_path / "one.npy", np.ones(4))
-    assert as_list(tmp_path / "one.npy")[0].shape == (4,)
+    assert listed(tmp_path / "one.npy")[0].shape == (4,)
 
 
 def npy(array: np.ndarray) -> bytes:
