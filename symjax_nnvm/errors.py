@@ -48,6 +48,7 @@ __all__ = [
     "did_you_mean",
     "explain",
     "listed",
+    "plain_list",
     "printable",
     "printable_lines",
     "unknown_keyword",
@@ -57,7 +58,9 @@ __all__ = [
 MAX_PART = 2000
 """Characters of the problem, of what was expected, and of what came, in one message."""
 
-_LISTED = 8  # names in one list
+MAX_LISTED = 8
+"""Names that a message lists before it only counts the rest."""
+
 _NAME = 80  # characters of one name in a list
 _COMPARED = 1 << 25  # pairs of characters, at most, that are compared to find a name: those of a second
 _COMPARABLE = 128  # characters of a name from which on nobody mistyped it
@@ -199,8 +202,9 @@ def explain(
 ) -> str:
     """Word an error: the problem, then where it is, what was expected, what came, and what to do.
 
-    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out. No part is
-    longer than `MAX_PART`: what comes from a file may be of any length.
+    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out. A list of
+    names as `expected` or `got` is worded by `listed`. No part is longer than `MAX_PART`: what comes from a file may
+    be of any length.
     """
     where = [
         cut(f"{label} {_name(value)!r}")
@@ -211,16 +215,29 @@ def explain(
     if where:
         parts.append("in " + ", ".join(where))
     if expected is not None:
-        parts.append(f"expected {cut(str(expected))}")
+        parts.append(f"expected {cut(_told(expected))}")
     if got is not None:
-        parts.append(f"got {cut(str(got))}")
+        parts.append(f"got {cut(_told(got))}")
     message = "; ".join(parts) + "."
     return message + (f" {fix}" if fix else "")
 
 
-def cut(text: str) -> str:
-    """A text for an error message, cut off at `MAX_PART` characters."""
-    return text if len(text) <= MAX_PART else f"{text[:MAX_PART]}…"
+def listed(names: Iterable[object], limit: int = MAX_LISTED, *, brackets: bool = True) -> str:
+    """Names for an error message: `['a', 'b' and 31 more]`, as Python prints a list as long as it is short."""
+    every = list(names)
+    shown = ", ".join(cut(repr(name), 100) for name in every[:limit])
+    shown += f" and {len(every) - limit} more" if len(every) > limit else ""
+    return f"[{shown}]" if brackets else shown or "none"
+
+
+def cut(text: str, length: int = MAX_PART) -> str:
+    """A text for an error message, cut off at `length` characters."""
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+def _told(value: object) -> str:
+    names = isinstance(value, list | tuple) and bool(value) and all(isinstance(name, str) for name in value)
+    return listed(value) if names else str(value)  # type: ignore[arg-type]
 
 
 # -- names in messages -----------------------------------------------------------------------------------------------
@@ -241,8 +258,8 @@ def printable_lines(text: str) -> str:
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
-def listed(names: Iterable[object], most: int = _LISTED) -> str:
-    """`a, b, c`; of many names the first `most` and the count, `a, b, … (40 in all)`; `none` when there is none."""
+def plain_list(names: Iterable[object], most: int = MAX_LISTED) -> str:
+    """`a, b, c` as a report or a hint lists them; of many the first `most` and the count, `a, b, … (40 in all)`."""
     names = list(names)
     shown = [printable(name if len(name) <= _NAME else f"{name[:_NAME]}…") for name in map(str, names[:most])]
     return ", ".join(shown) + (f", … ({len(names)} in all)" if len(names) > most else "") or "none"
@@ -279,8 +296,8 @@ def did_you_mean(name: str, names: Iterable[str], most: int = 3, cutoff: float =
 def unknown_keyword(what: str, key: str, candidates: Iterable[str], where: str = "") -> str:
     """NNVM's KeywordArgumentMismatch, with the closest candidates and not more of them than anybody reads."""
     candidates = list(candidates)
-    shown = "".join(f"\t[{i}]{printable(name)}\n" for i, name in enumerate(candidates[:_LISTED]))
-    more = f"\t… ({len(candidates)} in all)\n" if len(candidates) > _LISTED else ""
+    shown = "".join(f"\t[{i}]{printable(name)}\n" for i, name in enumerate(candidates[:MAX_LISTED]))
+    more = f"\t… ({len(candidates)} in all)\n" if len(candidates) > MAX_LISTED else ""
     fix = did_you_mean(key, candidates)
     return (
         f"{what}Keyword argument name {printable(key)} not found.{where}{fix and ' '}{fix}\n"

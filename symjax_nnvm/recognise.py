@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from symjax_nnvm.errors import JSONFormatError, ModelNotFoundError, closest, listed
+from symjax_nnvm.errors import JSONFormatError, ModelNotFoundError, closest, plain_list
 
 __all__ = ["HEAD", "looks_like", "naming", "require_file", "symbol_text", "what_is_there"]
 
@@ -88,4 +88,4 @@ def what_is_there(path: Path, suffix: str = "") -> str:
     close = [name for name in names if asked and name.startswith(asked)][:3] or closest(asked, names)
     hint = f"Did you mean {' or '.join(repr(str(folder / name)) for name in close)}? " if close else ""
     rest = [name for name in names if name not in close]
-    return f"{hint}In {folder.resolve()}: {listed([*close, *rest])}."
+    return f"{hint}In {folder.resolve()}: {plain_list([*close, *rest])}."

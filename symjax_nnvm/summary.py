@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.errors import listed, printable
+from symjax_nnvm.errors import plain_list, printable
 from symjax_nnvm.flops import FFlops, Flops
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
@@ -84,9 +84,9 @@ class Summary:
         if self.flops is not None:
             lines.append(f"one forward pass: {self.flops.macs:,} MACs, {self.flops.total:,} FLOPs (1 MAC = 2 FLOPs)")
         if self.uncounted:
-            lines.append(f"not counted in MACs and FLOPs: {listed(self.uncounted, 20)}")
+            lines.append(f"not counted in MACs and FLOPs: {plain_list(self.uncounted, 20)}")
         if self.undecided:
-            lines.append(f"some shapes are unknown: give those of {listed(self.undecided)}")
+            lines.append(f"some shapes are unknown: give those of {plain_list(self.undecided)}")
         return lines
 
     def __str__(self) -> str:

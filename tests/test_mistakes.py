@@ -231,11 +231,11 @@ def test_a_name_that_ends_in_a_version_is_a_prefix(here: Path):
 
 def test_check_tells_of_a_hard_coded_batch():
     report = nn.check(fixed_batch(), {"data": (32, 5)})
-    (problem,) = (problem for problem in report.problems if problem.kind == "hard-coded batch")
+    (problem,) = (problem for problem in report.problems if problem.kind == "batch size")
     assert report.ok
     assert (problem.severity, problem.nodes, problem.op) == ("note", ("flat",), "Reshape")
-    assert "symjax_nnvm.set_batch_size(symbol, n, old=32)" in str(report)
-    assert not [p for p in nn.check(mlp(), {"data": (32, 5)}).problems if p.kind == "hard-coded batch"]
+    assert "symjax_nnvm.set_batch_size(symbol, n)" in str(report)
+    assert not [p for p in nn.check(mlp(), {"data": (32, 5)}).problems if p.kind == "batch size"]
 
 
 def test_a_mistake_in_the_names_does_not_bring_python_to_its_knees():

@@ -19,7 +19,7 @@ from lowering.cli.inputs import InputError, signature
 from symjax_nnvm.cli.arguments import file_path
 from symjax_nnvm.cli.console import note, print_json, show, working
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, of_options
-from symjax_nnvm.errors import listed
+from symjax_nnvm.errors import plain_list
 from symjax_nnvm.ir.types import format_shape, is_known
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.mxnet.safetensors_file import save_safetensors
@@ -105,7 +105,7 @@ def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tup
     unknown = [name for name, shape in shapes.items() if not is_known(shape)]
     if unknown:
         raise InputError(
-            f"StableHLO has fixed shapes, and those of {listed(unknown)} are not known: give --shape NAME=…"
+            f"StableHLO has fixed shapes, and those of {plain_list(unknown)} are not known: give --shape NAME=…"
         )
 
     def described(names: list[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from symjax_nnvm.cli.arguments import SEED, finite
 from symjax_nnvm.cli.console import note
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes
-from symjax_nnvm.errors import InferenceError, MissingExtraError, NNVMError, ParamsFormatError, did_you_mean, listed
+from symjax_nnvm.errors import InferenceError, MissingExtraError, NNVMError, ParamsFormatError, did_you_mean, plain_list
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import format_shape, is_float, is_known
 from symjax_nnvm.mxnet.params import load_arrays
@@ -107,7 +107,7 @@ def _inputs(symbol: Symbol, options: argparse.Namespace, args: Arrays) -> set[st
 def _named(given: Sequence[str], inputs: set[str]) -> dict[str, str]:
     """Sources by the input's name, which may be left out where there is one input that is no label."""
     main = [name for name in inputs if not name.endswith("label")]
-    there = f"inputs are {listed(sorted(inputs))}"
+    there = f"inputs are {plain_list(sorted(inputs))}"
     named: dict[str, str] = {}
     for text in given:
         name, found, source = text.partition("=")
@@ -139,7 +139,7 @@ def _array(name: str, path: Path) -> np.ndarray:
     by_name = {f"arr_{i}": array for i, array in enumerate(arrays)} if isinstance(arrays, list) else arrays
     chosen = by_name.get(name) if len(by_name) != 1 else next(iter(by_name.values()))
     if chosen is None:
-        raise ParamsFormatError(f"{path} holds no array {name!r}; it has {listed(by_name)}.")
+        raise ParamsFormatError(f"{path} holds no array {name!r}; it has {plain_list(by_name)}.")
     return np.asarray(chosen)
 
 

@@ -22,7 +22,7 @@ from lowering.cli.saving import member_names, npz_path, write_npz
 from symjax_nnvm.cli.arguments import COUNT, file_path, whole
 from symjax_nnvm.cli.console import note, print_json, print_table, show, steps, working
 from symjax_nnvm.cli.model import of_options
-from symjax_nnvm.errors import listed, printable
+from symjax_nnvm.errors import plain_list, printable
 from symjax_nnvm.ir.types import format_shape
 
 _ROWS = 8
@@ -113,7 +113,7 @@ def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     with target.open("wb") as file:
         write_npz(file, {name: _storable(array) for name, array in arrays.items()})
     others = [f"{name!r} as {member}" for name, member in member_names(arrays).items() if name != member]
-    note(f"saved: {target}" + (f", with {listed(others)}" if others else ""))
+    note(f"saved: {target}" + (f", with {plain_list(others)}" if others else ""))
 
 
 def _label(labels: Sequence[str] | None, index: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, check_shapes
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
-from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, listed
+from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, plain_list
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
@@ -56,12 +56,12 @@ def check(
     _check_names(model.symbol, [*given_shapes, *given_dtypes], findings)
     _check_file(model, findings)
     num_nodes = _check_nodes(model, findings)
+    _check_batch_size(model, findings)
     if params is not None:
         check_missing(model.symbol, arrays, [*given_shapes, *given_dtypes], findings)
     shapes_checked = bool(shapes) or params is not None
     _check_shapes(model, given_shapes, arrays, shapes_checked, findings)
     _check_dtypes(model, given_dtypes, arrays, findings)
-    _check_batch(model, findings)
     return CheckReport(findings.problems(), num_nodes, shapes_checked)
 
 
@@ -73,24 +73,11 @@ def _dtype(name: str, dtype: Any) -> DType:
         raise SymbolValueError(explain(f"No dtype for {name!r}: {error}", fix=fix or None)) from None
 
 
-def _check_batch(model: Model, findings: Findings) -> None:
-    """Note where a batch size is written into the graph: it runs with batches of that size alone."""
-    for place in [] if model.refused else hard_coded_batch(model.symbol):
-        findings.add(
-            "hard-coded batch",
-            "note",
-            place.node,
-            f"{place.param} says a size of {place.size} in the batch axis",
-            op=place.op,
-            fix=f"For batches of another size: symjax_nnvm.set_batch_size(symbol, n, old={place.size}).",
-        )
-
-
 def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> None:
     counts = Counter(symbol.list_inputs())
     for name in given:
         if name not in counts:
-            fix = did_you_mean(name, counts) or f"Its variables are {listed(counts)}."
+            fix = did_you_mean(name, counts) or f"Its variables are {plain_list(counts)}."
             raise SymbolValueError(explain(f"The symbol has no variable {name!r}", fix=fix))
     for name, count in counts.items():
         if count > 1:
@@ -146,6 +133,22 @@ def _check_nodes(model: Model, findings: Findings) -> int:
             )
         _check_difference(node, name, op, findings)
     return count
+
+
+def _check_batch_size(model: Model, findings: Findings) -> None:
+    """Note the operators that fix the number of samples; what variables declare gives way to the shapes given."""
+    if model.refused:  # nothing flows through what is not known
+        return
+    for place in hard_coded_batch(model.symbol):
+        if place.op is not None and place.size > 1:
+            findings.add(
+                "batch size",
+                "note",
+                place.node,
+                f"A batch size of {place.size} may be written here",
+                op=place.op,
+                fix="symjax_nnvm.set_batch_size(symbol, n) gives the network for batches of n.",
+            )
 
 
 def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None:

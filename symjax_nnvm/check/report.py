@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from symjax_nnvm.errors import listed, printable, printable_lines
+from symjax_nnvm.errors import plain_list, printable, printable_lines
 
 __all__ = ["CheckReport", "Findings", "Kind", "Problem", "Severity"]
 
@@ -30,8 +30,8 @@ Kind = Literal[
     "difference",
     "random numbers",
     "control flow",
-    "hard-coded batch",
     "repeated name",
+    "batch size",
     "newer file",
     "input",
     "label",
@@ -111,7 +111,7 @@ class CheckReport:
 def _lines(problem: Problem, width: int) -> list[str]:
     """The problem's heading, and indented below it why it is one and what to do."""
     indent = " " * 9
-    shown = listed(problem.nodes[:_MAX_NAMES]) if problem.nodes else ""
+    shown = plain_list(problem.nodes[:_MAX_NAMES]) if problem.nodes else ""
     if len(problem.nodes) > _MAX_NAMES:
         shown += f" and {len(problem.nodes) - _MAX_NAMES} more"
     count = f" ×{len(problem.nodes)}" if len(problem.nodes) > 1 else ""

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError, explain, listed
+from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError, explain, plain_list
 from symjax_nnvm.recognise import what_is_there
 
 __all__ = ["SYMBOL_SUFFIX", "as_epoch", "epochs", "params_path", "prefix_of", "symbol_path"]
@@ -83,7 +83,7 @@ def params_path(prefix: str, epoch: int) -> Path:
     if not path.exists():
         existing = epochs(prefix)
         if existing:
-            there = f"{Path(prefix).name!r} has epochs {listed(existing, 20)}."
+            there = f"{Path(prefix).name!r} has epochs {plain_list(existing, 20)}."
         else:
             there = f"{Path(prefix).name!r} has no file of any epoch. {what_is_there(path, '.params')}"
         raise ModelNotFoundError(f"There are no parameters of epoch {epoch}: looked for {path}. {there}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, ParamsMismatchError, listed, printable, printable_lines
+from symjax_nnvm.errors import InferenceError, ParamsMismatchError, plain_list, printable, printable_lines
 from symjax_nnvm.ir.op import FListInputNames
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -58,7 +58,7 @@ class Ambiguous:
     sources: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{listed(self.blocks)} ({listed(self.roles)}) could each be any of {listed(self.layers)}"
+        return f"{plain_list(self.blocks)} ({plain_list(self.roles)}) could each be any of {plain_list(self.layers)}"
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,10 @@ class ParamsMatch:
     def __str__(self) -> str:
         parts = [
             f"matched: {len(self.args)} arguments, {len(self.aux)} auxiliary states",
-            f"inputs: {listed(self.inputs)}",
+            f"inputs: {plain_list(self.inputs)}",
         ]
         problems = (("missing", self.missing), ("surplus", self.surplus))
-        parts += [f"{what} ({len(names)}): {listed(names)}" for what, names in problems if names]
+        parts += [f"{what} ({len(names)}): {plain_list(names)}" for what, names in problems if names]
         parts += [f"wrong shape: {wrong}" for wrong in self.misshaped[:_LISTED]]
         if len(self.misshaped) > _LISTED:
             parts.append(f"wrong shape: {len(self.misshaped) - _LISTED} more")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from symjax_nnvm.errors import ParamsFormatError, listed, printable
+from symjax_nnvm.errors import ParamsFormatError, plain_list, printable
 from symjax_nnvm.mxnet.match import match_params
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.mxnet.safetensors_file import is_safetensors, load_safetensors
@@ -39,7 +39,7 @@ def load_model(
     match = match_params(symbol, named_arrays(Path(params_path)), shapes)
     match.raise_if_incomplete()
     if match.surplus:
-        surplus = f"{len(match.surplus)} arrays are not used: {listed(match.surplus)}"
+        surplus = f"{len(match.surplus)} arrays are not used: {plain_list(match.surplus)}"
         warnings.warn(f"{printable(str(params_path))}: {surplus}", stacklevel=2)
     return symbol, match.args, match.aux
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain, listed
+from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain, listed, plain_list
 from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.surgery.find import find_outputs
@@ -63,7 +63,7 @@ def replace_head(symbol: Symbol, output_name: str, fn: Callable[[Symbol], Symbol
         raise ComposeError(
             explain(
                 "The new head does not use the features it was given",
-                got=f"outputs {listed(head.list_outputs())}",
+                got=f"outputs {plain_list(head.list_outputs())}",
                 fix=f"Build it on the argument of the function, which is {output_name!r}.",
             )
         )
@@ -89,7 +89,7 @@ def _refuse_repeated_variables(outputs: Sequence[NodeEntry], before: Sequence[No
         raise ComposeError(
             explain(
                 "The new head names variables as the network does",
-                got=listed(map(repr, repeated)),
+                got=listed(repeated, brackets=False),
                 fix="Give the operators of the new head names of their own: name=.",
             )
         )

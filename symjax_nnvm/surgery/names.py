@@ -7,7 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, did_you_mean, explain, listed
+from symjax_nnvm.errors import (
+    ComposeError,
+    SymbolTypeError,
+    SymbolValueError,
+    did_you_mean,
+    explain,
+    listed,
+    plain_list,
+)
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.roles import label_variables
@@ -43,8 +51,8 @@ def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> S
         unknown = [name for name in names if name not in existing]
         if unknown:
             close = " ".join(did_you_mean(str(name), existing) for name in unknown[:3]).strip()
-            fix = close or f"Its variables are {listed(symbol.list_inputs())}."
-            raise SymbolValueError(explain(f"The symbol has no node named {listed(map(repr, unknown))}", fix=fix))
+            fix = close or f"Its variables are {plain_list(symbol.list_inputs())}."
+            raise SymbolValueError(explain(f"The symbol has no node named {listed(unknown, brackets=False)}", fix=fix))
         mapping = names
         new_name = lambda name: mapping.get(name, name)  # noqa: E731
     else:
@@ -70,8 +78,8 @@ def _refuse_collisions(kind: str, olds: Iterable[str], renamed: Mapping[str, str
         sources = [old for old in renamed if renamed[old] == taken[0]]
         raise ComposeError(
             explain(
-                f"Several {kind} would be named {', '.join(map(repr, taken[:5]))}",
-                got=f"{taken[0]!r} for {listed(map(repr, sources))}",
+                f"Several {kind} would be named {listed(taken, brackets=False)}",
+                got=f"{taken[0]!r} for {listed(sources, brackets=False)}",
                 fix="Choose names that are not in use, or rename their holders at the same time.",
             )
         )
@@ -106,7 +114,7 @@ def freeze(
         matched = [name for name in names if _matches(each, name)]
         if not matched:
             text = each if isinstance(each, str) else each.pattern
-            fix = did_you_mean(text, names) or f"The arguments are {listed(names)}."
+            fix = did_you_mean(text, names) or f"The arguments are {plain_list(names)}."
             raise SymbolValueError(explain(f"No argument matches {text!r}", fix=fix))
         frozen.update(matched)
     labels = [node.name for node in label_variables(symbol)] if label_names is None else label_names

@@ -19,7 +19,7 @@ from symjax_nnvm.errors import (
     SymbolTypeError,
     SymbolValueError,
     explain,
-    listed,
+    plain_list,
     printable,
 )
 from symjax_nnvm.ir.bulk import bulk_allocation
@@ -309,7 +309,7 @@ class Symbol(Arithmetic, Fluent):
     def __repr__(self) -> str:
         if self._single_node() is not None:
             return f"<Symbol {printable(str(self.name))}>"
-        return f"<Symbol group [{listed(entry.node.name for entry in self.outputs)}]>"
+        return f"<Symbol group [{plain_list(entry.node.name for entry in self.outputs)}]>"
 
     # -- container -------------------------------------------------------------------------------------------------
 
@@ -344,8 +344,8 @@ class Symbol(Arithmetic, Fluent):
         found = [i for i, output in enumerate(self.list_outputs()) if output == name]
         if not found:
             raise SymbolValueError(
-                f'Cannot find output that matches name "{name}"; outputs are {listed(self.list_outputs())}. Outputs '
-                "inside the network are had by symjax_nnvm.cut(symbol, name), or by symbol.get_internals()[name]."
+                f'Cannot find output that matches name "{name}"; outputs are {plain_list(self.list_outputs())}. '
+                "Outputs inside the network: symjax_nnvm.cut(symbol, name), or symbol.get_internals()[name]."
             )
         if len(found) > 1:
             raise SymbolValueError(f'There are multiple outputs with name "{name}": numbers {found}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -190,3 +191,12 @@ def test_no_report_has_a_control_character(what: str):
     assert "202e" in text, text
     assert safe(text), text
     assert what in ERRORS or whole(text), text
+
+
+def test_only_the_console_prints():
+    """What the command prints goes through functions that make it safe."""
+    root = Path(__file__).parents[2]
+    files = [path for package in ("symjax_nnvm", "lowering") for path in (root / package / "cli").glob("*.py")]
+    assert len(files) > 10
+    printing = {path.name for path in files if re.search(r"(?<![\w.])print\(|std(out|err)\.write", path.read_text())}
+    assert printing == {"console.py"}

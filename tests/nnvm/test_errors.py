@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from symjax_nnvm.errors import NNVMError, closest, did_you_mean, listed, printable, printable_lines
+from symjax_nnvm.errors import NNVMError, closest, did_you_mean, explain, listed, plain_list, printable, printable_lines
 from symjax_nnvm.ir.op import list_all_names
 
 HOSTILE = "a\x1b]0;title\x07\x9b31m\u202eb\u2066c\u200f\r\x00\ud800"
@@ -33,13 +33,20 @@ def test_line_ends_stay_in_a_text_of_lines_and_not_in_a_name():
 
 
 def test_a_list_of_names_ends():
-    assert listed(["a", "b"]) == "a, b"
-    assert listed([]) == "none"
-    assert listed(f"n{i}" for i in range(8)) == "n0, n1, n2, n3, n4, n5, n6, n7"
-    assert listed(f"n{i}" for i in range(40)) == "n0, n1, n2, n3, n4, n5, n6, n7, … (40 in all)"
-    assert listed(range(5), 2) == "0, 1, … (5 in all)"
-    assert len(listed(["x" * 5000] * 9)) < 800
-    assert listed(["a\x1b\nb"]) == "a\\x1b\\nb"
+    assert plain_list(["a", "b"]) == "a, b"
+    assert plain_list([]) == "none"
+    assert plain_list(f"n{i}" for i in range(8)) == "n0, n1, n2, n3, n4, n5, n6, n7"
+    assert plain_list(f"n{i}" for i in range(40)) == "n0, n1, n2, n3, n4, n5, n6, n7, … (40 in all)"
+    assert plain_list(range(5), 2) == "0, 1, … (5 in all)"
+    assert len(plain_list(["x" * 5000] * 9)) < 800
+    assert plain_list(["a\x1b\nb"]) == "a\\x1b\\nb"
+
+
+def test_names_are_listed_as_python_lists_them_as_long_as_they_are_few():
+    assert listed(["a", "b\x1b"]) == "['a', 'b\\x1b']"
+    assert listed(["a"] * 39) == "['a', 'a', 'a', 'a', 'a', 'a', 'a', 'a' and 31 more]"
+    assert listed([3, "a"], brackets=False) == "3, 'a'"
+    assert explain("x", got=["a"] * 10).endswith("got ['a', 'a', 'a', 'a', 'a', 'a', 'a', 'a' and 2 more].")
 
 
 @pytest.mark.parametrize(
