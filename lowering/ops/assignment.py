@@ -48,8 +48,8 @@ def _is_in(places: list[range], shape: tuple[int, ...]) -> Array:
     """Which elements of an array lie in a slice: one row for each axis: no constant is as large as the array."""
     masks = []
     for axis, (r, length) in enumerate(zip(places, shape, strict=True)):
-        row = np.zeros(length, bool)
-        row[r.start : r.stop : r.step] = True
+        row = lax.iota(np.uint32 if length <= 1 << 32 else np.int64, length)
+        row = (row >= r.start) & (row < r.stop) & ((row - r.start) % r.step == 0)
         masks.append(row.reshape([length if i == axis else 1 for i in range(len(shape))]))
     return reduce(jnp.logical_and, masks)
 

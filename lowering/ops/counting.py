@@ -57,7 +57,9 @@ def _held(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def _bound(bound: float, dtype: np.dtype, inwards: float) -> np.ndarray:
     """The outermost number of the dtype within a bound that it may not be able to hold."""
     if not jnp.issubdtype(dtype, jnp.floating):
-        return _held(np.asarray(math.ceil(bound) if inwards > 0 else math.floor(bound)), dtype)
+        info = np.iinfo(dtype)  # Python's integers: the bound may be beyond any of NumPy's
+        whole = math.ceil(bound) if inwards > 0 else math.floor(bound)
+        return np.asarray(min(max(whole, int(info.min)), int(info.max)), dtype)
     rounded = np.asarray(bound, dtype)
     outside = float(rounded) < bound if inwards > 0 else float(rounded) > bound
     return np.nextafter(rounded, np.asarray(inwards, dtype)) if outside else rounded

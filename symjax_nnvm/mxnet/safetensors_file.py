@@ -14,6 +14,7 @@ import numpy as np
 
 from symjax_nnvm.errors import MissingExtraError, ParamsFormatError
 from symjax_nnvm.files import atomic_write, map_file, open_regular
+from symjax_nnvm.ir.types import shape_problem
 from symjax_nnvm.mxnet.array_file import little_endian
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
 from symjax_nnvm.mxnet.sparse import SparseArray
@@ -116,6 +117,8 @@ def load_safetensors(path: str | os.PathLike[str]) -> tuple[Params, Params]:
     at = 8 + length
     for name, code, shape in headers:
         dtype = _dtype(code, f"{path}, array {name!r}")
+        if (problem := shape_problem((*shape, dtype.itemsize))) is not None:
+            raise ParamsFormatError(f"{path}, array {name[:200]!r}: {problem}.")
         arrays[name] = np.ndarray(shape, dtype, data, at)
         at += arrays[name].nbytes
     states = set(_states(metadata, path))

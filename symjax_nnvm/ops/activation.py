@@ -83,7 +83,7 @@ def slopes_shape(gamma: Shape, data: Shape) -> Shape:
             left -= 1
             places[axis] = gamma[left]
     if left:
-        channels = data[min(1, len(data) - 1)]
+        channels = data[min(1, len(data) - 1)] if data else None
         first = "" if channels is None else f"({channels},), one for each channel, "
         raise InferenceError(
             explain(
@@ -104,7 +104,7 @@ def _leaky_relu_shapes(p: LeakyReLUParams, ins: Shapes, outs: Shapes):
         return [data], outputs
     if data is not None:
         if gamma is None:
-            gamma = (data[min(1, len(data) - 1)],)
+            gamma = (data[min(1, len(data) - 1)],) if data else None  # a number without axes has no channels
         else:
             slopes_shape(gamma, data)
     return [data, gamma], outputs

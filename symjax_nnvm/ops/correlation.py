@@ -74,7 +74,7 @@ def _correlation_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
     """data1, data2 (n, c, h, w) → (n, displacements, h', w'), and both maps padded (n, h + 2 · pad, w + 2 · pad, c)."""
     (data, _), _ = same_shape(p, ins, ())
     n, c, *sizes = _four(data)
-    n = known(n, *(out[0] for out in outs if out is not None))
+    n = known(n, *(out[0] for out in outs if out))
     data = (n, c, *sizes)
     counts = [_count(p, size) for size in sizes]
     padded = (n, *[None if size is None else size + 2 * p.pad_size for size in sizes], c)

@@ -18,7 +18,15 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-from symjax_nnvm.ops.convolution import ConvolutionGeometry, Step, Window, convolution_shapes, output_size, window_steps
+from symjax_nnvm.ops.convolution import (
+    ConvolutionGeometry,
+    Step,
+    Window,
+    convolution_shapes,
+    output_size,
+    window_problem,
+    window_steps,
+)
 
 Entries = list[NodeEntry]
 Dim = int | None
@@ -82,7 +90,9 @@ class ColumnsParams:
     order: Tuple = param((0, 0), ge=0, le=1, doc="how often the map is differentiated in y and in x")
 
     def check(self) -> str | None:
-        return _two_sizes(self)
+        if len(self.order) != 2:
+            return f"Parameter order={self.order}: expected one number for y and one for x"
+        return window_problem(self) or _two_sizes(self)
 
     @property
     def steps(self) -> tuple[Step, ...]:

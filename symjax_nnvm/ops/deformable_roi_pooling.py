@@ -42,6 +42,11 @@ class DeformablePSROIPoolingParams:
 class SlopesParams(DeformablePSROIPoolingParams):
     order: Tuple = param((0, 0), ge=0, le=1, doc="how often the bins are differentiated by their offsets in y and in x")
 
+    def check(self) -> str | None:
+        if len(self.order) != 2:
+            return f"Parameter order={self.order}: expected one number for y and one for x"
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class OffsetParams(DeformablePSROIPoolingParams):
@@ -55,7 +60,7 @@ def _offset_shape(p: DeformablePSROIPoolingParams, trans: Shape | None, regions:
     """trans (r, 2 · classes, parts, parts): every class of channels of the result has offsets of its own."""
     trans = with_rank(trans, 4, "trans", "(regions, 2 · classes, parts, parts)")
     twice = trans[1]
-    if twice is not None and (twice % 2 or p.output_dim % (twice // 2)):
+    if twice is not None and (twice < 2 or twice % 2 or p.output_dim % (twice // 2)):
         raise InferenceError(
             explain(
                 "Offsets in x and y for each class, which share out the channels of the result",

@@ -268,6 +268,11 @@ class KhatriRaoGradientParams:
     num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient and the matrices")
     number: int = param(ge=0, doc="which matrix's gradient it is")
 
+    def check(self) -> str | None:
+        """Whether there is such a matrix."""
+        matrices = self.num_args - 1
+        return None if self.number < matrices else f"Parameter number={self.number} is not one of {matrices} matrices"
+
 
 def _khatri_rao_shapes(p: KhatriRaoParams, ins: Shapes, outs: Shapes):
     """matrices (r0, k), (r1, k), … → (r0 r1 …, k)."""

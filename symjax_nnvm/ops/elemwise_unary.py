@@ -192,7 +192,8 @@ class SmoothL1Params:
 
 def _smooth_l1_gradient(node: Node, ograds: Entries):
     """dX = dY clip(σ² X, -1, 1)."""
-    slope = _times(node.inputs[0], node.attrs.parsed.scalar**2)
+    sigma: float = node.attrs.parsed.scalar
+    slope = _times(node.inputs[0], sigma * sigma)  # of huge numbers infinite, where ** is an error
     return [_mul(ograds[0], apply("clip", slope, a_min=-1.0, a_max=1.0))]
 
 

@@ -24,7 +24,7 @@ class ChannelParams:
 
 def channel_axis(axis: int, ndim: int) -> int:
     """The axis counted from the front, the last one for an axis past the end."""
-    return min(axis, ndim - 1) if axis >= 0 else normal_axis(axis, ndim)
+    return min(axis, ndim - 1) if axis >= 0 and ndim else normal_axis(axis, ndim)
 
 
 def _channel_shapes(p: ChannelParams, ins: Shapes, outs: Shapes):

@@ -165,6 +165,10 @@ def pooling_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
     ndim = len(next(shape for shape in (*ins, *outs) if shape is not None))
     data, out = (_ranked(p, (None,) * ndim if shape is None else shape) for shape in (ins[0], outs[0]))
     axes = spatial_axes(p, ndim)
+    if len(data) != len(out):
+        raise InferenceError(
+            explain("Data and result of pooling have one rank", expected=format_shape(data), got=format_shape(out))
+        )
     counts = {axis: known(_count(p, i, data[axis]), out[axis]) for i, axis in enumerate(axes)}
     kept = [known(a, b) for a, b in zip(data, out, strict=True)]
     data = tuple(data[i] if i in axes else kept[i] for i in range(ndim))

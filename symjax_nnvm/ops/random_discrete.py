@@ -38,6 +38,8 @@ def _multinomial_shapes(p: MultinomialParams, ins: Shapes, outs: Shapes):
     # (1,) may come from [k] and from [1]x[k].
     if data is None and out is not None and len(out) >= len(p.shape) and (p.shape or out not in ((1,), (None,))):
         data = (*out[: len(out) - len(p.shape)], None)
+    if data == ():
+        raise InferenceError(explain("Probabilities stand along an axis", input="data", expected="one axis or more"))
     most = _EXACT_CLASSES.get(p.dtype)
     if data is not None and most is not None and (data[-1] or 0) > most:
         raise InferenceError(

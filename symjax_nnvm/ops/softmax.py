@@ -46,7 +46,7 @@ def _softmax_shapes(p: _SoftmaxLike, ins: Shapes, outs: Shapes):
         return ins, outs
     axis = normal_axis(p.axis, len(data))
     lengths = [replaced(data, axis) or (1,) for _ in ins[1:]]
-    if lengths and ins[1] is not None and len(ins[1]) == len(data) - 1:
+    if lengths and ins[1] is not None and len(ins[1]) == len(lengths[0]):
         dims = tuple(known(*pair) for pair in zip(lengths[0], ins[1], strict=True))
         data = out = (*dims[:axis], data[axis], *dims[axis:])
         lengths = [dims]

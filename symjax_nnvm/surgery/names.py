@@ -97,7 +97,7 @@ def freeze(
     patterns: list[Pattern] = list(pattern) if several else [pattern]  # type: ignore[list-item]
     for each in patterns:
         if not isinstance(each, (str, re.Pattern)):
-            fix = "Shell patterns such as 'conv1_*', or re.compile(…)."
+            fix = "Shell patterns such as 'conv1_*', or a compiled regular expression."
             raise SymbolTypeError(explain("Names are frozen by patterns", got=type(each).__name__, fix=fix))
     nodes = symbol.list_input_nodes("read_only")
     names = list(dict.fromkeys(node.name for node in nodes))

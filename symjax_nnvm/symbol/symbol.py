@@ -341,7 +341,7 @@ class Symbol(Arithmetic, Fluent):
         if not found:
             raise SymbolValueError(
                 f'Cannot find output that matches name "{name}"; outputs are {plain_list(self.list_outputs())}. '
-                "Outputs inside the network are had by symjax_nnvm.cut(symbol, name), or by symbol.get_internals()[name]."
+                "Those inside the network are had by symjax_nnvm.cut(symbol, name), or by symbol.get_internals()[name]."
             )
         if len(found) > 1:
             raise SymbolValueError(f'There are multiple outputs with name "{name}": numbers {found}')

@@ -37,7 +37,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     **{(c, "--epoch"): (*NUMBERS, "4") for c in ("inspect", "check", "plot", "run", "verify", "convert")},
     **{(c, "--shape"): SHAPES for c in ("inspect", "plot", "run", "verify", "convert")},
     ("check", "--shape"): SHAPES[:-1],  # the last is a finding, exit code 1
-    ("plot", "out"): (*PATHS, "drawing", "x.jpg", "missing/x.dot"),
+    ("plot", "out"): (*PATHS, "drawing", "x.jpg"),
     **{("diff", name): MODELS for name in ("a", "b")},
     **{("diff", name): (*PATHS, "binary", "empty", "missing") for name in ("--params-a", "--params-b")},
     **{("diff", name): (*REALS, "-1") for name in ("--rtol", "--atol")},
@@ -45,6 +45,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
         (c, "inputs"): (*MODELS, "data=", "data=x.npy", "data=folder.npy", "data=empty.npy", "data=text.npy", "y=zeros")
         for c in ("run", "verify")
     },
+    **{(c, "--max-memory"): ("", "0", "-1", "x", "4X", "nan", "1e400", "9" * 30) for c in ("run", "verify", "convert")},
     **{(c, "--seed"): NUMBERS for c in ("run", "verify")},
     **{(c, "--scale"): REALS for c in ("run", "verify")},
     **{(c, "--mean"): (*REALS, ",", "1,2", "1,x,3", "1,2,3") for c in ("run", "verify")},
@@ -55,7 +56,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("run", "--output"): ("", "a\0b", ".", "/", "folder"),
     ("verify", "--wrt"): ("", "nope", "data,", ",", "bn_moving_mean"),
     ("verify", "--directions"): (*NUMBERS, "0"),
-    ("convert", "out"): ("", "a\0b", ".", "/", "folder", "m.onnx", "m.h5", "m.params", "m.json", "net", "binary/x"),
+    ("convert", "out"): ("", "a\0b", ".", "/", "folder", "m.onnx", "m.h5", "m.params", "m.json", "binary/x"),
     ("convert", "--to"): ("", "onnx", "\x1b"),
     ("convert", "--platforms"): ("", ",", "gpu", "cpu,,", "\u202e"),
 }

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.fuzz import corpus, mutate
 from tests.fuzz.targets import TARGETS, Hang
+from tests.fuzz.workers import GRAMMAR_TARGETS, fuzz_in_workers
 
 READERS = (
     "symjax_nnvm/passes/json_reader.py",
@@ -111,11 +112,25 @@ def measured(arguments: list[str], finds: Path) -> int:
     return status
 
 
+def fuzz_grammar(options: argparse.Namespace) -> int:
+    """Run a grammar's inputs in child processes; 1 when there were findings."""
+    numbers = {name: getattr(options, name) for name in ("seed", "start", "jobs", "execute", "finds")}
+    outcome = fuzz_in_workers(options.target, options.executions, **numbers)
+    for where, count in outcome.findings.most_common():
+        print(f"  {count:7,} × {where}")
+    return 1 if outcome.findings else 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command line; the number of findings decides the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", choices=[*TARGETS, "all"], default="all")
+    parser.add_argument(
+        "--target", choices=[*TARGETS, *GRAMMAR_TARGETS, "all"], default="all", help="all: of mutations"
+    )
     parser.add_argument("--executions", type=int, default=200_000, help="of each target")
+    parser.add_argument("--start", type=int, default=0, help="grammars: the number of the first input")
+    parser.add_argument("--jobs", type=int, default=1, help="grammars: processes at a time")
+    parser.add_argument("--execute", type=int, default=10, metavar="N", help="symbol_grammar: compile every N-th input")
     parser.add_argument("--engine", choices=["mutate", "atheris"], default="mutate")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--finds", type=Path, default=Path("fuzz-finds"), help="where findings are saved")
@@ -123,6 +138,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.coverage:
         return measured(sys.argv[1:] if arguments is None else arguments, options.finds)
+    if options.target in GRAMMAR_TARGETS:
+        return fuzz_grammar(options)
     targets = list(TARGETS) if options.target == "all" else [options.target]
     engine = fuzz if options.engine == "mutate" else fuzz_with_atheris
     findings = sum(engine(target, options.executions, options.seed, options.finds) for target in targets)

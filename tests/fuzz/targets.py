@@ -27,7 +27,7 @@ from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.symbol import Symbol
 
-__all__ = ["MEMORY_CONSTANT", "MEMORY_FACTOR", "TARGETS", "TIME_LIMIT", "Hang", "contract"]
+__all__ = ["MEMORY_CONSTANT", "MEMORY_FACTOR", "TARGETS", "TIME_LIMIT", "Hang", "check_message", "contract"]
 
 TIME_LIMIT = 5.0
 MEMORY_FACTOR = 10
@@ -73,7 +73,7 @@ def fuzz_symbol_json(data: bytes) -> bool:
                 read(data)
                 accepted = True
             except NNVMError as error:
-                _check_message(error)
+                check_message(error)
     return accepted
 
 
@@ -83,7 +83,7 @@ def fuzz_params(data: bytes) -> bool:
         try:
             _load_arrays(data)
         except NNVMError as error:
-            _check_message(error)
+            check_message(error)
             return False
     return True
 
@@ -110,7 +110,7 @@ def _file(data: bytes) -> Path:
     return path
 
 
-def _check_message(error: NNVMError) -> None:
+def check_message(error: NNVMError) -> None:
     """Errors are shown in terminals and logs: they are short, and can be written."""
     message = str(error)
     assert message, "an error without a message"
@@ -143,7 +143,7 @@ def _ask(question: Callable[[Any], object], loaded: Any) -> None:
     try:
         question(loaded)
     except NNVMError as error:
-        _check_message(error)
+        check_message(error)
 
 
 def _listings(symbol: Symbol) -> None:

@@ -225,3 +225,11 @@ def test_damaged_compressed_data(tmp_path: Path):
     (tmp_path / "x.params").write_bytes(data)
     with pytest.raises(NNVMError, match="no readable zip file: (Error -3|Bad CRC)"):
         nn.load_arrays(tmp_path / "x.params")
+
+
+def test_a_safetensors_array_whose_bytes_nobody_counts_is_refused_though_it_is_empty(tmp_path: Path):
+    header = json.dumps({"a": {"dtype": "F32", "shape": [0, 1 << 31, 1 << 40], "data_offsets": [0, 0]}}).encode()
+    header += b" " * (-len(header) % 8)
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(ParamsFormatError, match="array 'a': a shape of more than"):
+        nn.load_safetensors(tmp_path / "a.safetensors")
