@@ -49,14 +49,17 @@ class NetworkPlot:
         Raises MissingExtraError, RenderingError, OSError.
         """
         path = Path(path)
+        write_file(path, self.content(path))
+        return path
+
+    def content(self, path: Path) -> bytes:
+        """What a file of this name holds. Raises MissingExtraError, RenderingError."""
         suffix = path.suffix.lower().removeprefix(".")
         if suffix in ("dot", "gv"):
-            write_file(path, self.source)
-        elif suffix in ("svg", "png", "pdf"):
-            write_file(path, self.render(suffix))
-        else:
-            raise RenderingError(f"{path} names no format of a drawing: expected .dot, .gv, .svg, .png or .pdf.")
-        return path
+            return self.source.encode()
+        if suffix in ("svg", "png", "pdf"):
+            return self.render(suffix)
+        raise RenderingError(f"{path} names no format of a drawing: expected .dot, .gv, .svg, .png or .pdf.")
 
     def render(self, format: str) -> bytes:
         """The drawing in a format of Graphviz's. Raises MissingExtraError, RenderingError."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from symjax_nnvm.cli.arguments import text_of
 from symjax_nnvm.cli.console import note, print_json, show, working
 from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, make_folder, of_options
+from symjax_nnvm.files import write_file
 from symjax_nnvm.plot import plot_network
 
 
@@ -42,8 +43,9 @@ def run(options: argparse.Namespace) -> int:
         if options.out != "-":
             out = Path(options.out)
             model.keep(out)
+            content = plot.content(out)
             make_folder(out)
-            plot.save(out)
+            write_file(out, content)
     if options.json:
         described = {"source": plot.source} if options.out == "-" else {"file": options.out}
         print_json(described | {"drawn": plot.drawn, "folded": plot.folded})
