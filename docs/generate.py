@@ -1,10 +1,13 @@
-"""Write what is generated from the operator registry: `docs/operators.md` and the stub that editors read.
+"""Write what is generated from the operator registry: `docs/operators.md`, the stub that editors read, the number
+of operators that other pages tell.
 
 Run from the project's root after changing an operator: `python docs/generate.py`. The suite fails while they are old.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 import types
 import typing
@@ -23,13 +26,54 @@ from symjax_nnvm.symbol.namespaces import Namespace  # noqa: E402
 from tests.cases import Case, families  # noqa: E402
 from tests.test_coverage import NO_CASES, NOT_DIFFERENTIABLE  # noqa: E402
 
-TARGETS = {"docs/operators.md": "operators_page", "symjax_nnvm/symbol/__init__.pyi": "stub"}
+TARGETS = {
+    "docs/operators.md": "operators_page",
+    "symjax_nnvm/symbol/__init__.pyi": "stub",
+    "README.md": "readme",
+    "CHANGELOG.md": "changelog",
+}
 """File → the function below that makes its text."""
+
+
+MXNET = frozenset(json.loads((ROOT / "tests" / "goldens" / "schemas.json").read_text(encoding="utf-8")))
+"""The names of MXNet 1.9.1's operators, without its NumPy dialect's and those it makes for itself."""
 
 
 def public_operators() -> list[Op]:
     """Every operator that a user may name, in the order of registration."""
     return [op for op in list_unique_ops() if not op.name.startswith(("_backward_", "_test_", "Custom:"))]
+
+
+def of_mxnet(op: Op) -> bool:
+    """Whether MXNet 1.9.1 has the operator. What it has not, our gradient rules are written with."""
+    return op.name in MXNET or op.name.startswith("_np_")  # the NumPy dialect's names are not in the list
+
+
+def classic_count() -> str:
+    """How many operators of MXNet are here, in the words of every page."""
+    return f"{sum(map(of_mxnet, public_operators()))} operators of MXNet 1.9.1's classic dialect"
+
+
+def _renumbered(path: str) -> str:
+    """A page with the number of operators that is true now. Raises ValueError where it tells none."""
+    text, found = re.subn(
+        r"\d+ operators of MXNet 1\.9\.1's classic dialect",
+        classic_count(),
+        (ROOT / path).read_text(encoding="utf-8"),
+    )
+    if not found:
+        raise ValueError(f"{path} does not say how many operators there are")
+    return text
+
+
+def readme() -> str:
+    """README.md, its number of operators current."""
+    return _renumbered("README.md")
+
+
+def changelog() -> str:
+    """CHANGELOG.md, its number of operators current."""
+    return _renumbered("CHANGELOG.md")
 
 
 # -- docs/operators.md -----------------------------------------------------------------------------------------------
@@ -64,9 +108,11 @@ def operators_page() -> str:
     gradients = sum(op in FGradient for op in ops)
     losses = sum(op in FLossEquivalent for op in ops)
     backward = sum(op.name.startswith("_backward_") for op in list_unique_ops())
+    own = len(ops) - sum(map(of_mxnet, ops))
     counts = (
-        f"{len(ops)} operators, {gradients} of them with gradients ({losses} loss heads), and {backward} more that "
-        f"gradients are made of; {sum(map(len, table.values()))} cases."
+        f"{classic_count()} and {own} more that gradient rules are written with;\n{gradients} of them have gradients "
+        f"({losses} are loss heads). {backward} `_backward_…` operators, which only gradients hold,\nare not listed. "
+        f"{sum(map(len, table.values()))} cases."
     )
     parts = [_PAGE_HEAD.format(counts=counts)]
     groups: dict[str, list[Op]] = {}

@@ -53,7 +53,7 @@ def main(epochs: int) -> float:
         print(f"trained further: {', '.join(head)}")
 
         trainer = lowering.Trainer(net, "adam", {"learning_rate": 0.02}, wrt=head)
-        kept = {name: value for name, value in args.items() if name in net.list_arguments()}
+        kept, aux = nn.subset(net, args, aux, new=head)
         trainer.init(1, kept, aux, data=(lenet.BATCH, 1, 8, 8))
         few = lenet.batches((images[:SHOTS], labels[:SHOTS]), shuffle=True)
         trainer.fit(few, 10 * epochs, progress=False)

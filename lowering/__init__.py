@@ -1,5 +1,7 @@
 """Lowering: symbols as pure JAX functions, compiled by XLA; gradients by MXGradient."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 import lowering.initializer as initializer
 import lowering.ops as ops
 import lowering.training as training
@@ -12,6 +14,7 @@ from lowering.function import to_jax as to_jax
 from lowering.gradient import differentiable as differentiable
 from lowering.gradient import grad_fn as grad_fn
 from lowering.initializer import init_params as init_params
+from lowering.mxnet_words import unknown_attribute as _unknown_attribute
 from lowering.registry import lowers as lowers
 from lowering.registry import lowers_custom as lowers_custom
 from lowering.training import Batches as Batches
@@ -47,3 +50,8 @@ __all__ = [
     "to_jax",
     "training",
 ]
+
+if not _TYPE_CHECKING:  # so that checkers still know which names there are
+
+    def __getattr__(name: str) -> object:
+        _unknown_attribute("lowering", name, __all__)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.export
+import numpy as np
 
-from lowering.function import to_jax
-from symjax_nnvm.errors import LoweringError, MissingExtraError
+from lowering.arguments import require_key, require_named, require_symbol
+from lowering.function import CALL, to_jax
+from lowering.mxnet_words import takes_our_words
+from symjax_nnvm.errors import LoweringError, MissingExtraError, explain
+from symjax_nnvm.files import write_file
+from symjax_nnvm.footprint import bytes_text, estimate, parse_size
+from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["CompiledFunction", "compile"]
@@ -18,16 +24,25 @@ __all__ = ["CompiledFunction", "compile"]
 Arrays = Mapping[str, Any]
 
 
+@takes_our_words("compile", "f = lowering.compile(symbol); outputs, new_aux = f(args | {'data': x}, aux)")
 def compile(
-    symbol: Symbol, *, is_train: bool = False, platform: str | None = None, donate_aux: bool = False
+    symbol: Symbol,
+    *,
+    is_train: bool = False,
+    platform: str | None = None,
+    donate_aux: bool = False,
+    max_memory: int | str | None = None,
 ) -> CompiledFunction:
     """The symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
 
     Weights are arguments, never constants of the executable. It compiles once per combination of shapes and dtypes.
     donate_aux: let XLA reuse the memory of the auxiliary states for their new values; the arrays given are then
-    consumed. Raises what `to_jax` raises.
+    consumed. max_memory: bytes, or text such as "4G": the first call with shapes that are estimated to need more
+    (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced.
+    Raises what `to_jax` raises; SymbolValueError for text that is no size.
     """
-    return CompiledFunction(symbol, is_train=is_train, platform=platform, donate_aux=donate_aux)
+    limit = None if max_memory is None else parse_size(max_memory)
+    return CompiledFunction(symbol, is_train=is_train, platform=platform, donate_aux=donate_aux, max_memory=limit)
 
 
 class CompiledFunction:
@@ -37,8 +52,18 @@ class CompiledFunction:
     `jax.ShapeDtypeStruct`s) given to them, else that of the latest call.
     """
 
-    def __init__(self, symbol: Symbol, *, is_train: bool, platform: str | None, donate_aux: bool):
-        self.symbol = symbol
+    def __init__(
+        self,
+        symbol: Symbol,
+        *,
+        is_train: bool,
+        platform: str | None,
+        donate_aux: bool,
+        max_memory: int | None = None,
+    ):
+        self.symbol = require_symbol(symbol, "compile")
+        self._max_memory = max_memory
+        self._fitting: set[Any] = set()
         self._jitted = jax.jit(
             to_jax(symbol, is_train=is_train, platform=platform), donate_argnums=(1,) if donate_aux else ()
         )
@@ -49,7 +74,12 @@ class CompiledFunction:
         self, args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
         """(outputs, new auxiliary states), as `to_jax`'s function."""
-        call = (args, {} if aux is None else aux, key)
+        if key is not None:
+            require_key(key)
+        aux = {} if aux is None else aux
+        call = (require_named(args, "args", CALL), require_named(aux, "aux", CALL), key)
+        if self._max_memory is not None:
+            self._check_memory(*call[:2])
         self._latest = call
         return self._jitted(*call)
 
@@ -87,7 +117,7 @@ class CompiledFunction:
 
     def export(
         self,
-        path: str | Path,
+        path: str | os.PathLike[str],
         args: Arrays | None = None,
         aux: Arrays | None = None,
         key: jax.Array | None = None,
@@ -102,7 +132,7 @@ class CompiledFunction:
             serialized = exported.serialize()
         except ImportError as error:
             raise MissingExtraError(f"{error}. Install it with: pip install 'symjax-nnvm[export]'") from error
-        Path(path).write_bytes(bytes(serialized))
+        write_file(path, serialized)
         return exported
 
     def _signature(self, args: Arrays | None, aux: Arrays | None, key: jax.Array | None) -> tuple[Any, ...]:
@@ -114,7 +144,32 @@ class CompiledFunction:
             raise LoweringError(
                 "Nothing has been compiled yet. Call the function once, or pass arrays (or jax.ShapeDtypeStruct) here."
             )
+        if self._max_memory is not None:
+            self._check_memory(*call[:2])
         return jax.tree.map(_abstract, call)
+
+    def _check_memory(self, args: Arrays, aux: Arrays) -> None:
+        """Raise LoweringError when arrays of these shapes are estimated to need too much; asked once for each."""
+        assert self._max_memory is not None
+        arrays = {**args, **aux}
+        signature = tuple((name, np.shape(x), str(getattr(x, "dtype", "float32"))) for name, x in arrays.items())
+        if signature in self._fitting:
+            return
+        known = set(self.symbol.list_inputs())  # other names are told when the call is bound
+        shapes = {name: shape for name, shape, _ in signature if name in known and shape and 0 not in shape}
+        dtypes = {name: dtype for name, _, dtype in signature if name in known and dtype in DTYPE_CODES}
+        cost = estimate(self.symbol, shapes, dtypes)
+        if cost.peak_bytes > self._max_memory:
+            raise LoweringError(
+                explain(
+                    f"A call with these shapes needs about {bytes_text(cost.peak_bytes)} of memory",
+                    op=cost.op,
+                    node=cost.node,
+                    expected=f"at most {bytes_text(self._max_memory)}, as max_memory= says",
+                    fix="Give smaller arrays, or raise max_memory.",
+                )
+            )
+        self._fitting.add(signature)
 
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.symbol!r}>"

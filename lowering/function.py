@@ -7,14 +7,20 @@ from typing import Any
 
 import jax
 
+from lowering.arguments import require_named, require_symbol
 from lowering.interpret import Program
+from lowering.mxnet_words import takes_our_words
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["ForwardFunction", "to_jax"]
+__all__ = ["CALL", "ForwardFunction", "to_jax"]
 
 ForwardFunction = Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]
 
+CALL = "outputs, new_aux = f(args | {'data': x}, aux)"
+"""How a function of a symbol is called, for messages."""
 
+
+@takes_our_words("compile", "lowering.to_jax(symbol, is_train=False)")
 def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = None) -> ForwardFunction:
     """The symbol as a pure function `f(args, aux={}, key=None) -> (outputs, new_aux)`.
 
@@ -24,14 +30,17 @@ def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = Non
 
     is_train: whether Dropout drops, BatchNorm uses batch statistics, and so on. platform: "cpu", "gpu" or "tpu" to
     lower for; default the one JAX runs on.
-    Raises LoweringError (no rule, missing or unknown arguments), InferenceError (shapes that contradict the graph).
+    Raises LoweringError (no rule, missing or unknown arguments), InferenceError (shapes that contradict the graph),
+    CallError (arguments that are no dicts).
     """
+    symbol = require_symbol(symbol, "to_jax")
     program = Program(symbol.outputs, is_train=is_train, platform=platform)
 
     def forward(
         args: Mapping[str, Any], aux: Mapping[str, Any] | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        return program.collect(program.run(program.bind(args, aux or {}), key))
+        args, aux = require_named(args, "args", CALL), require_named({} if aux is None else aux, "aux", CALL)
+        return program.collect(program.run(program.bind(args, aux), key))
 
     forward.__name__ = forward.__qualname__ = symbol.name or "symbol"
     return forward

@@ -13,9 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.arguments import close_names, require_named, require_symbol
 from lowering.interpret import Program
+from lowering.mxnet_words import takes_our_words
 from lowering.recompute import recomputations
-from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.errors import GradientError, explain, listed
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.types import Shape
@@ -27,6 +29,9 @@ __all__ = ["GradientProgram", "differentiable", "grad_fn", "is_float_array"]
 
 Arrays = Mapping[str, Any]
 Shapes = Mapping[str, Shape]
+
+_CALL = "outputs, grads, new_aux = lowering.grad_fn(symbol)(args | {'data': x}, aux)"
+_CALL_DIFFERENTIABLE = "outputs, new_aux = lowering.differentiable(symbol)(args | {'data': x}, aux)"
 
 
 def is_float_array(value: Any) -> bool:
@@ -97,7 +102,7 @@ class GradientProgram:
             raise GradientError(
                 explain(
                     "Wrong number of head gradients",
-                    expected=f"{self.num_outputs}, one for each of {self.symbol.list_outputs()}",
+                    expected=f"{self.num_outputs}, one for each of {listed(self.symbol.list_outputs())}",
                     got=len(head_grads),
                 )
             )
@@ -192,7 +197,12 @@ def _variables(symbol: Symbol, names: Sequence[str]) -> list[Node]:
     unknown = [name for name in names if name not in by_name]
     if unknown:
         raise GradientError(
-            explain(f"Cannot differentiate with respect to {unknown}", expected=f"names among {list(by_name)}")
+            explain(
+                f"Cannot differentiate with respect to {listed(unknown)}",
+                expected=f"names among {listed(by_name)}",
+                fix=f"{close_names(unknown, by_name) or 'symbol.list_arguments() lists the arguments.'} "
+                "For zeros where nothing depends on an argument: grad_fn(..., zeros_if_unreachable=True).",
+            )
         )
     return [by_name[name] for name in names]
 
@@ -201,11 +211,23 @@ class _Programs:
     """Gradient programs of one symbol, one for each set of arguments asked for, and of shapes where blocks are cut."""
 
     def __init__(
-        self, symbol: Symbol, wrt: Sequence[str] | None, *, is_train: bool, platform: str | None, mirror: Mirror
+        self,
+        symbol: Symbol,
+        wrt: Sequence[str] | None,
+        *,
+        is_train: bool,
+        platform: str | None,
+        mirror: Mirror,
+        zeros_if_unreachable: bool,
     ):
-        self._symbol = symbol
-        self._wrt = None if wrt is None else ((wrt,) if isinstance(wrt, str) else tuple(wrt))
+        self._symbol = require_symbol(symbol, "the gradient function")
         self._arguments = symbol.list_arguments()
+        self._zeros = zeros_if_unreachable
+        self._unreachable: tuple[str, ...] | None = None
+        self._wrt = None if wrt is None else ((wrt,) if isinstance(wrt, str) else tuple(wrt))
+        if self._zeros and self._wrt is not None:
+            self._unreachable = tuple(name for name in self._wrt if name not in self._arguments)
+            self._wrt = tuple(name for name in self._wrt if name in self._arguments)
         self._options = {"is_train": is_train, "platform": platform}
         self._mirror: Mirror = mirror
         self._programs: dict[Any, GradientProgram] = {}
@@ -221,6 +243,27 @@ class _Programs:
             )
         return program
 
+    def split(self, args: Arrays) -> tuple[Arrays, dict[str, jax.Array]]:
+        """The arguments of the graph, and zeros for those asked for that it does not have. Raises GradientError."""
+        if not self._zeros:
+            return args, {}
+        others = {name: value for name, value in args.items() if name not in self._arguments}
+        wanted = self._unreachable
+        if wanted is None:
+            wanted = tuple(name for name, value in others.items() if is_float_array(value))
+        missing = [name for name in wanted if name not in others]
+        if missing:
+            raise GradientError(
+                explain(
+                    f"No array says what shape the zero gradients of {missing} have",
+                    expected="an array for every name in wrt",
+                    got=list(args),
+                    fix=f"Put {missing} among the arguments, or take them out of wrt.",
+                )
+            )
+        used = {name: value for name, value in args.items() if name in self._arguments}
+        return used, {name: jnp.zeros_like(others[name]) for name in wanted}
+
     def of(self, args: Arrays) -> GradientProgram:
         """The program for these arguments: `wrt`, or every argument of floating-point dtype."""
         wrt = self._wrt
@@ -229,6 +272,7 @@ class _Programs:
         return self._get(wrt, {n: np.shape(a) for n, a in args.items()} if self._mirror == "blocks" else None)
 
 
+@takes_our_words("grad_fn", _CALL)
 def grad_fn(
     symbol: Symbol,
     wrt: Sequence[str] | None = None,
@@ -236,6 +280,7 @@ def grad_fn(
     is_train: bool = True,
     platform: str | None = None,
     mirror: Mirror = None,
+    zeros_if_unreachable: bool = False,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]]:
     """A pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`, by MXGradient.
 
@@ -248,9 +293,18 @@ def grad_fn(
     that carry `__force_mirroring__`, as in MXNet; "do_mirror": MXNet's rule of MXNET_BACKWARD_DO_MIRROR=1; "blocks":
     all but what crosses between about √n blocks; "off": nothing; or a function of a node. See docs/mirroring.md.
 
+    zeros_if_unreachable: accept arguments, and names in wrt, that the symbol does not have: their gradients are zeros.
+
     Raises GradientError, LoweringError, InferenceError.
     """
-    programs = _Programs(symbol, wrt, is_train=is_train, platform=platform, mirror=mirror)
+    programs = _Programs(
+        symbol,
+        wrt,
+        is_train=is_train,
+        platform=platform,
+        mirror=mirror,
+        zeros_if_unreachable=zeros_if_unreachable,
+    )
 
     def grad(
         args: Arrays,
@@ -258,37 +312,54 @@ def grad_fn(
         key: jax.Array | None = None,
         head_grads: Sequence[Any] | None = None,
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
-        return programs.of(args)(args, aux or {}, key, head_grads)
+        args, aux = require_named(args, "args", _CALL), require_named({} if aux is None else aux, "aux", _CALL)
+        used, zeros = programs.split(args)
+        outputs, grads, new_aux = programs.of(used)(used, aux, key, head_grads)
+        return outputs, grads | zeros, new_aux
 
     return grad
 
 
+@takes_our_words("grad_fn", _CALL_DIFFERENTIABLE)
 def differentiable(
-    symbol: Symbol, *, is_train: bool = True, platform: str | None = None, mirror: Mirror = None
+    symbol: Symbol,
+    *,
+    is_train: bool = True,
+    platform: str | None = None,
+    mirror: Mirror = None,
+    zeros_if_unreachable: bool = False,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]:
     """A JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` / `jax.vjp` *is* MXGradient.
 
     Gradients flow to every float argument; auxiliary states, integer arguments and the key have none. Loss heads ignore
     the cotangent of their output, as they do in MXNet. Works under jit and inside any other JAX code; the backward
-    function itself is not differentiable again by JAX in a meaningful way for loss heads. mirror: as in `grad_fn`.
+    function itself is not differentiable again by JAX in a meaningful way for loss heads. mirror, zeros_if_unreachable:
+    as in `grad_fn`.
     """
-    programs = _Programs(symbol, None, is_train=is_train, platform=platform, mirror=mirror)
+    programs = _Programs(
+        symbol,
+        None,
+        is_train=is_train,
+        platform=platform,
+        mirror=mirror,
+        zeros_if_unreachable=zeros_if_unreachable,
+    )
 
     @jax.custom_vjp
     def call(args: Arrays, aux: Arrays, key: jax.Array | None):
-        program = programs.of(args)
-        outputs, new_aux, _ = program.run_forward(args, aux, key)
+        used, _ = programs.split(args)
+        outputs, new_aux, _ = programs.of(used).run_forward(used, aux, key)
         return outputs, new_aux
 
     def forward(args: Arrays, aux: Arrays, key: jax.Array | None):
-        program = programs.of(args)
-        outputs, new_aux, residuals = program.run_forward(args, aux, key)
+        used, _ = programs.split(args)
+        outputs, new_aux, residuals = programs.of(used).run_forward(used, aux, key)
         return (outputs, new_aux), (outputs, residuals, args, aux, key)
 
     def backward(saved: Any, cotangents: Any):
         outputs, residuals, args, aux, key = saved
-        program = programs.of(args)
-        grads = program.run_backward(outputs, residuals, key, cotangents[0])
+        used, _ = programs.split(args)
+        grads = programs.of(used).run_backward(outputs, residuals, key, cotangents[0])
         zero_args = {name: grads[name] if name in grads else _no_gradient(value) for name, value in args.items()}
         zero_aux = {name: _no_gradient(value) for name, value in aux.items()}
         return zero_args, zero_aux, None if key is None else _no_gradient(key)
@@ -298,7 +369,8 @@ def differentiable(
     def function(
         args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        return call(dict(args), dict(aux or {}), key)
+        args = require_named(args, "args", _CALL_DIFFERENTIABLE)
+        return call(dict(args), dict(require_named({} if aux is None else aux, "aux", _CALL_DIFFERENTIABLE)), key)
 
     function.__name__ = function.__qualname__ = symbol.name or "symbol"
     return function

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,10 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.arguments import misfit, require_key
 from lowering.recompute import Recomputation
 from lowering.registry import FLowering, LoweringRule
 from lowering.schedule import Schedule
-from symjax_nnvm.errors import InferenceError, LoweringError, NarrowedDtypeWarning, NNVMError, explain
+from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
+from symjax_nnvm.errors import InferenceError, LoweringError, NarrowedDtypeWarning, NNVMError, explain, plain_list
+from symjax_nnvm.footprint import check_workspaces
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import NodeEntry, Subgraph
@@ -30,8 +33,11 @@ from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList, format_shape
 from symjax_nnvm.passes.recompute import Recomputed
 from symjax_nnvm.passes.wide_dtypes import asking_for_64_bits
+from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Program"]
+
+_NOT_EMPTY = "Leave the empty part out before, or give it at least one element."
 
 Arrays = Mapping[str, Any]
 Inferred = tuple[list[Shape | None], list[DType | None]]
@@ -115,10 +121,10 @@ class Program:
             if source.op is not None and source.op not in FLowering:
                 missing.setdefault(source.op.name, []).append(source.name)
         if missing:
-            listed = "; ".join(f"{op} (nodes {', '.join(map(repr, names[:5]))})" for op, names in missing.items())
+            unruled = "; ".join(f"{op} (nodes {plain_list(map(repr, names), 5)})" for op, names in missing.items())
             raise LoweringError(
                 explain(
-                    f"No lowering rule for {listed}",
+                    f"No lowering rule for {unruled}",
                     fix='Register one: @lowering.lowers("Name") def _(params, *inputs): ...',
                 )
             )
@@ -161,15 +167,8 @@ class Program:
 
     def bind(self, args: Arrays, aux: Arrays) -> dict[int, jax.Array]:
         """Values of the variables by number. Raises LoweringError naming what is missing or unknown."""
-        for what, given, names in (("argument", args, self.arg_names), ("auxiliary state", aux, self.aux_names)):
-            missing = [name for name in names if name not in given]
-            unknown = [name for name in given if name not in names]
-            if missing or unknown:
-                parts = [f"missing {missing}"] if missing else []
-                parts += [f"unknown {unknown}"] if unknown else []
-                raise LoweringError(
-                    explain(f"The {what}s do not fit the graph: {' and '.join(parts)}", expected=f"exactly {names}")
-                )
+        if args.keys() != set(self.arg_names) or aux.keys() != set(self.aux_names):
+            raise misfit(Symbol(self.graph.outputs), args.keys(), aux.keys())
         mutable = self.index.mutable_input_nodes
         return {nid: jnp.asarray((aux if nid in mutable else args)[self.name(nid)]) for nid in self.index.input_nodes}
 
@@ -188,10 +187,11 @@ class Program:
     def run_steps(self, steps: Sequence[Step | Recomputation[Step]], env: list[Any], key: jax.Array | None) -> None:
         """Evaluate some of the steps into an environment. Raises LoweringError naming operator, node and shapes."""
         single = (one for step in steps for one in (step.steps if isinstance(step, Recomputation) else (step,)))
+        require_key(key)
         nodes = [self.name(step.nid) for step in single if self._draws(step)] if key is None else []
         if nodes:
             raise LoweringError(
-                f"The graph draws random numbers (nodes {', '.join(map(repr, nodes[:5]))}) and needs a PRNG key. "
+                f"The graph draws random numbers (nodes {plain_list(map(repr, nodes), 5)}) and needs a PRNG key. "
                 "Pass key=jax.random.key(seed)."
             )
         if self._check_narrowing:
@@ -258,6 +258,9 @@ class Program:
     def _failure(self, step: Step, inputs: Sequence[Any], error: object) -> LoweringError:
         met = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{format_shape(np.shape(x))}" for x in inputs)
         source = self.index.nodes[step.nid].source
+        if any(0 in np.shape(x) for x in inputs):  # MXNet has no such arrays: there 0 is an unknown size
+            problem = "The operator does not take arrays with an empty axis"
+            return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}", fix=_NOT_EMPTY))
         return LoweringError(
             explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}")
         )
@@ -272,7 +275,11 @@ class Program:
             value = env[self.index.entry_rptr[nid]]
             if value is not None and value.dtype.name in DTYPE_CODES:
                 dtypes[self.index.entry_rptr[nid]] = value.dtype.name
-        apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType")
+        try:
+            apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType")
+        except InferenceError as error:
+            known = self._of_variables(lambda eid: dtypes[eid])
+            raise self._with_remedy(error, dtype_remedy(Symbol(self.graph.outputs), known)) from error
 
     def infer(self, env: Sequence[Any]) -> Inferred:
         """Shapes and dtypes of all entries, from those the environment already holds; remembered per signature.
@@ -289,11 +296,25 @@ class Program:
             for eid, value in held:
                 shapes[eid] = value.shape
                 dtypes[eid] = value.dtype.name if value.dtype.name in DTYPE_CODES else None
-            shapes = apply_pass(self.graph.derive(attrs={"shape": shapes}), "MXInferShape").attrs["shape"]
+            try:
+                graph = apply_pass(self.graph.derive(attrs={"shape": shapes}), "MXInferShape")
+                check_workspaces(graph)
+            except InferenceError as error:
+                given = self._of_variables(lambda eid: shapes[eid])
+                raise self._with_remedy(error, shape_remedy(Symbol(self.graph.outputs), given)) from error
+            shapes = graph.attrs["shape"]
             if self._needs_inference:
                 dtypes = apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
             found = self._inferred[signature] = (shapes, dtypes)
         return found
+
+    def _of_variables(self, found: Callable[[int], Any]) -> dict[str, Any]:
+        """What is known of the variables, by name; found: of an entry."""
+        known = ((self.name(nid), found(self.index.entry_rptr[nid])) for nid in self.index.input_nodes)
+        return {name: value for name, value in known if value is not None}
+
+    def _with_remedy(self, error: InferenceError, remedy: str) -> InferenceError:
+        return InferenceError(f"{error} {remedy}".rstrip(), error.node)
 
     def _warn_of_narrowing(self) -> None:
         """Name the nodes whose attributes ask for 64 bits where JAX has only 32."""
@@ -303,11 +324,11 @@ class Program:
             inferred = apply_pass(self.graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType")
         except InferenceError:
             return  # what does not fit together is reported where the arrays' dtypes are known
-        origins = [f"{node.name!r} ({dtype})" for node, dtype in asking_for_64_bits(inferred)]
-        if origins:
-            listed = ", ".join(origins[:5]) + (f" and {len(origins) - 5} more" if len(origins) > 5 else "")
+        asking = [f"{node.name!r} ({dtype})" for node, dtype in asking_for_64_bits(inferred)]
+        if asking:
+            origins = ", ".join(asking[:5]) + (f" and {len(asking) - 5} more" if len(asking) > 5 else "")
             warnings.warn(
-                f"The graph asks for 64-bit numbers and runs in 32 bits: nodes {listed}. For 64 bits, run it inside "
+                f"The graph asks for 64-bit numbers and runs in 32 bits: nodes {origins}. For 64 bits, run it inside "
                 "`with jax.enable_x64(True):`, or set the environment variable JAX_ENABLE_X64=1.",
                 NarrowedDtypeWarning,
                 stacklevel=5,

@@ -16,8 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.arguments import require_named
 from lowering.function import to_jax
 from lowering.gradient import GradientProgram, is_float_array
+from lowering.mxnet_words import takes_our_words
 from lowering.verify_nodes import NodeFinding, NodeWitness, moved
 from lowering.verify_reports import (
     GradientReport,
@@ -46,6 +48,8 @@ __all__ = [
 
 Arrays = Mapping[str, Any]
 R = TypeVar("R", GradientReport, ProjectionReport)
+
+_CALL = "lowering.check_gradients(symbol, args | {'data': x, 'softmax_label': y}, aux)"
 
 _DIRECTIONS = 32
 """Directions that finite differences probe: every element of an argument up to this size, random directions beyond."""
@@ -152,6 +156,7 @@ def _settled(point: _Point, compare: Callable[[_Point], R], rng: np.random.Gener
     return replace(compare(point.trusting(nodes, there)), nodes=every, moved=bool(kinks), trusted=True)
 
 
+@takes_our_words("check_gradients", _CALL)
 def check_gradients(
     symbol: Symbol,
     args: Arrays,
@@ -209,6 +214,7 @@ def _compare_arguments(point: _Point, *, rng: np.random.Generator, rtol: float, 
     return GradientReport(tuple(rows), rtol, fd_rtol)
 
 
+@takes_our_words("check_gradients", "lowering.check_projection(symbol, args | {'data': x}, aux)")
 def check_projection(
     symbol: Symbol,
     args: Arrays,
@@ -321,7 +327,7 @@ def _noise(value: Any, step: float = _STEP) -> float:
 def _widen(arrays: Arrays) -> dict[str, jax.Array]:
     return {
         name: jnp.asarray(value, jnp.float64) if is_float_array(value) else jnp.asarray(value)
-        for name, value in arrays.items()
+        for name, value in require_named(arrays, "args and aux", _CALL).items()
     }
 
 

@@ -14,6 +14,7 @@ from symjax_nnvm.compare import compare_params as compare_params
 from symjax_nnvm.compare import compare_symbols as compare_symbols
 from symjax_nnvm.errors import AttributeConflictError as AttributeConflictError
 from symjax_nnvm.errors import BindError as BindError
+from symjax_nnvm.errors import CallError as CallError
 from symjax_nnvm.errors import CheckpointError as CheckpointError
 from symjax_nnvm.errors import ComposeError as ComposeError
 from symjax_nnvm.errors import ExecutorTypeError as ExecutorTypeError
@@ -25,9 +26,11 @@ from symjax_nnvm.errors import InitializerError as InitializerError
 from symjax_nnvm.errors import JSONFormatError as JSONFormatError
 from symjax_nnvm.errors import LoweringError as LoweringError
 from symjax_nnvm.errors import MissingExtraError as MissingExtraError
+from symjax_nnvm.errors import ModelNotFoundError as ModelNotFoundError
 from symjax_nnvm.errors import MXNetError as MXNetError
 from symjax_nnvm.errors import NarrowedDtypeWarning as NarrowedDtypeWarning
 from symjax_nnvm.errors import NNVMError as NNVMError
+from symjax_nnvm.errors import NonFiniteWarning as NonFiniteWarning
 from symjax_nnvm.errors import NotImplementedForSymbol as NotImplementedForSymbol
 from symjax_nnvm.errors import OpNotRegisteredError as OpNotRegisteredError
 from symjax_nnvm.errors import ParamError as ParamError
@@ -36,6 +39,9 @@ from symjax_nnvm.errors import ParamsMismatchError as ParamsMismatchError
 from symjax_nnvm.errors import PassError as PassError
 from symjax_nnvm.errors import TrainingError as TrainingError
 from symjax_nnvm.errors import UnknownArrayError as UnknownArrayError
+from symjax_nnvm.errors import UnknownAttributeError as UnknownAttributeError
+from symjax_nnvm.footprint import Footprint as Footprint
+from symjax_nnvm.footprint import estimate as estimate
 from symjax_nnvm.graph import Graph as Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph as IndexedGraph
 from symjax_nnvm.ir.node import Node as Node
@@ -68,11 +74,13 @@ from symjax_nnvm.summary import summarize as summarize
 from symjax_nnvm.surgery import HardCodedBatch as HardCodedBatch
 from symjax_nnvm.surgery import cut as cut
 from symjax_nnvm.surgery import freeze as freeze
+from symjax_nnvm.surgery import freeze_statistics as freeze_statistics
 from symjax_nnvm.surgery import hard_coded_batch as hard_coded_batch
 from symjax_nnvm.surgery import inference_symbol as inference_symbol
 from symjax_nnvm.surgery import rename as rename
 from symjax_nnvm.surgery import replace_head as replace_head
 from symjax_nnvm.surgery import set_batch_size as set_batch_size
+from symjax_nnvm.surgery import subset as subset
 from symjax_nnvm.symbol import AttrScope as AttrScope
 from symjax_nnvm.symbol import Group as Group
 from symjax_nnvm.symbol import NameManager as NameManager

@@ -15,6 +15,7 @@ import numpy as np
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["ArrayDifference", "Changed", "ParamsDifference", "SymbolDifference", "compare_params", "compare_symbols"]
@@ -93,6 +94,8 @@ class ParamsDifference:
 def compare_symbols(a: Symbol, b: Symbol) -> SymbolDifference:
     """What makes b another network than a: structure, operators, parameters (by value: `(3,3)` equals `(3, 3)`, and a
     default that is written equals one that is not) and attributes of nodes. Subgraphs are compared as text."""
+    for symbol in (a, b):
+        expect_symbol(symbol, "compare_symbols")
     first, second = IndexedGraph(a.outputs), IndexedGraph(b.outputs)
     renamed = _renamed(first, second)
     if renamed is not None:

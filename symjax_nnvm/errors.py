@@ -4,17 +4,26 @@ Every error raised on purpose derives from `NNVMError`. A subclass says which pa
 users expect a built-in class (`TypeError`, `ValueError`, `KeyError`, …) the subclass derives from it too, so that both
 `except NNVMError` and the idiomatic handler work. `explain` turns the facts (operator, node, input, parameter,
 expected, got) into one message, so that no two errors of the library are worded differently.
+
+Names come from files that anybody may have written, and errors end on terminals: `printable` is the one function that
+makes a text safe there, and `NNVMError` applies it to every message.
 """
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
 __all__ = [
     "AttributeConflictError",
     "BindError",
+    "CallError",
     "CheckpointError",
     "ComposeError",
     "ExecutorTypeError",
     "ExecutorValueError",
+    "FileError",
     "GradientError",
     "GraphError",
     "InferenceError",
@@ -23,8 +32,11 @@ __all__ = [
     "LoweringError",
     "MXNetError",
     "MissingExtraError",
+    "MissingFolderError",
+    "ModelNotFoundError",
     "NNVMError",
     "NarrowedDtypeWarning",
+    "NonFiniteWarning",
     "NotImplementedForSymbol",
     "OpNotRegisteredError",
     "ParamError",
@@ -36,21 +48,56 @@ __all__ = [
     "SymbolValueError",
     "TrainingError",
     "UnknownArrayError",
+    "UnknownAttributeError",
+    "closest",
     "cut",
+    "did_you_mean",
     "explain",
+    "listed",
+    "plain_list",
+    "printable",
+    "printable_lines",
+    "unknown_keyword",
 ]
 
 
 MAX_PART = 2000
 """Characters of the problem, of what was expected, and of what came, in one message."""
 
+MAX_MESSAGE = 16_000
+"""Characters of a message: several parts, or a list of what is wrong. Texts of any length come from files."""
+
+MAX_LISTED = 8
+"""Names that a message lists before it only counts the rest."""
+
+_NAME = 80  # characters of one name in a list
+_COMPARED = 1 << 25  # pairs of characters, at most, that are compared to find a name: those of a second
+_COMPARABLE = 128  # characters of a name from which on nobody mistyped it
+
 
 class NNVMError(Exception):
-    """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class)."""
+    """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class).
+
+    Its message is cut at `MAX_MESSAGE` characters, whoever words it.
+    """
+
+    def __init__(self, *args: object, **named: Any):
+        super().__init__(*(_shortened(arg) if isinstance(arg, str) else arg for arg in args), **named)
+
+    def __str__(self) -> str:
+        # Not super(): KeyError would print the message's repr, OSError look for an errno.
+        return printable_lines(Exception.__str__(self))
 
 
 class NarrowedDtypeWarning(UserWarning):
     """A graph asks for 64-bit numbers and runs in 32 bits, because JAX's 64-bit mode is off."""
+
+    def __str__(self) -> str:
+        return printable_lines(super().__str__())
+
+
+class NonFiniteWarning(UserWarning):
+    """Outputs that are NaN or infinite, in a prediction or an evaluation."""
 
 
 MXNetError = NNVMError
@@ -59,8 +106,6 @@ MXNetError = NNVMError
 
 class OpNotRegisteredError(NNVMError, KeyError):
     """An operator name that the registry does not know."""
-
-    __str__ = Exception.__str__  # KeyError would print the message's repr
 
 
 class AttributeConflictError(NNVMError):
@@ -107,6 +152,14 @@ class InferenceError(NNVMError):
         self.node = node
 
 
+class FileError(NNVMError, OSError):
+    """A path that cannot be read or written for what it is: no regular file, too large for its kind."""
+
+
+class MissingFolderError(FileError, FileNotFoundError):
+    """A file that cannot be written because its folder does not exist."""
+
+
 class ParamsFormatError(NNVMError, ValueError):
     """An array file (`.params`) that is malformed, or no array file."""
 
@@ -125,6 +178,10 @@ class GradientError(NNVMError):
 
 class InitializerError(NNVMError, ValueError):
     """An initialiser that is unknown, malformed, or does not fit the parameter."""
+
+
+class ModelNotFoundError(NNVMError, FileNotFoundError):
+    """A file of a model that is not there; the message says what is."""
 
 
 class CheckpointError(NNVMError):
@@ -150,7 +207,13 @@ class ExecutorValueError(NNVMError, ValueError):
 class UnknownArrayError(NNVMError, KeyError):
     """A name under which an executor holds no array."""
 
-    __str__ = Exception.__str__  # KeyError would print the message's repr
+
+class UnknownAttributeError(NNVMError, AttributeError):
+    """An attribute that an object or a module does not have; the message says what is meant by it here."""
+
+
+class CallError(NNVMError, TypeError):
+    """A function called with arguments that it does not take, or without one that it needs."""
 
 
 class TrainingError(NNVMError, ValueError):
@@ -174,8 +237,9 @@ def explain(
 ) -> str:
     """Word an error: the problem, then where it is, what was expected, what came, and what to do.
 
-    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out. No part is
-    longer than `MAX_PART`: what comes from a file may be of any length.
+    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out. A list of
+    names as `expected` or `got` is worded by `listed`. No part is longer than `MAX_PART`: what comes from a file may
+    be of any length.
     """
     where = [
         cut(f"{label} {_name(value)!r}")
@@ -186,16 +250,105 @@ def explain(
     if where:
         parts.append("in " + ", ".join(where))
     if expected is not None:
-        parts.append(f"expected {cut(str(expected))}")
+        parts.append(f"expected {cut(_told(expected))}")
     if got is not None:
-        parts.append(f"got {cut(str(got))}")
+        parts.append(f"got {cut(_told(got))}")
     message = "; ".join(parts) + "."
-    return message + (f" {fix}" if fix else "")
+    return message + (f" {cut(fix)}" if fix else "")
 
 
-def cut(text: str) -> str:
-    """A text for an error message, cut off at `MAX_PART` characters."""
-    return text if len(text) <= MAX_PART else f"{text[:MAX_PART]}…"
+def cut(text: str, length: int = MAX_PART) -> str:
+    """A text for an error message, cut off at `length` characters."""
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
+def _told(value: object) -> str:
+    names = isinstance(value, list | tuple) and bool(value) and all(isinstance(name, str) for name in value)
+    return listed(value) if names else str(value)  # type: ignore[arg-type]
+
+
+def _shortened(message: str) -> str:
+    """A message with its middle left out where it is too long: what is the matter comes first, what to do last."""
+    if len(message) <= MAX_MESSAGE:
+        return message
+    half = MAX_MESSAGE // 2 - 50  # room for the note: a message that was cut is not cut again
+    return f"{message[:half]} … ({len(message) - 2 * half} characters left out) … {message[-half:]}"
+
+
+# -- names in messages -----------------------------------------------------------------------------------------------
+
+
+def printable(text: str) -> str:
+    """The text on one line, its control and formatting characters (ESC, U+202E, …) as escapes: what a terminal would
+    take for a command, or show in another order, is spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """`printable` of each line of a text; its line ends and tabs stay."""
+    if text.isprintable():
+        return text
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+
+
+def plain_list(names: Iterable[object], most: int = MAX_LISTED) -> str:
+    """`a, b, c`; of many names the first `most` and the count, `a, b, … (40 in all)`; `none` when there is none."""
+    names = list(names)
+    shown = [printable(name if len(name) <= _NAME else f"{name[:_NAME]}…") for name in map(str, names[:most])]
+    return ", ".join(shown) + (f", … ({len(names)} in all)" if len(names) > most else "") or "none"
+
+
+def listed(names: Iterable[object], limit: int = MAX_LISTED) -> str:
+    """Names for an error message: `['a', 'b' and 31 more]`, as Python prints a list as long as it is short."""
+    every = list(names)
+    shown = ", ".join(cut(repr(name), 100) for name in every[:limit])
+    return f"[{shown} and {len(every) - limit} more]" if len(every) > limit else f"[{shown}]"
+
+
+def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
+    """The names most like one that is not among them, closest first; capitals and underscores at the ends do not count.
+
+    cutoff: how alike they have to be, 1 the same. Bounded in time, whatever names a file has.
+    """
+    wanted = _folded(name)
+    if not wanted or len(wanted) > _COMPARABLE:
+        return []
+    candidates: dict[str, list[str]] = {}
+    budget = _COMPARED
+    for candidate in dict.fromkeys(names):
+        folded = _folded(candidate)
+        if 2 * min(len(folded), len(wanted)) >= cutoff * (len(folded) + len(wanted)):
+            budget -= len(folded) * len(wanted)
+            if budget < 0:
+                break
+            candidates.setdefault(folded, []).append(candidate)
+    found = difflib.get_close_matches(wanted, candidates, n=most, cutoff=cutoff)
+    in_order = [difflib.get_close_matches(name, candidates[folded], n=most, cutoff=0.0) for folded in found]
+    return [candidate for group in in_order for candidate in group][:most]
+
+
+def did_you_mean(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:
+    """`Did you mean 'a' or 'b'?`, or nothing when no name is close."""
+    close = closest(name, names, most, cutoff)
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def unknown_keyword(what: str, key: str, candidates: Iterable[str], where: str = "") -> str:
+    """NNVM's KeywordArgumentMismatch, with the closest candidates and not more of them than anybody reads."""
+    candidates = list(candidates)
+    shown = "".join(f"\t[{i}]{printable(name)}\n" for i, name in enumerate(candidates[:MAX_LISTED]))
+    more = f"\t… ({len(candidates)} in all)\n" if len(candidates) > MAX_LISTED else ""
+    fix = did_you_mean(key, candidates)
+    return (
+        f"{what}Keyword argument name {printable(key)} not found.{where}{fix and ' '}{fix}\n"
+        f"Candidate arguments:\n{shown}{more}"
+    )
+
+
+def _folded(name: str) -> str:
+    return name.lower().strip("_")
 
 
 def _name(value: object) -> object:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Op, OpMap
@@ -62,7 +62,7 @@ def _deconvolution(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]
     """Each input element is spread over the window and its group's output channels: the weight (c, f / groups, …k)."""
     p = attrs.parsed
     channels = ins[0][p.channel_axis]
-    return Flops(prod(ins[0]) * (prod(ins[1]) // channels), 0 if p.no_bias else prod(outs[0]))
+    return Flops(prod(ins[0]) * (prod(ins[1]) // max(channels, 1)), 0 if p.no_bias else prod(outs[0]))
 
 
 def _fully_connected(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
@@ -114,6 +114,84 @@ def _pooling(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> F
     return Flops(0, prod(ins[0]) if p.global_pool else prod(outs[0]) * prod(p.kernel))
 
 
+def _pooling_gradient(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    """Each window's head gradient meets each element of the window."""
+    p = attrs.parsed
+    return Flops(0, prod(ins[1]) if p.global_pool else prod(ins[0]) * prod(p.kernel))
+
+
+def _convolution_gradient(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    """Each element of the head gradient meets the window and its group's input channels."""
+    p = attrs.parsed
+    weight = ins[1] if attrs.op is Op.get("_backward_Convolution_data") else outs[0]
+    return Flops(prod(ins[0]) * (prod(weight) // p.num_filter))
+
+
+def _correlation(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    """Each displacement compares patches of all channels."""
+    return Flops(prod(outs[0]) * ins[0][1] * attrs.parsed.kernel_size**2)
+
+
+def _correlation_gradient(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    return Flops(prod(ins[0]) * ins[1][1] * attrs.parsed.kernel_size**2)
+
+
+def _sort(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    """n log n comparisons."""
+    count = prod(ins[0])
+    return Flops(0, count * max(count.bit_length(), 1))
+
+
+def _suppression(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    """At worst each box of an image meets each: sixteen operations for a pair."""
+    *batch, boxes, _ = outs[0]
+    return Flops(0, 16 * prod(batch) * boxes**2)
+
+
+def _proposals(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    p, (images, double, h, w) = attrs.parsed, ins[0]
+    boxes = double // 2 * h * w
+    taken = min(p.rpn_pre_nms_top_n, boxes) if p.rpn_pre_nms_top_n > 0 else boxes
+    return Flops(0, 16 * images * (boxes + taken * min(taken, p.rpn_post_nms_top_n)))
+
+
+def _pairs(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    """Each of the first input's rows meets each of the second's: sixteen operations."""
+    return Flops(0, 16 * prod(ins[0][:-1]) * prod(ins[1][:-1]))
+
+
+def _matching(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    """At worst a round for each row, or column, of the scores."""
+    return Flops(0, prod(ins[0]) * min(ins[0][-2:]))
+
+
+def _bins(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    """Four elements for each sample of a bin."""
+    p: Any = attrs.parsed
+    given = getattr(p, "sample_per_part", None) or getattr(p, "sample_ratio", 0) or getattr(p, "sampling_ratio", 0)
+    return Flops(4 * prod(outs[0]) * max(given, 2) ** 2)
+
+
+def _whole_map(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    """A bin may be as large as the map."""
+    return Flops(0, prod(outs[0]) * prod(ins[0][-2:]))
+
+
+def _square_matrix(factor: int) -> FlopsRule:
+    """So many times n³ for each matrix (…, n, n), or as m n² for (…, m, n)."""
+    return lambda attrs, ins, outs: Flops(factor * prod(ins[0]) * ins[0][-1])
+
+
+def _ctc(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    """Every step visits the labels with blanks between them, forwards and backwards."""
+    steps, batch, classes = ins[0]
+    return Flops(0, steps * batch * (5 * classes + 40 * (2 * ins[1][-1] + 1)))
+
+
+def _fourier(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
+    return Flops(0, 5 * prod(outs[0]) * max(outs[0][-1].bit_length(), 1))
+
+
 def _add_n(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
     return Flops(0, prod(outs[0]) * (len(ins) - 1))
 
@@ -142,7 +220,7 @@ _MOVES_DATA = """
     broadcast_to broadcast_axis broadcast_like tile repeat diag im2col shape_array size_array where
     _zeros _ones _full zeros_like ones_like _arange _linspace _eye _contrib_arange_like _contrib_index_array
     SequenceMask SequenceReverse SequenceLast MakeLoss make_loss LinearRegressionOutput MAERegressionOutput SVMOutput
-    _contrib_gradientmultiplier
+    _contrib_gradientmultiplier cast_storage _sparse_retain _contrib_SparseEmbedding
 """
 """Operators without arithmetic of their own, at inference."""
 
@@ -158,7 +236,24 @@ _RULES: dict[str, FlopsRule] = {
     **{f"_contrib_interleaved_matmul_{kind}_valatt": _mixture for kind in ("selfatt", "encdec")},
     "RNN": _rnn,
     **dict.fromkeys(("Pooling", "Pooling_v1"), _pooling),
+    **{f"_backward_Pooling_{kind}": _pooling_gradient for kind in ("sum", "max", "pick")},
+    **{f"_backward_Pooling_v1_{kind}": _pooling_gradient for kind in ("max", "pick")},
+    **{f"_backward_Convolution_{kind}": _convolution_gradient for kind in ("data", "weight")},
     "_contrib_AdaptiveAvgPooling2D": _per_input(1),
+    "Correlation": _correlation,
+    **{f"_backward_Correlation_{kind}": _correlation_gradient for kind in ("data1", "data2")},
+    **dict.fromkeys(("sort", "argsort", "topk", "_shuffle", "_sample_unique_zipfian"), _sort),
+    **dict.fromkeys(("_contrib_box_nms", "_contrib_MultiBoxDetection"), _suppression),
+    **dict.fromkeys(("_contrib_Proposal", "_contrib_MultiProposal"), _proposals),
+    **dict.fromkeys(("_contrib_box_iou", "_contrib_MultiBoxTarget"), _pairs),
+    "_contrib_bipartite_matching": _matching,
+    **dict.fromkeys(("_contrib_ROIAlign", "_contrib_RROIAlign", "_contrib_DeformablePSROIPooling"), _bins),
+    **dict.fromkeys(("ROIPooling", "_contrib_PSROIPooling"), _whole_map),
+    **{f"_linalg_{name}": _square_matrix(1) for name in ("potrf", "potri", "syrk", "trmm", "trsm", "det", "slogdet")},
+    **{f"_linalg_{name}": _square_matrix(4) for name in ("gelqf", "inverse")},
+    "_linalg_syevd": _square_matrix(10),
+    "CTCLoss": _ctc,
+    **dict.fromkeys(("_contrib_fft", "_contrib_ifft"), _fourier),
     # Scale and shift: the statistics are constants at inference.
     **dict.fromkeys(("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm"), _per_output(2)),
     "_contrib_BatchNormWithReLU": _per_output(3),
@@ -171,7 +266,7 @@ _RULES: dict[str, FlopsRule] = {
     "softmax_cross_entropy": _per_input(5),
     "LogisticRegressionOutput": _per_output(1),
     **dict.fromkeys(("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "argmax", "argmin"), _per_input(1)),
-    "norm": _per_input(2),
+    **dict.fromkeys(("norm", "_square_sum"), _per_input(2)),
     "moments": _per_input(4),
     "add_n": _add_n,
     "_np_cumsum": _per_output(1),
@@ -189,6 +284,7 @@ _ELEMENTWISE = (
     *(function.op for function in elemwise_binary.FUNCTIONS),
     *(f"broadcast_{function.name}" for function in elemwise_binary.FUNCTIONS),
     *(name for name, *_ in scalar.FUNCTIONS),
+    *("_scatter_plus_scalar", "_scatter_minus_scalar", "_scatter_elemwise_div"),
 )
 
 for _name, _rule in {

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from symjax_nnvm.blocks import Run, common_start, repeated_blocks
-from symjax_nnvm.errors import MissingExtraError, NNVMError
+from symjax_nnvm.errors import MissingExtraError, NNVMError, printable
+from symjax_nnvm.files import write_file
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.node import Node, Subgraph
@@ -19,9 +20,8 @@ from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.plot_style import colour_of, facts
 from symjax_nnvm.roles import data_inputs
-from symjax_nnvm.summary import known_shapes
+from symjax_nnvm.symbol.given import expect_symbol, known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
-from symjax_nnvm.tables import printable
 
 __all__ = ["NetworkPlot", "RenderingError", "plot_network"]
 
@@ -49,14 +49,17 @@ class NetworkPlot:
         Raises MissingExtraError, RenderingError, OSError.
         """
         path = Path(path)
+        write_file(path, self.content(path))
+        return path
+
+    def content(self, path: Path) -> bytes:
+        """What a file of this name holds. Raises MissingExtraError, RenderingError."""
         suffix = path.suffix.lower().removeprefix(".")
         if suffix in ("dot", "gv"):
-            path.write_text(self.source, encoding="utf-8")
-        elif suffix in ("svg", "png", "pdf"):
-            path.write_bytes(self.render(suffix))
-        else:
-            raise RenderingError(f"{path} names no format of a drawing: expected .dot, .gv, .svg, .png or .pdf.")
-        return path
+            return self.source.encode()
+        if suffix in ("svg", "png", "pdf"):
+            return self.render(suffix)
+        raise RenderingError(f"{path} names no format of a drawing: expected .dot, .gv, .svg, .png or .pdf.")
 
     def render(self, format: str) -> bytes:
         """The drawing in a format of Graphviz's. Raises MissingExtraError, RenderingError."""
@@ -76,9 +79,15 @@ class NetworkPlot:
         except graphviz.CalledProcessError as error:
             raise RenderingError(f"Graphviz refused the drawing: {error}.") from None
 
-    def _repr_svg_(self) -> str:
-        """What notebooks show."""
-        return self.render("svg").decode()
+    def __repr__(self) -> str:
+        return f"<NetworkPlot: {self.drawn} operators drawn, {self.folded} folded into them>"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """What notebooks show: the drawing, or a line that says what to install for it."""
+        try:
+            return {"image/svg+xml": self.render("svg").decode(), "text/plain": repr(self)}
+        except (MissingExtraError, RenderingError) as error:
+            return {"text/plain": f"{self!r}\n{error}"}
 
 
 def plot_network(
@@ -96,6 +105,7 @@ def plot_network(
     (with shapes) under their operator. fold: draw a block that follows itself once, with how often. params: names of
     the parameters; left out, all arguments but those that look like data. Raises InferenceError.
     """
+    expect_symbol(symbol, "plot_network")
     graph = Graph(symbol.outputs)
     shapes = None
     if shape:
@@ -104,7 +114,7 @@ def plot_network(
     data = data_inputs(symbol, shape or {}, params)
     drawing = _Drawing(hide_weights, fold)
     drawing.add(graph.indexed_graph(), shapes, data)
-    lines = [f"digraph {_quoted(title)} {{", _PREAMBLE, *drawing.lines, "}"]
+    lines = [f"digraph {_quoted(printable(title))} {{", _PREAMBLE, *drawing.lines, "}"]
     return NetworkPlot("\n".join(lines) + "\n", drawing.drawn, drawing.folded)
 
 

@@ -9,17 +9,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symjax_nnvm.errors import plain_list, printable
 from symjax_nnvm.flops import FFlops, Flops
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.types import Shape, format_shape, is_known, shape_from_legacy, shape_size
+from symjax_nnvm.ir.types import Shape, format_shape, is_known, shape_size
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.roles import data_inputs
+from symjax_nnvm.symbol.given import expect_symbol, known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import count_text, table_text
 
-__all__ = ["Layer", "Summary", "known_shapes", "print_summary", "summarize"]
+__all__ = ["Layer", "Summary", "print_summary", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Summary:
 
     def totals(self) -> list[str]:
         """The lines under the table."""
-        inputs = ", ".join(f"{name} {format_shape(shape)}" for name, shape in self.inputs.items())
+        inputs = ", ".join(f"{printable(name)} {format_shape(shape)}" for name, shape in self.inputs.items())
         least = "at least " if any(layer.parameters is None for layer in self.layers) else ""
         lines = [
             f"inputs: {inputs or 'none'}",
@@ -82,9 +84,9 @@ class Summary:
         if self.flops is not None:
             lines.append(f"one forward pass: {self.flops.macs:,} MACs, {self.flops.total:,} FLOPs (1 MAC = 2 FLOPs)")
         if self.uncounted:
-            lines.append(f"not counted in MACs and FLOPs: {', '.join(self.uncounted)}")
+            lines.append(f"not counted in MACs and FLOPs: {plain_list(self.uncounted, 20)}")
         if self.undecided:
-            lines.append(f"some shapes are unknown: give those of {', '.join(self.undecided)}")
+            lines.append(f"some shapes are unknown: give those of {plain_list(self.undecided)}")
         return lines
 
     def __str__(self) -> str:
@@ -121,10 +123,12 @@ def summarize(
 
     shapes: of inputs, and of parameters where they are known, by name; 0 and -1 are unknown dimensions. params: names
     of the arguments that are parameters; left out, all but those that look like data (`data_inputs`).
-    Raises InferenceError for shapes that contradict the graph.
+    Raises InferenceError for shapes that contradict the graph, SymbolTypeError for what is no shape.
     """
-    data = data_inputs(symbol, shapes or {}, params)
-    graph = infer_shape(Graph(symbol.outputs), shapes=known_shapes(shapes or {}))
+    expect_symbol(symbol, "summarize")
+    given = known_shapes(shapes or {})
+    data = data_inputs(symbol, given, params)
+    graph = infer_shape(Graph(symbol.outputs), shapes=given)
     index, inferred = graph.indexed_graph(), graph.attrs["shape"]
     layers = []
     parameters = states = 0
@@ -185,11 +189,6 @@ def _total(layers: Sequence[Layer]) -> Flops | None:
 def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = None) -> None:
     """Print `summarize(symbol, shape)`, as MXNet's `mx.viz.print_summary` does. Raises InferenceError."""
     print(summarize(symbol, shape))
-
-
-def known_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape | None]:
-    """Shapes as users write them, with 0 and -1 for unknown dimensions, as the passes take them."""
-    return {name: shape_from_legacy(tuple(map(int, shape))) if len(shape) else () for name, shape in shapes.items()}
 
 
 def _flops_of(index: IndexedGraph, nid: int, shapes: Sequence[Shape | None]) -> Flops | None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["count_text", "printable", "table_text"]
+from symjax_nnvm.errors import printable
+
+__all__ = ["count_text", "table_text"]
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> str:
@@ -26,10 +28,3 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int
 def count_text(number: int | None) -> str:
     """A count with separators; `-` when it is not known."""
     return "-" if number is None else f"{number:,}"
-
-
-def printable(text: str) -> str:
-    """The text on one line, without control characters."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -16,6 +16,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 import jax
 import pytest
 
+from symjax_nnvm.ir.pass_registry import checking_passes
 from tests.cases import Case
 
 CLEAR_AFTER = 2500
@@ -39,6 +40,13 @@ second derivative, hangs on the rule, not on further shapes and dtypes. `--whole
 gc.set_threshold(100_000, 50, 100)
 
 _since_clearing = 0
+
+
+@pytest.fixture(autouse=True)
+def sound_graphs() -> Iterator[None]:
+    """Whatever pass runs in a test, what must hold of any graph holds of its result."""
+    with checking_passes():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,8 @@
 """Convert a model: to StableHLO, to safetensors with JSON, or to MXNet 1.9.1's files from those of any MXNet.
 
 OUT says what to: `.stablehlo` is what jax.export.deserialize reads, `.mlir` is StableHLO as text; `.safetensors` comes
-with a `-symbol.json`; anything else is the prefix of MXNet's two files.
+with a `-symbol.json`; a name without a suffix is the prefix of MXNet's two files. The folder of OUT is made where there
+is none. OUT may be MODEL's own name where it stays a model: its files are replaced when the new ones are whole.
 """
 
 from __future__ import annotations
@@ -15,27 +16,41 @@ from typing import Any
 import jax
 
 import lowering
+from lowering.cli.budget import add_max_memory, check_budget
 from lowering.cli.inputs import InputError, signature
-from symjax_nnvm.cli.console import note, print_json, working
-from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, of_options
+from symjax_nnvm.cli.arguments import file_path
+from symjax_nnvm.cli.console import note, print_json, show, working
+from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, make_folder, of_options
+from symjax_nnvm.errors import plain_list
+from symjax_nnvm.files import atomic_writes, write_file
 from symjax_nnvm.ir.types import format_shape, is_known
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
-from symjax_nnvm.mxnet.safetensors_file import save_safetensors
+from symjax_nnvm.mxnet.safetensors_file import write_safetensors
 from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 _SUFFIXES = {".stablehlo": "stablehlo", ".mlir": "mlir", ".safetensors": "safetensors"}
+_NOT_WRITTEN = {
+    ".onnx": "ONNX files are not written yet",
+    ".params": "MXNet's two files are named by their prefix",
+    ".json": "MXNet's two files are named by their prefix",
+}
+_PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 _MXNET_NAME = re.compile(r"(?P<prefix>.+?)(-symbol\.json|-(?P<epoch>\d{4,})\.params)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, where to, and what to."""
     add_model(parser)
-    parser.add_argument("out", type=Path, metavar="OUT", help="file to write, or prefix of MXNet's files")
+    parser.add_argument("out", type=file_path, metavar="OUT", help="file to write, or prefix of MXNet's files")
     parser.add_argument("--to", choices=tuple(_WRITERS), help="format; default by OUT's suffix, else mxnet")
     add_shapes(parser)
+    add_max_memory(parser)
     parser.add_argument(
-        "--platforms", metavar="NAMES", help="StableHLO: cpu, cuda, rocm, tpu, with commas; default here"
+        "--platforms",
+        type=_platforms,
+        metavar="NAMES",
+        help="StableHLO: cpu, cuda, rocm, tpu, with commas; default here",
     )
     parser.add_argument("--train", action="store_true", help="StableHLO: the network in training, with its labels")
 
@@ -44,27 +59,61 @@ def run(options: argparse.Namespace) -> int:
     """Write the files."""
     model = of_options(options)
     symbol = model.symbol()
-    format = options.to or _SUFFIXES.get(options.out.suffix, "mxnet")
+    format = options.to or _format_of(options.out)
+    if options.out.is_dir() or not options.out.name:
+        raise InputError(f"{str(options.out)!r} is a folder: name a file in it, or the prefix of MXNet's files.")
+    all_shapes(options, symbol)  # which refuses names that the network lacks, whatever the format
     files, remarks = _WRITERS[format](options, model, symbol)
     if options.json:
         print_json({"format": format, "files": [str(path) for path in files], "remarks": remarks})
         return 0
     for line in remarks:
-        print(line)
+        show(line)
     for path in files:
         note(f"written: {path}")
     return 0
 
 
+def _format_of(out: Path) -> str:
+    """The format that OUT's suffix says; MXNet's for a prefix, which may end in a version, as `mobilenet1.0` does.
+
+    Raises InputError for a suffix of no format.
+    """
+    suffix = out.suffix.lower()
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    if not suffix.strip(".0123456789") or _MXNET_NAME.fullmatch(out.name):
+        return "mxnet"
+    known = ", ".join(_SUFFIXES)
+    why = _NOT_WRITTEN.get(suffix, f"{suffix} is no format that is written")
+    raise InputError(
+        f"{out}: {why}. Suffixes are {known}; without one, OUT is the prefix of MXNet's files, {out.stem}-symbol.json "
+        f"and {out.stem}-0000.params. --to says the format whatever OUT is called."
+    )
+
+
+def _platforms(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    unknown = [name for name in names if name not in _PLATFORMS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"expected {', '.join(_PLATFORMS)}, with commas, got {text[:80]!r}")
+    return names
+
+
 def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
     """The network as a function of its arguments and states; parameters are never part of it. What is deployed needs
     no labels: at inference they are left out, with the training heads that read them."""
+    model.keep(options.out)
     args, aux = model.params(symbol, complete=True)
     symbol = symbol if options.train else inference_symbol(symbol)
     shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux), args | aux)
     unknown = [name for name, shape in shapes.items() if not is_known(shape)]
     if unknown:
-        raise InputError(f"StableHLO has fixed shapes, and those of {unknown} are not known: give --shape NAME=…")
+        raise InputError(
+            f"StableHLO has fixed shapes, and those of {plain_list(unknown)} are not known: give --shape NAME=…"
+        )
+
+    check_budget(options, symbol, shapes, dtypes, proof=False)
 
     def described(names: list[str]) -> dict[str, Any]:
         return {name: jax.ShapeDtypeStruct(shapes[name], _dtype(dtypes[name])) for name in names}
@@ -72,11 +121,11 @@ def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tup
     call = (described(symbol.list_arguments()), described(symbol.list_auxiliary_states()), jax.random.key(0))
     compiled = lowering.compile(symbol, is_train=options.train)
     with working("exporting"):
+        make_folder(options.out)
         if options.out.suffix == ".mlir" or options.to == "mlir":
-            options.out.write_text(compiled.lower(*call).as_text(dialect="stablehlo"), encoding="utf-8")
+            write_file(options.out, compiled.lower(*call).as_text(dialect="stablehlo"))
         else:
-            platforms = tuple(options.platforms.split(",")) if options.platforms else None
-            compiled.export(options.out, *call, platforms=platforms)
+            compiled.export(options.out, *call, platforms=options.platforms)
     remarks = ["call(args, aux, key) -> (outputs, new_aux), with dicts by name:"]
     for label, arrays in zip(("args", "aux"), call[:2], strict=True):
         remarks += [f"  {label}[{name!r}]  {a.dtype.name} {format_shape(a.shape)}" for name, a in arrays.items()]
@@ -87,10 +136,10 @@ def _safetensors(options: argparse.Namespace, model: Model, symbol: Symbol) -> t
     args, aux = model.params(symbol, complete=True)
     path = options.out.with_suffix(".safetensors")
     symbol_path = path.with_name(f"{path.stem}-symbol.json")
-    _keep_sources(model, path, symbol_path)
-    with working("writing"):
-        save_safetensors(path, args, aux)
-        symbol.save(symbol_path)
+    make_folder(path)
+    with working("writing"), atomic_writes(path, symbol_path) as (weights, graph):
+        graph.write(symbol.tojson().encode())
+        write_safetensors(weights, args, aux)
     return [symbol_path, path], []
 
 
@@ -102,21 +151,13 @@ def _mxnet(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[l
     source = _MXNET_NAME.fullmatch(model.params_path.name) if model.params_path else None
     epoch = next((int(found["epoch"]) for found in (named, source) if found and found["epoch"]), 0)
     paths = [prefix.with_name(f"{prefix.name}{end}") for end in ("-symbol.json", f"-{epoch:04d}.params")]
-    _keep_sources(model, *paths)
     with working("writing"):
+        make_folder(prefix)
         if model.params_path is None:
             symbol.save(paths.pop(0))
             return [prefix.with_name(f"{prefix.name}-symbol.json")], ["there were no parameters to convert"]
         save_checkpoint(prefix, epoch, symbol, args, aux)
     return paths, []
-
-
-def _keep_sources(model: Model, *targets: Path) -> None:
-    """Refuse to write over the files that are being read: arrays are views of them."""
-    for target in targets:
-        for source in (model.symbol_path, model.params_path):
-            if source is not None and target.exists() and target.samefile(source):
-                raise InputError(f"{target} is the model that is being converted: write it under another name.")
 
 
 def _dtype(name: str | None) -> Any:

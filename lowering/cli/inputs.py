@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lowering.cli.budget import add_max_memory, check_budget
+from symjax_nnvm.cli.arguments import SEED, finite
 from symjax_nnvm.cli.console import note
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes
-from symjax_nnvm.errors import InferenceError, MissingExtraError, NNVMError, ParamsFormatError
+from symjax_nnvm.errors import InferenceError, MissingExtraError, NNVMError, ParamsFormatError, did_you_mean, plain_list
+from symjax_nnvm.files import read_bounded
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import format_shape, is_float, is_known
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.roles import data_inputs
-from symjax_nnvm.summary import known_shapes
+from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Given", "InputError", "add_inputs", "gather", "signature"]
@@ -30,6 +34,7 @@ Given = tuple[Arrays, Arrays]
 """(arguments, auxiliary states)"""
 
 _IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+_MAX_IMAGE = 1 << 28
 
 
 class InputError(NNVMError, ValueError):
@@ -47,26 +52,29 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         "input. Labels are zeros unless given",
     )
     add_shapes(parser)
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs and of what the network draws")
+    add_max_memory(parser)
+    parser.add_argument("--seed", type=SEED, default=0, help="of random inputs and of what the network draws")
     parser.add_argument("--random-params", action="store_true", help="make parameters up when there are none")
     images = parser.add_argument_group("images", "RGB, 0 to 255, times --scale, minus --mean, divided by --std")
-    images.add_argument("--scale", type=float, default=1.0, help="factor, such as 0.00392157 for 0 to 1")
+    images.add_argument("--scale", type=finite, default=1.0, help="factor, such as 0.00392157 for 0 to 1")
     images.add_argument("--mean", type=_numbers, default=(0.0,), metavar="R,G,B", help="subtracted, after --scale")
-    images.add_argument("--std", type=_numbers, default=(1.0,), metavar="R,G,B", help="divided by")
+    images.add_argument("--std", type=_divisors, default=(1.0,), metavar="R,G,B", help="divided by")
     images.add_argument("--bgr", action="store_true", help="channels as blue, green, red; --mean and --std too")
     images.add_argument("--stretch", action="store_true", help="change the aspect ratio instead of cropping the centre")
 
 
-def gather(options: argparse.Namespace, model: Model, symbol: Symbol) -> Given:
+def gather(options: argparse.Namespace, model: Model, symbol: Symbol, *, proof: bool = False) -> Given:
     """All arrays that the network takes: the model's parameters, and the inputs asked for.
 
-    Raises InputError, ParamsFormatError, InferenceError, OSError.
+    proof: they are for a proof of gradients, which takes more memory. Nothing is made before the run is known to fit.
+    Raises LoweringError where it does not, InputError, ParamsFormatError, InferenceError, OSError.
     """
     args, aux = model.params(symbol, complete=True)
     named = _named(options.inputs, _inputs(symbol, options, args))
     rng = np.random.default_rng(options.seed)
     arrays = {name: _array(name, Path(source)) for name, source in named.items() if _is_array_file(source)}
     shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux, arrays), args | aux)
+    check_budget(options, symbol, shapes, dtypes, proof=proof)
     arguments, states = symbol.list_arguments(), symbol.list_auxiliary_states()
     if not args and not options.random_params and set(arguments) - _inputs(symbol, options, args):
         raise InputError(f"{model.symbol_path} has no parameters beside it: give --params, or --random-params.")
@@ -106,15 +114,17 @@ def _inputs(symbol: Symbol, options: argparse.Namespace, args: Arrays) -> set[st
 def _named(given: Sequence[str], inputs: set[str]) -> dict[str, str]:
     """Sources by the input's name, which may be left out where there is one input that is no label."""
     main = [name for name in inputs if not name.endswith("label")]
+    there = f"inputs are {plain_list(sorted(inputs))}"
     named: dict[str, str] = {}
     for text in given:
         name, found, source = text.partition("=")
         if not found:
             if len(main) != 1:
-                raise InputError(f"{text!r} is for which input? Write NAME={text}; inputs are {sorted(inputs)}.")
+                raise InputError(f"{text!r} is for which input? Write NAME={text}; {there}.")
             name, source = main[0], text
         if name not in inputs:
-            raise InputError(f"The model has no input {name!r}; inputs are {sorted(inputs)}.")
+            fix = did_you_mean(name, inputs)
+            raise InputError(f"The model has no input {name!r}; {there}. {fix}".rstrip())
         named[name] = source
     return named
 
@@ -136,7 +146,7 @@ def _array(name: str, path: Path) -> np.ndarray:
     by_name = {f"arr_{i}": array for i, array in enumerate(arrays)} if isinstance(arrays, list) else arrays
     chosen = by_name.get(name) if len(by_name) != 1 else next(iter(by_name.values()))
     if chosen is None:
-        raise ParamsFormatError(f"{path} holds no array {name!r}; it has {list(by_name)[:10]}.")
+        raise ParamsFormatError(f"{path} holds no array {name!r}; it has {plain_list(by_name)}.")
     return np.asarray(chosen)
 
 
@@ -163,7 +173,9 @@ def _made(
         case "random":
             return rng.standard_normal(shape).astype(dtype) if is_float(dtype) else rng.integers(0, 2, shape, dtype)
     if not source.lower().endswith(_IMAGES):
-        raise InputError(f"{name}={source}: expected random, zeros, an array (.npy, .npz) or an image {_IMAGES}.")
+        raise InputError(
+            f"{name}={source}: expected random, zeros, an array (.npy, .npz) or an image ({', '.join(_IMAGES)})."
+        )
     return _image(Path(source), shape, options).astype(dtype)
 
 
@@ -187,10 +199,16 @@ def _image(path: Path, shape: tuple[int, ...], options: argparse.Namespace) -> n
         raise InferenceError(f"{path}: an image fits a shape (1, 3, h, w) or (1, h, w, 3), not {format_shape(shape)}.")
     first = shape[1] in (1, 3)
     channels, height, width = shape[1:] if first else (shape[3], shape[1], shape[2])
+    for option, numbers in (("--mean", options.mean), ("--std", options.std)):
+        if len(numbers) not in (1, channels):
+            expected = "one number" if channels == 1 else f"one number, or {channels}"
+            raise InputError(f"{option} has {len(numbers)} numbers for {channels} channels: give {expected}.")
     try:
-        with Image.open(path) as opened:
+        with Image.open(BytesIO(read_bounded(path, _MAX_IMAGE, "an image"))) as opened:
             image = opened.convert("RGB" if channels == 3 else "L")
-    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+    except UnidentifiedImageError:
+        raise InputError(f"{path} cannot be read as an image: it is of no kind that Pillow knows.") from None
+    except Image.DecompressionBombError as error:
         raise InputError(f"{path} cannot be read as an image: {error}.") from None
     if options.stretch:
         image = image.resize((width, height), Image.Resampling.BILINEAR)
@@ -206,8 +224,16 @@ def _image(path: Path, shape: tuple[int, ...], options: argparse.Namespace) -> n
 def _numbers(text: str) -> tuple[float, ...]:
     """`1,2,3` as numbers: one for all channels, or one for each."""
     try:
-        return tuple(float(number) for number in text.split(","))
-    except ValueError:
+        return tuple(finite(number) for number in text.split(","))
+    except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no list of numbers; write, for instance, 123.7,116.8,103.9"
+            f"{text[:80]!r} is no list of numbers; write, for instance, 123.7,116.8,103.9"
         ) from None
+
+
+def _divisors(text: str) -> tuple[float, ...]:
+    """Numbers that are not 0."""
+    numbers = _numbers(text)
+    if 0 in numbers:
+        raise argparse.ArgumentTypeError(f"nothing is divided by 0, got {text[:80]!r}")
+    return numbers

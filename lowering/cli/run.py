@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,30 +17,42 @@ import jax.numpy as jnp
 import numpy as np
 
 import lowering
-from lowering.cli.inputs import add_inputs, gather
-from symjax_nnvm.cli.console import note, print_json, print_table, steps, working
-from symjax_nnvm.cli.model import of_options
+from lowering.cli.inputs import InputError, add_inputs, gather
+from lowering.cli.saving import member_names, write_npz
+from symjax_nnvm.cli.arguments import COUNT, file_path, whole
+from symjax_nnvm.cli.console import note, print_json, print_table, show, steps, working
+from symjax_nnvm.cli.model import make_folder, of_options
+from symjax_nnvm.errors import plain_list, printable
+from symjax_nnvm.files import atomic_write, read_bounded
 from symjax_nnvm.ir.types import format_shape
 
 _ROWS = 8
 """How many rows of an output's first axis are ranked."""
 
+_MAX_LABELS = 1 << 26
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, inputs, and what to do with the outputs."""
     add_inputs(parser)
-    parser.add_argument("--topk", type=int, default=5, metavar="K", help="list the K largest of each row; 0: none")
-    parser.add_argument("--labels", type=Path, metavar="FILE", help="names of classes, one a line (synset.txt)")
-    parser.add_argument("--output", type=Path, metavar="FILE.npz", help="save the outputs by name")
-    parser.add_argument("--time", type=int, nargs="?", const=20, metavar="N", help="time N runs, default 20")
+    parser.add_argument(
+        "--topk", type=whole(0, 1_000_000), default=5, metavar="K", help="list the K largest of each row; 0: none"
+    )
+    parser.add_argument("--labels", type=file_path, metavar="FILE", help="names of classes, one a line (synset.txt)")
+    parser.add_argument("--output", type=file_path, metavar="FILE.npz", help="save the outputs by name")
+    parser.add_argument("--time", type=COUNT, nargs="?", const=20, metavar="N", help="time N runs, default 20")
 
 
 def run(options: argparse.Namespace) -> int:
     """Compile, run, print."""
     model = of_options(options)
     symbol = model.symbol()
+    if options.output and (not options.output.name or options.output.is_dir()):
+        raise InputError(f"{str(options.output)!r} is a folder: name a file in it.")
+    if options.output:
+        model.keep(options.output)
     args, aux = gather(options, model, symbol)
-    labels = options.labels.read_text(encoding="utf-8").splitlines() if options.labels else None
+    labels = _labels(options.labels) if options.labels else None
     call = (jax.tree.map(jnp.asarray, args), jax.tree.map(jnp.asarray, aux), jax.random.key(options.seed))
     began = time.perf_counter()
     with working("tracing"):
@@ -56,9 +68,7 @@ def run(options: argparse.Namespace) -> int:
         times |= {f"median of {options.time}": median(runs), "fastest": min(runs)}
     arrays = dict(zip(symbol.list_outputs(), map(np.asarray, outputs), strict=True))
     if options.output:
-        saved: dict[str, Any] = {name: _storable(array) for name, array in arrays.items()}
-        np.savez(options.output, **saved)
-        note(f"saved: {options.output}")
+        _save(options.output, arrays)
     ranked = {name: _ranked(array, options.topk) for name, array in arrays.items()}
     if options.json:
         print_json(_report(arrays, ranked, labels, times if options.time else None))
@@ -72,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
             for index, value in found
         ]
         if lines:
-            print(f"{name}: the largest of each row")
+            show(f"{printable(name)}: the largest of each row")
             print_table(("row", "class", "label", "value"), lines, right=1)
     if options.time:
         print_table(list(times), [[f"{seconds * 1e3:,.2f} ms" for seconds in times.values()]], right=len(times))
@@ -92,6 +102,24 @@ def _ranked(array: np.ndarray, k: int) -> list[list[tuple[int, float]]]:
     rows = array[:_ROWS].astype(np.float64)
     order = np.argsort(-rows, axis=1, kind="stable")[:, :k]
     return [[(int(i), float(row[i])) for i in found] for row, found in zip(rows, order, strict=True)]
+
+
+def _labels(path: Path) -> list[str]:
+    """The lines of a file of names. Raises InputError for what is no text, FileError, OSError."""
+    try:
+        text = read_bounded(path, _MAX_LABELS, "a file of labels").decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no file of labels, one a line: it is not UTF-8 at byte {error.start}.") from None
+    return [line.rstrip("\r") for line in text.split("\n")]
+
+
+def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write the outputs, and say under which names where those are others. Raises FileError, OSError."""
+    make_folder(path)
+    with atomic_write(path) as file:
+        write_npz(file, {name: _storable(array) for name, array in arrays.items()})
+    others = [f"{name!r} as {member}" for name, member in member_names(arrays).items() if name != member]
+    note(f"saved: {path}" + (f", with {plain_list(others)}" if others else ""))
 
 
 def _label(labels: Sequence[str] | None, index: int) -> str:

@@ -13,10 +13,12 @@ import jax
 import numpy as np
 
 import lowering
-from lowering.cli.inputs import add_inputs, gather
+from lowering.cli.inputs import InputError, add_inputs, gather
 from lowering.verify import GradientsDisagreeError
-from symjax_nnvm.cli.console import note, print_json, steps, working
+from symjax_nnvm.cli.arguments import whole
+from symjax_nnvm.cli.console import note, print_json, show, steps, working
 from symjax_nnvm.cli.model import of_options
+from symjax_nnvm.errors import did_you_mean, plain_list
 from symjax_nnvm.roles import data_inputs
 
 _LARGE = 20_000
@@ -29,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wrt", metavar="NAMES", help="arguments, with commas; default all that are no labels")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--full", action="store_true", help="one by one, however large the model is")
-    how.add_argument("--directions", type=int, metavar="N", help="along N random directions, however small it is")
+    how.add_argument(
+        "--directions", type=whole(1, 10_000), metavar="N", help="along N random directions, however small it is"
+    )
     parser.add_argument("--inference", action="store_true", help="the network at inference, not in training")
     parser.add_argument("--no-finite-differences", action="store_true", help="compare with JAX's gradient only")
 
@@ -42,9 +46,10 @@ def run(options: argparse.Namespace) -> int:
     named = {text.partition("=")[0] for text in options.inputs if "=" in text}
     if all("=" in text for text in options.inputs):
         options.inputs += [f"{n}=random" for n in sorted(inputs - named) if not n.endswith("label")]
-    args, aux = gather(options, model, symbol)
-    trained = [n for n, a in args.items() if np.issubdtype(a.dtype, np.floating) and not n.endswith("label")]
-    wrt = options.wrt.split(",") if options.wrt else trained
+    args, aux = gather(options, model, symbol, proof=True)
+    floating = [name for name, array in args.items() if np.issubdtype(array.dtype, np.floating)]
+    trained = [name for name in floating if not name.endswith("label")]
+    wrt = trained if options.wrt is None else _named(options.wrt, floating)
     elements = sum(args[name].size for name in wrt if name in args)
     common = {
         "wrt": wrt,
@@ -75,5 +80,15 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"ok": report.ok, **asdict(report)})
     else:
-        print(report)
+        show(str(report))
     return code
+
+
+def _named(text: str, floating: list[str]) -> list[str]:
+    """The arguments of `--wrt`. Raises InputError for one that has no gradient."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in floating:
+            fix = did_you_mean(name, floating) or f"There are {plain_list(floating)}."
+            raise InputError(f"--wrt: the model has no argument {name!r} to differentiate by. {fix}")
+    return names

@@ -13,12 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, explain
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, did_you_mean, explain, listed
 
-__all__ = ["ArrayCell", "ArrayDict", "ArrayList", "Device", "array_like"]
+__all__ = ["ArrayCell", "ArrayDict", "ArrayList", "Device", "array_like", "zeros"]
 
 Device = Any
 """A `jax.Device`, or None where JAX decides."""
+
+
+def zeros(shape: Sequence[int], dtype: Any, device: Device = None) -> jax.Array:
+    """Zeros on a device. Made by NumPy: `jnp.zeros` compiles a program for every new shape, and keeps it."""
+    return jax.device_put(np.zeros(tuple(shape), dtype), device)
 
 
 def array_like(value: Any) -> bool:
@@ -46,7 +51,7 @@ class ArrayCell:
     @classmethod
     def zeros(cls, name: str, shape: Sequence[int], dtype: Any, device: Device) -> ArrayCell:
         """A cell of zeros."""
-        return cls(name, jnp.zeros(tuple(shape), dtype, device=device), device, shown=False)
+        return cls(name, zeros(shape, dtype, device), device, shown=False)
 
     def show(self) -> jax.Array:
         """The array, for somebody outside."""
@@ -86,7 +91,7 @@ class ArrayCell:
                 )
             )
         if value.shape != self.shape:
-            value = jnp.full(self.shape, value, self.dtype)
+            value = np.full(self.shape, value, self.dtype)
         # astype copies NumPy's memory, so that JAX may use the copy as it is.
         self.value, self.shown = jax.device_put(value.astype(self.dtype), self.device), True
 
@@ -104,14 +109,18 @@ class ArrayDict(MutableMapping[str, Any]):
     def __init__(self, what: str, names: Sequence[str], cells: Sequence[ArrayCell | None]):
         repeated = [name for name in names if names.count(name) > 1] if len(set(names)) < len(names) else []
         if repeated:
-            raise ExecutorValueError(f"Duplicate names detected, {list(names)}: {what}s can only be told by number")
+            raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: {what}s can only be told by number")
         self._what = what
         self._cells = dict(zip(names, cells, strict=True))
 
     def _cell(self, name: str) -> ArrayCell | None:
         if name not in self._cells:
             raise UnknownArrayError(
-                explain(f"Unknown {self._what} {name!r}", expected=f"one of {list(self._cells) or 'none at all'}")
+                explain(
+                    f"Unknown {self._what} {name!r}",
+                    expected=f"one of {listed(self._cells) if self._cells else 'none at all'}",
+                    fix=did_you_mean(str(name), self._cells) or None,
+                )
             )
         return self._cells[name]
 

@@ -6,19 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
+from lowering.arguments import close_names, misfit, require_symbol, shapes_by_name
 from lowering.executor.arrays import ArrayCell, Device, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.functions import ExecutorFunctions
 from lowering.executor.groups import check_groups
+from lowering.mxnet_words import keyword_hint, takes_our_words
+from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.errors import (
     BindError,
+    CallError,
     ExecutorTypeError,
     ExecutorValueError,
     InferenceError,
     NNVMError,
+    cut,
     explain,
+    listed,
 )
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.passes.mirror import Mirror
@@ -33,7 +39,14 @@ Given = Sequence[Any] | Mapping[str, Any]
 
 _REQUESTS = ("write", "add", "null")
 
+_SHOWN = 12
+"""Lines of shapes or dtypes that an error shows."""
 
+_SIMPLE_BIND = "lowering.simple_bind(symbol, data=(32, 3, 224, 224))"
+_BIND = "lowering.bind(symbol, args=args | {'data': x}, aux_states=aux)"
+
+
+@takes_our_words("simple_bind", _SIMPLE_BIND)
 def simple_bind(
     symbol: Symbol,
     ctx: Context = None,
@@ -61,16 +74,18 @@ def simple_bind(
     name the graph does not have; ExecutorValueError for a bad grad_req.
     """
     device = _device(ctx)
-    _check_names(symbol)
+    _check_names(require_symbol(symbol, "simple_bind"))
+    given_shapes = _shapes_given(symbol, shapes)
     requests = _grad_requests(symbol, grad_req, "simple_bind")
     try:
-        arg_shapes, aux_shapes = _decided_shapes(symbol, shapes)
+        arg_shapes, aux_shapes = _decided_shapes(symbol, given_shapes)
         arg_types, aux_types = _decided_types(symbol, type_dict)
         if group2ctx is not None:
             check_groups(symbol, group2ctx)
     except NNVMError as error:
-        given = "".join(f"{name}: {shape}\n" for name, shape in shapes.items())
-        raise BindError(f"simple_bind error. Arguments:\n{given}{error}") from error
+        given = "".join(f"{name}: {shape}\n" for name, shape in given_shapes.items())
+        remedy = shape_remedy(symbol, given_shapes) if isinstance(error, InferenceError) else ""
+        raise BindError(f"simple_bind error. Arguments:\n{given}{error} {remedy}".rstrip()) from error
 
     def new(names: Sequence[str], shapes: Sequence[Any], dtypes: Sequence[Any]) -> list[ArrayCell]:
         triples = zip(names, shapes, dtypes, strict=True)
@@ -87,6 +102,7 @@ def simple_bind(
     return _executor(symbol, args, grads, aux, requests, device, seed, mirror)
 
 
+@takes_our_words("bind", _BIND)
 def bind(
     symbol: Symbol,
     ctx: Context = None,
@@ -111,8 +127,9 @@ def bind(
     dtypes when they contradict the graph.
     """
     device = _device(ctx)
-    _check_names(symbol)
+    _check_names(require_symbol(symbol, "bind"))
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    _check_present(symbol, args, aux_states)
     arg_cells = _cells("args", names, args if args is not None else [], device, partial=False)
     aux_cells = _cells("aux_states", aux_names, aux_states if aux_states is not None else [], device, partial=False)
     grads = None if args_grad is None else _cells("args_grad", names, args_grad, device, partial=True)
@@ -169,7 +186,7 @@ def _check_names(symbol: Symbol) -> None:
         repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
         if repeated:
             raise ExecutorValueError(
-                f"Duplicate names detected among the {what}: {repeated}. Give every variable a name of its own."
+                f"Duplicate names detected among the {what}: {listed(repeated)}. Give every variable its own name."
             )
 
 
@@ -185,7 +202,11 @@ def _grad_requests(symbol: Symbol, grad_req: GradReq, where: str) -> list[str]:
             unknown = [name for name in grad_req if name not in names]
             if unknown:
                 raise ExecutorValueError(
-                    explain(f"grad_req for unknown arguments {unknown}", expected=f"names among {names}")
+                    explain(
+                        f"grad_req for unknown arguments {listed(unknown)}",
+                        expected=f"names among {listed(names)}",
+                        fix=close_names(unknown, names) or None,
+                    )
                 )
             requests = [grad_req.get(name, "null") for name in names]
         case _:
@@ -205,24 +226,34 @@ def _grad_requests(symbol: Symbol, grad_req: GradReq, where: str) -> list[str]:
     return requests
 
 
-def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, partial: bool) -> list[ArrayCell | None]:
-    """A cell for each name; None where partial arrays leave one out."""
-    if isinstance(given, Mapping):
-        missing = [] if partial else [name for name in names if name not in given]
+def _check_present(symbol: Symbol, args: Given | None, aux: Given | None) -> None:
+    """Raise ExecutorValueError for dicts that lack an array; they may have more."""
+    for what, given, names in (
+        ("args", args, symbol.list_arguments()),
+        ("aux_states", aux, symbol.list_auxiliary_states()),
+    ):
+        missing = [name for name in names if name not in given] if isinstance(given, Mapping) else []
         if missing:
-            raise ExecutorValueError(
-                f"key `{missing[0]}` is missing in `{what}`" + (f", and so are {missing[1:]}" if missing[1:] else "")
-            )
+            named = [given.keys() if isinstance(given, Mapping) else () for given in (args, aux)]
+            so = f", and so are {listed(missing[1:])}" if missing[1:] else ""
+            raise ExecutorValueError(f"key `{missing[0]}` is missing in `{what}`{so}. {misfit(symbol, *named)}")
+
+
+def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, partial: bool) -> list[ArrayCell | None]:
+    """A cell for each name, which dicts are known to have; None where partial arrays leave one out."""
+    if isinstance(given, Mapping):
         arrays = [given.get(name) for name in names]
     elif isinstance(given, list):
         if len(given) != len(names):
             raise ExecutorValueError(
-                f"Length of {what} does not match the number of arguments: {len(given)} for {list(names)}"
+                f"Length of {what} does not match the number of arguments: {len(given)} for {listed(names)}. "
+                f"A dict by name is safer: {_BIND}."
             )
         arrays = given
     else:
         raise ExecutorTypeError(
-            f"Only accept list of NDArrays or dict of str to NDArray as {what}, got {type(given).__name__}"
+            f"Only accept list of NDArrays or dict of str to NDArray as {what}, got {type(given).__name__}. For "
+            f"example: {_BIND}."
         )
     for name, array in zip(names, arrays, strict=True):
         if not array_like(array) and not (partial and array is None):
@@ -232,7 +263,8 @@ def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, par
 
 
 def _given(name: str, array: Any, device: Device) -> ArrayCell:
-    value = jnp.array(array) if not isinstance(array, jax.Array) else array
+    # A copy by NumPy: `jnp.array` compiles one for every shape.
+    value = array if isinstance(array, jax.Array) else jax.device_put(np.array(array), device)
     if value.weak_type:  # would have the graph compiled anew when it is written
         value = value.astype(value.dtype)
     return ArrayCell(name, value if device is None else jax.device_put(value, device), device, shown=True)
@@ -241,12 +273,23 @@ def _given(name: str, array: Any, device: Device) -> ArrayCell:
 # -- what follows from it --------------------------------------------------------------------------------------------
 
 
-def _decided_shapes(symbol: Symbol, shapes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Shapes of all arguments and states. Raises BindError for unknown names and shapes that stay undecided."""
+def _shapes_given(symbol: Symbol, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Shapes by name. Raises BindError for keywords that are no variables, and for what is no shape."""
     inputs = symbol.list_inputs()
     unknown = [name for name in shapes if name not in inputs]
     if unknown:
-        raise BindError(explain(f"The graph has no {unknown}", expected=f"shapes of {inputs}"))
+        given = "".join(f"{name}: {cut(repr(value), 80)}\n" for name, value in shapes.items())
+        hints = " ".join(filter(None, (keyword_hint("simple_bind", name, inputs) for name in unknown[:3])))
+        problem = explain(f"The graph has no {listed(unknown)}", expected=f"shapes of {listed(inputs)}", fix=hints)
+        raise BindError(f"simple_bind error. Arguments:\n{given}{problem}")
+    try:
+        return shapes_by_name(shapes, "shapes", _SIMPLE_BIND)
+    except CallError as error:
+        raise BindError(f"simple_bind error. Keywords need to be shapes: {error}") from error
+
+
+def _decided_shapes(symbol: Symbol, shapes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Shapes of all arguments and states. Raises BindError for shapes that stay undecided."""
     arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**shapes)
     named = [*zip(symbol.list_arguments(), arg_shapes, strict=True)]
     named += zip(symbol.list_auxiliary_states(), aux_shapes, strict=True)
@@ -265,7 +308,8 @@ def _decided_types(symbol: Symbol, type_dict: Mapping[str, Any] | None) -> tuple
     inputs = symbol.list_inputs()
     unknown = [name for name in type_dict or () if name not in inputs]
     if unknown:
-        raise BindError(explain(f"The graph has no {unknown}", expected=f"dtypes of {inputs}"))
+        fix = close_names(unknown, inputs) or None
+        raise BindError(explain(f"The graph has no {listed(unknown)}", expected=f"dtypes of {listed(inputs)}", fix=fix))
     if type_dict is None:
         declared = symbol.attr_dict()
         names = symbol.list_arguments()
@@ -287,13 +331,17 @@ def _check_fit(symbol: Symbol, cells: Sequence[ArrayCell]) -> None:
     try:
         symbol.infer_shape_partial(**{cell.name: cell.shape for cell in cells})
     except InferenceError as error:
-        given = "".join(f"{cell.name}: {cell.shape}\n" for cell in cells)
-        raise BindError(f"bind error. Arguments:\n{given}{error}") from error
+        listing = [f"{cell.name}: {cell.shape}\n" for cell in cells]
+        given = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
+        remedy = shape_remedy(symbol, {cell.name: cell.shape for cell in cells})
+        raise BindError(f"bind error. Arguments:\n{given}{error} {remedy}".rstrip()) from error
     try:
         symbol.infer_type_partial(**{cell.name: cell.dtype for cell in cells})
     except InferenceError as error:
-        given = "".join(f"{cell.name}: {cell.dtype.name}\n" for cell in cells)
-        raise BindError(f"bind error. Arguments:\n{given}{error}") from error
+        listing = [f"{cell.name}: {cell.dtype.name}\n" for cell in cells]
+        given = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
+        remedy = dtype_remedy(symbol, {cell.name: cell.dtype.name for cell in cells})
+        raise BindError(f"bind error. Arguments:\n{given}{error} {remedy}".rstrip()) from error
 
 
 def _share(
@@ -307,7 +355,9 @@ def _share(
     arg_cells, grad_cells, aux_cells = executor.cells()
     unknown = [name for name in shared_arg_names if name not in arg_cells or name not in {cell.name for cell in args}]
     if unknown:
-        raise BindError(explain(f"shared_exec and the graph do not both have {unknown}", fix="Name common arguments."))
+        raise BindError(
+            explain(f"shared_exec and the graph do not both have {listed(unknown)}", fix="Name common arguments.")
+        )
 
     def shared(cell: ArrayCell, other: ArrayCell) -> ArrayCell:
         if (cell.shape, cell.dtype) != (other.shape, other.dtype):

@@ -8,22 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like
+from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like, zeros
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, explain
+from lowering.mxnet_words import unknown_attribute
+from symjax_nnvm.check.remedies import shape_remedy
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, explain, listed
+from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Executor"]
 
 Monitor = Callable[[str, jax.Array], None]
+
+_FROM_FILE = "'arg:' and 'aux:' are the file's: symjax_nnvm.load_checkpoint(prefix, epoch) takes them off."
+_SURPLUS = (
+    "allow_extra_params=True leaves out what the graph does not have; symjax_nnvm.subset(symbol, args, aux) does, too, "
+    "and tells what is missing."
+)
 
 
 class Executor:
@@ -107,7 +115,7 @@ class Executor:
         """The outputs of the latest forward pass; zeros before the first."""
         if self._outputs is None:
             shapes, _ = jax.eval_shape(self._functions.forward(False), *self._values(), self._randomness(False))
-            return [jnp.zeros(out.shape, out.dtype) for out in shapes]
+            return [zeros(out.shape, out.dtype) for out in shapes]
         return list(self._outputs)
 
     @property
@@ -115,7 +123,7 @@ class Executor:
         """The outputs of the latest forward pass by name. Raises ExecutorValueError when names repeat."""
         names = self.symbol.list_outputs()
         if len(set(names)) < len(names):
-            raise ExecutorValueError(f"Duplicate names detected, {names}: outputs can only be told by number")
+            raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: outputs can only be told by number")
         return dict(zip(names, self.outputs, strict=True))
 
     def cells(self) -> tuple[dict[str, ArrayCell], dict[str, ArrayCell], dict[str, ArrayCell]]:
@@ -144,7 +152,10 @@ class Executor:
                 if name in by_name:
                     pairs.append((by_name[name], array))
                 elif not allow_extra_params:
-                    raise ExecutorValueError(f"Find name {quoted.format(name)} that is not in the {what}")
+                    prefixed = name.startswith(("arg:", "aux:"))
+                    close = "" if prefixed else did_you_mean(name, names, cutoff=0.8)
+                    way = " ".join(filter(None, (_FROM_FILE if prefixed else "", close, _SURPLUS)))
+                    raise ExecutorValueError(f"Find name {quoted.format(name)} that is not in the {what}. {way}")
         for cell, array in pairs:
             if np.shape(array) != cell.shape:
                 raise ExecutorValueError(
@@ -162,6 +173,11 @@ class Executor:
         change in `backward`, as on MXNet's CPU; states that update operators write change here.
         Raises ExecutorTypeError for an unknown argument, ExecutorValueError for a wrong shape or dtype.
         """
+        if not isinstance(is_train, bool | int | np.bool_):
+            raise ExecutorTypeError(
+                f"is_train must be True or False, got {type(is_train).__name__}; arrays are given by name: "
+                "executor.forward(is_train=False, data=x)"
+            )
         self._write(data)
         self._start(bool(is_train))
         functions, randomness = self._functions, self._randomness(self._is_train)
@@ -188,14 +204,15 @@ class Executor:
         averages follow; after a pass in inference also whether BatchNorm's gradient passes through its statistics, as
         in MXNet.
         May be called several times; a random operator's gradient uses the numbers of the forward pass each time.
-        Raises GradientError for a missing head gradient or one of the wrong shape, and before the first forward pass.
+        Before the first forward pass it runs that one, `forward(is_train)`, where MXNet reads outputs that nobody has
+        written. Raises GradientError for a missing head gradient or one of the wrong shape.
         """
         functions = self._functions
         if not functions.wrt:
             return
         heads = self._heads(out_grads)
         if self._outputs is None:
-            raise GradientError("backward needs what a forward pass has left; call forward(is_train=True) first")
+            self.forward(is_train)
         randomness = self._randomness(self._is_train)
         args, aux = self._values()
         if self._residuals is None:  # the pass was in inference, or fused: neither keeps anything
@@ -235,16 +252,28 @@ class Executor:
         for name, value in data.items():
             if not array_like(value):
                 raise ExecutorValueError(
-                    f"only accept keyword argument of NDArrays and numpy.ndarray, got {type(value).__name__} for {name}"
+                    f"only accept keyword argument of NDArrays and numpy.ndarray, got {type(value).__name__} for "
+                    f"{name}: pass {name}=np.asarray(...)"
                 )
             if name not in self._cell_of_argument:
-                raise ExecutorTypeError(f"Unknown argument {name}; the graph has {self._functions.arg_names}")
+                names = self._functions.arg_names
+                raise ExecutorTypeError(
+                    f"Unknown argument {name}; the graph has {listed(names)}. {did_you_mean(name, names)}".rstrip()
+                )
             cell = self._cell_of_argument[name]
             if value.shape != cell.shape:
-                raise ExecutorValueError(
-                    f"Shape not match! Argument {name}, need: {cell.shape}, received: {value.shape}"
-                )
+                raise ExecutorValueError(self._other_shape(cell, value.shape))
             cell.assign(value)
+
+    def _other_shape(self, cell: ArrayCell, shape: tuple[int, ...]) -> str:
+        """What is said of an array that does not have the shape the executor was bound for."""
+        others = {other.name: other.shape for other in (*self._args, *self._aux)}
+        learned = {node.name for node in learned_variables(self.symbol)}
+        fixed = {name: known for name, known in others.items() if name in learned}
+        way = "" if shape[1:] == cell.shape[1:] else shape_remedy(self.symbol, {**fixed, cell.name: shape})
+        if not way and len(shape) == len(cell.shape):
+            way = f"An executor has fixed shapes: executor = executor.reshape({cell.name}={shape}) makes one for these."
+        return f"Shape not match! Argument {cell.name}, need: {cell.shape}, received: {shape}. {way}".rstrip()
 
     @cached_property
     def _cell_of_argument(self) -> dict[str, ArrayCell]:
@@ -339,6 +368,11 @@ class Executor:
     def get_optimized_symbol(self) -> Symbol:
         """A copy of the forward part as it runs: equal nodes merged."""
         return Symbol(self._functions.program(True).forward.graph.outputs).copy()
+
+    if not TYPE_CHECKING:  # so that checkers still know which attributes there are
+
+        def __getattr__(self, name: str) -> Any:
+            unknown_attribute("Executor", name, dir(type(self)))
 
     def __repr__(self) -> str:
         return f"<Executor {self.symbol!r}, arguments {self.arg_arrays!r}>"

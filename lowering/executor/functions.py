@@ -14,8 +14,8 @@ from typing import Any
 import jax
 
 from lowering.gradient import GradientProgram
-from symjax_nnvm.ir.node import NodeEntry
-from symjax_nnvm.ir.op import FListInputNames
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.op import FInputGraph, FListInputNames, TUnlistedInputs
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.symbol.symbol import Symbol
@@ -181,8 +181,7 @@ class ExecutorFunctions:
         names: list[tuple[list[tuple[str, ...]], list[str]]] = []
         for step in program.forward_steps if forward else program.backward_steps:
             node = nodes[step.nid].source
-            listed = FListInputNames.get(node.op)
-            called = list(listed(node.attrs)) if listed else [f"input{i}" for i in range(len(node.inputs))]
+            called = _input_names(node)
             inputs = [
                 (entry.node.name, f"{node.name}_{name}") if entry.node.is_variable else (f"{node.name}_{name}",)
                 for entry, name in zip(node.inputs, called, strict=True)
@@ -190,6 +189,16 @@ class ExecutorFunctions:
             outputs = Symbol(NodeEntry(node, i) for i in range(node.num_outputs()))
             names.append((inputs, outputs.list_outputs()))
         return names
+
+
+def _input_names(node: Node) -> list[str]:
+    """What a monitor calls a node's inputs; subgraphs, which come among the names, are no arrays."""
+    listed = FListInputNames.get(node.op)
+    if listed is None or TUnlistedInputs.get(node.op):
+        return [f"input{i}" for i in range(len(node.inputs))]
+    graphs = FInputGraph.get(node.op)
+    skipped = set(graphs(node.attrs) if graphs else ())
+    return [name for i, name in enumerate(listed(node.attrs)) if i not in skipped]
 
 
 def _key(randomness: Randomness) -> jax.Array | None:

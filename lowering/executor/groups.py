@@ -26,5 +26,5 @@ def check_groups(symbol: Symbol, group2ctx: Mapping[str, Any]) -> None:
         warnings.warn(
             f"group2ctx names {len(devices)} devices; an executor runs on one device, and the groups are ignored. To "
             "spread a model over devices use lowering.to_jax with jax.sharding.",
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.executor.arrays import array_like
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, explain
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, explain, listed
 
 __all__ = ["head_gradients"]
 
@@ -25,7 +25,10 @@ def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool
             unknown = [name for name in out_grads if name not in names]
             if unknown:
                 raise ExecutorValueError(
-                    explain(f"Head gradients of unknown outputs {unknown}", expected=f"names among {names}")
+                    explain(
+                        f"Head gradients of unknown outputs {listed(unknown)}",
+                        expected=f"names among {listed(names)}",
+                    )
                 )
             given = [out_grads.get(name) for name in names]
         case list() | tuple():

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
+from lowering.arguments import close_names
 from lowering.executor.arrays import ArrayCell
-from symjax_nnvm.errors import BindError, InferenceError, explain
+from symjax_nnvm.errors import BindError, InferenceError, explain, listed
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -30,7 +31,8 @@ def reshaped_arrays(
     args, grads, aux = arrays
     unknown = [name for name in shapes if name not in symbol.list_inputs()]
     if unknown:
-        raise BindError(explain(f"reshape: the graph has no {unknown}", expected=f"names among {symbol.list_inputs()}"))
+        expected, fix = f"names among {listed(symbol.list_inputs())}", close_names(unknown, symbol.list_inputs())
+        raise BindError(explain(f"reshape: the graph has no {listed(unknown)}", expected=expected, fix=fix))
     arg_shapes, aux_shapes = _infer(symbol, args, aux, shapes)
     changed = {}
     for what, cells, found in (("arg", args, arg_shapes), ("aux", aux, aux_shapes)):
@@ -83,4 +85,6 @@ def _resized(cell: ArrayCell, shape: tuple[int, ...]) -> ArrayCell:
     size = int(np.prod(shape, dtype=np.int64))
     if size > cell.value.size:
         return ArrayCell.zeros(cell.name, shape, cell.dtype, cell.device)
-    return ArrayCell(cell.name, jnp.ravel(cell.value)[:size].reshape(shape), cell.device, shown=False)
+    # Through NumPy: JAX would compile a program for every pair of shapes.
+    value = np.ravel(np.asarray(cell.value))[:size].reshape(shape)
+    return ArrayCell(cell.name, jax.device_put(value.copy(), cell.device), cell.device, shown=False)

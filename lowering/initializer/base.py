@@ -99,9 +99,14 @@ class Initializer:
                 initializer, method = _from_attribute(own, desc), "_init_weight"
         if method is None:
             method = _method(desc, RULES if isinstance(desc, InitDesc) else LEGACY_RULES)
-        value = jnp.asarray(getattr(initializer, method)(desc, shape, draws))
+        value = getattr(initializer, method)(desc, shape, draws)
         try:
-            return jnp.broadcast_to(value, shape).astype(dtype)
+            if isinstance(value, jax.Array):
+                return jnp.broadcast_to(value, shape).astype(dtype)
+            # By NumPy, in JAX's dtypes: JAX would compile a program for every shape.
+            value = np.asarray(value)
+            value = value.astype(jax.dtypes.canonicalize_dtype(value.dtype))
+            return jax.device_put(np.broadcast_to(value, shape).astype(jax.dtypes.canonicalize_dtype(dtype)))
         except ValueError:
             raise InitializerError(
                 explain("An initial value does not fit its parameter", node=desc, expected=shape, got=value.shape)
@@ -247,8 +252,8 @@ def _unknown(text: str) -> str:
     described = re.search(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-fA-F]+>", text)
     if described:
         return (
-            f"{text!r} is how Python prints an object: whoever wrote it lost the parameters of the initialiser "
-            f"{described[1]!r}. Set it again, e.g. to '[\"{described[1].lower()}\", {{}}]'"
+            f"{text[:200]!r} is how Python prints an object: whoever wrote it lost the parameters of the initialiser "
+            f"{described[1][:200]!r}. Set it again, e.g. to '[\"{described[1][:200].lower()}\", {{}}]'"
         )
     near = difflib.get_close_matches(text.lower(), _CLASSES, 1)
     guess = f" Did you mean {near[0]!r}?" if near else ""

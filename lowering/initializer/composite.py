@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.initializer.base import Shape, create
-from symjax_nnvm.errors import InitializerError, explain
+from symjax_nnvm.errors import InitializerError, explain, plain_list
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
 
@@ -64,7 +64,7 @@ class Load:
         if self.default_init is None:
             raise InitializerError(
                 f"Cannot Initialize {desc}. Not found in loaded param and no default Initializer is provided. "
-                f"The arrays are {_first(list(self.param))}; pass default_init=."
+                f"The arrays are {plain_list(map(repr, self.param))}; pass default_init=."
             )
         self._tell(desc, "default")
         return self.default_init(desc, shape, dtype, key)
@@ -94,11 +94,8 @@ class Mixed:
         for pattern, initializer in self.map:
             if pattern.match(desc):
                 return initializer(desc, shape, dtype, key)
+        patterns = plain_list(repr(pattern.pattern) for pattern, _ in self.map)
         raise InitializerError(
-            f"Parameter name {desc} did not match any pattern of {_first([p.pattern for p, _ in self.map])}. Consider "
+            f"Parameter name {desc} did not match any pattern of {patterns}. Consider "
             'adding a ".*" pattern at the end with default Initializer.'
         )
-
-
-def _first(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -8,10 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from lowering.arguments import close_names, require_symbol, shapes_by_name
 from lowering.initializer.base import InitDesc, create
 from lowering.initializer.composite import Load, Mixed
 from lowering.initializer.drawn import Uniform
-from symjax_nnvm.errors import InferenceError, explain
+from lowering.mxnet_words import takes_our_words
+from symjax_nnvm.check.remedies import shape_remedy
+from symjax_nnvm.errors import InferenceError, explain, listed, plain_list
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["init_params"]
@@ -19,6 +22,10 @@ __all__ = ["init_params"]
 Arrays = dict[str, jax.Array]
 
 
+_CALL = "args, aux = lowering.init_params(symbol, {'data': (32, 3, 224, 224)}, 0)"
+
+
+@takes_our_words("init_params", _CALL)
 def init_params(
     symbol: Symbol,
     shapes: Mapping[str, Sequence[int]],
@@ -36,12 +43,26 @@ def init_params(
     A parameter's numbers depend on the key, its name and its shape only. Dtypes are the inferred ones, else float32.
     Raises InitializerError, InferenceError for shapes that do not follow from the given ones.
     """
+    require_symbol(symbol, "init_params")
+    shapes = shapes_by_name(shapes, "shapes", _CALL)
     chosen = Uniform(0.01) if initializer is None else initializer
     chosen = chosen if isinstance(chosen, Load | Mixed) else create(chosen)
     base_key = jax.random.key(key) if isinstance(key, int) else key
     attrs = symbol.attr_dict()
     arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
-    arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**{name: tuple(shape) for name, shape in shapes.items()})
+    unknown = [name for name in shapes if name not in symbol.list_inputs()]
+    if unknown:
+        expected, fix = (
+            f"names among {listed(symbol.list_inputs())}",
+            close_names(unknown, symbol.list_inputs()) or None,
+        )
+        raise InferenceError(
+            explain(f"Shapes of what the graph does not have: {listed(unknown)}", expected=expected, fix=fix)
+        )
+    try:
+        arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**shapes)
+    except InferenceError as error:
+        raise InferenceError(f"{error} {shape_remedy(symbol, shapes)}".rstrip(), error.node) from error
     arg_dtypes, _, aux_dtypes = symbol.infer_type_partial()
     skipped = {*shapes, *without}
     skipped |= {name for name in arg_names if name.endswith("label")}
@@ -52,8 +73,8 @@ def init_params(
         if undecided:
             raise InferenceError(
                 explain(
-                    f"The shapes of {', '.join(map(repr, undecided[:8]))} do not follow from those of "
-                    f"{', '.join(map(repr, shapes)) or 'no input'}",
+                    f"The shapes of {plain_list(map(repr, undecided))} do not follow from those of "
+                    f"{plain_list(map(repr, shapes)) if shapes else 'no input'}",
                     fix="Give the shapes of all inputs, or declare them: Variable(name, shape=...).",
                 )
             )

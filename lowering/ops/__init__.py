@@ -61,6 +61,7 @@ from lowering.ops import slicing as slicing
 from lowering.ops import softmax as softmax
 from lowering.ops import softmax_output as softmax_output
 from lowering.ops import sparse_reg as sparse_reg
+from lowering.ops import sparse_storage as sparse_storage
 from lowering.ops import spatial as spatial
 from lowering.ops import spectral as spectral
 from lowering.ops import straight_through as straight_through

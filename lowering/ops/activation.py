@@ -11,7 +11,6 @@ from jax import lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops import activation as ops
-from symjax_nnvm.ops.normalization import channel_axis
 
 Array = jax.Array
 
@@ -67,9 +66,13 @@ def _leaky_relu(
             return lax.select(data > 0, data, data * slopes), slopes
         case "prelu":
             assert gamma is not None
-            axis = channel_axis(1, data.ndim)
-            below = data * lax.expand_dims(gamma, [i for i in range(data.ndim) if i != axis])
+            below = data * _slopes_like(p, gamma, data)
     return lax.select(data > 0, data, below)
+
+
+@lowers("_slopes_like")
+def _slopes_like(p: Any, gamma: Array, like: Array) -> Array:
+    return gamma.reshape([dim or 0 for dim in ops.slopes_shape(gamma.shape, like.shape)])
 
 
 def _random_slopes(p: ops.LeakyReLUParams, data: Array, key: Any) -> Array:

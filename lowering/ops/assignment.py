@@ -32,6 +32,8 @@ def _scatter_set_nd(p: ScatterNDParams, lhs: Array, rhs: Array, indices: Array) 
 def _assigned(p: SliceParams, lhs: Array, rhs: Array) -> Array:
     """lhs with rhs in the place of a slice: a static slice, where indexing would scatter."""
     places = [kept_indices(p, axis, length) for axis, length in enumerate(lhs.shape)]
+    if not all(places):  # nothing is assigned
+        return lhs
     backwards = [axis for axis, r in enumerate(places) if r.step < 0]
     rhs = lax.rev(rhs, backwards) if backwards else rhs
     places = [r[::-1] if r.step < 0 else r for r in places]

@@ -172,7 +172,7 @@ def _kept(p: ops.BoxNMSParams, data: Array) -> Array:
     n, data = data.shape[0], wide(data)
     scores = data[:, p.score_index]
     valid = scores > np.float32(p.valid_thresh)
-    if p.id_index >= 0 and p.background_id >= 0:
+    if p.id_index >= 0:  # -1, the default background_id, marks rows of padding: no class may have that number
         valid &= data[:, p.id_index] != p.background_id
     order = descending(scores, valid, p.topk if p.topk > 0 else None)
     ranked = data[order]

@@ -27,14 +27,16 @@ def _cut(matrices: Array, k: int) -> Array:
     *batch, rows, columns = matrices.shape
     places = _places(k, rows, columns)
     flat = matrices.reshape(*batch, rows * columns)
-    return lax.slice_in_dim(flat, places[0], places[-1] + 1, places.step, axis=len(batch))
+    first, end = (places[0], places[-1] + 1) if places else (0, 0)
+    return lax.slice_in_dim(flat, first, end, places.step, axis=len(batch))
 
 
 def _laid(diagonals: Array, k: int, rows: int, columns: int) -> Array:
     """(…, length) → matrices (…, r, c) with zeros elsewhere."""
     batch = diagonals.shape[:-1]
-    places = _places(k, rows, columns)
-    widths = [(0, 0, 0)] * len(batch) + [(places[0], rows * columns - 1 - places[-1], places.step - 1)]
+    places, size = _places(k, rows, columns), rows * columns
+    around = (places[0], size - 1 - places[-1], places.step - 1) if places else (size, 0, 0)
+    widths = [(0, 0, 0)] * len(batch) + [around]
     return lax.pad(diagonals, jnp.zeros((), diagonals.dtype), widths).reshape(*batch, rows, columns)
 
 

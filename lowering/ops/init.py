@@ -51,12 +51,12 @@ for _name, _value in (("_zeros", 0), ("_ones", 1), ("_full", None), ("_zeros_wit
     _lower_fill(_name, _value)
 
 
-@lowers("_arange", needs=("out_shapes",))
-def _arange(p: ops.RangeParams, *, out_shapes: list[Shape | None]) -> Array:
+@lowers("_arange", needs=("out_shapes", "out_dtypes"))
+def _arange(p: ops.RangeParams, *, out_shapes: list[Shape | None], out_dtypes: list[str | None]) -> Array:
     start = p.start if p.is_open else p.bounds[0]
     length = _range_length(out_shapes) if p.is_open else p.count * p.repeat
     numbers = jax.lax.iota("int32", length)
-    dtype = _dtype(p.dtype)
+    dtype = _dtype(out_dtypes[0])
     kind = int if jnp.issubdtype(dtype, jnp.integer) else float  # integer ranges have integer steps
     return (numbers // p.repeat if p.repeat > 1 else numbers).astype(dtype) * kind(p.step) + kind(start)
 
@@ -75,14 +75,14 @@ def _range_length(shapes: list[Shape | None]) -> int:
     return length
 
 
-@lowers("_linspace")
-def _linspace(p: ops.LinspaceParams) -> Array:
-    dtype = _dtype(p.dtype)
+@lowers("_linspace", needs=("out_dtypes",))
+def _linspace(p: ops.LinspaceParams, *, out_dtypes: list[str | None]) -> Array:
+    dtype = _dtype(out_dtypes[0])
     step = (p.stop - p.start) / max(p.num - p.endpoint, 1)
     numbers = jax.lax.iota(dtype if dtype == np.float64 else "float32", p.num)
     return (numbers * step + p.start).astype(dtype)
 
 
-@lowers("_eye")
-def _eye(p: ops.EyeParams) -> Array:
-    return jnp.eye(p.N, p.M or p.N, p.k, dtype=_dtype(p.dtype))
+@lowers("_eye", needs=("out_dtypes",))
+def _eye(p: ops.EyeParams, *, out_dtypes: list[str | None]) -> Array:
+    return jnp.eye(p.N, p.M or p.N, p.k, dtype=_dtype(out_dtypes[0]))

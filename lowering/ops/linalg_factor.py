@@ -10,20 +10,23 @@ import numpy as np
 from jax import lax
 
 from lowering.registry import lowers
+from symjax_nnvm.ops.linalg_factor import CholeskyParams
 
 Array = jax.Array
 
 
 @lowers("_linalg_potrf")
-def _potrf(p: Any, a: Array) -> Array:
-    return lax.linalg.cholesky(a, symmetrize_input=False)
+def _potrf(p: CholeskyParams, a: Array) -> Array:
+    # XLA factorises by the lower triangle; the upper one is the lower one of the transposed matrix.
+    factor = lax.linalg.cholesky(a if p.lower else a.mT, symmetrize_input=False)
+    return factor if p.lower else factor.mT
 
 
 @lowers("_linalg_potri")
-def _potri(p: Any, a: Array) -> Array:
+def _potri(p: CholeskyParams, a: Array) -> Array:
     identity = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
-    inverse = lax.linalg.triangular_solve(a, identity, left_side=True, lower=True)
-    return inverse.mT @ inverse
+    inverse = lax.linalg.triangular_solve(a, identity, left_side=True, lower=p.lower)
+    return inverse.mT @ inverse if p.lower else inverse @ inverse.mT
 
 
 @lowers("_linalg_gelqf")

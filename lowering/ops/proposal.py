@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from lowering.ops.boxes import at_once, columns, descending, in_front, survivors, wide
 from lowering.registry import lowers
@@ -66,7 +67,7 @@ def _image_proposals(p: ops.ProposalParams, cls_prob: Array, deltas: Array, im_i
 
     post = p.rpn_post_nms_top_n
     stays = survivors(everything[: order.shape[0]], rivals, limit=post)
-    rank = np.arange(post) % jnp.sum(stays, dtype=np.int32)
+    rank = lax.iota(np.int32, post) % jnp.sum(stays, dtype=np.int32)
     chosen = in_front(stays)[rank]
     return boxes[chosen], scores[chosen, None]
 

@@ -44,6 +44,8 @@ def _tile(p: ops.TileParams, data: Array) -> Array:
 
 @lowers("repeat")
 def _repeat(p: ops.RepeatParams, data: Array) -> Array:
+    if p.repeats == 0:
+        return jnp.zeros((0,), data.dtype)
     # jnp.repeat gathers; a broadcast to a new axis does not.
     if p.axis is None:
         data, axis = data.reshape(-1), 0

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from lowering.registry import lowers
-from symjax_nnvm.ir.axes import normal_axes
 from symjax_nnvm.ops import slicing as ops
 
 Array = jax.Array
@@ -41,7 +40,9 @@ def _slice(p: ops.SliceParams, data: Array) -> Array:
     # Backwards pieces are cut forwards and turned around: static slices, where indexing might gather.
     kept = _ranges(p, data)
     forward = [r if r.step > 0 else r[::-1] for r in kept]
-    piece = lax.slice(data, [r[0] for r in forward], [r[-1] + 1 for r in forward], [r.step for r in forward])
+    piece = lax.slice(
+        data, [r.start for r in forward], [r[-1] + 1 if r else 0 for r in forward], [r.step for r in forward]
+    )
     return _turned(piece, kept)
 
 
@@ -54,7 +55,10 @@ def _turned(array: Array, kept: list[range]) -> Array:
 def _backward_slice(p: ops.SliceParams, ograd: Array, data: Array) -> Array:
     kept = _ranges(p, data)
     forward = [r if r.step > 0 else r[::-1] for r in kept]
-    widths = [(r[0], length - 1 - r[-1], r.step - 1) for r, length in zip(forward, data.shape, strict=True)]
+    widths = [
+        (r[0], length - 1 - r[-1], r.step - 1) if r else (length, 0, 0)
+        for r, length in zip(forward, data.shape, strict=True)
+    ]
     return lax.pad(_turned(ograd, kept), _zero(ograd), widths)
 
 
@@ -71,7 +75,7 @@ def _backward_slice_like(p, ograd: Array, data: Array) -> Array:
 
 @lowers("reverse")
 def _reverse(p: ops.ReverseParams, data: Array) -> Array:
-    return lax.rev(data, normal_axes(p.axis, data.ndim))
+    return lax.rev(data, p.turned(data.ndim))
 
 
 @lowers("Pad")

@@ -3,20 +3,26 @@
 Orbax writes each checkpoint into a temporary directory and renames it when it is whole, in the background; older ones
 go when a newer one is there. What is stored: `state` (params, frozen and aux by name, the optimiser's arrays by their
 path, the key's data, the step) and `about` (shapes and dtypes of all these, and the position), which is JSON.
+One run at a time writes into a directory (`run_lock.py`).
 """
 
 from __future__ import annotations
 
 import os
+import re
+import secrets
+import shutil
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from lowering.training.orbax_threads import Quiet, cancel_waiting, in_daemon, orbax_threads, wait_at_exit, waited_for
+from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
 from symjax_nnvm.errors import CheckpointError, MissingExtraError, explain
 
@@ -26,6 +32,13 @@ _FORMAT = 1
 _LISTED = 20
 """Differences of one kind that an error lists."""
 
+_TEMPORARY = ".orbax-checkpoint-tmp"
+_REPLACED = ".replaced"
+"""The end of the name under which a checkpoint waits until the one that replaces it is whole."""
+
+_REASON = re.compile(r"os_error_code=\\?'(\d{1,5})")
+"""The system's number in tensorstore's errors, which are some hundred characters long."""
+
 # What Orbax raises when a file cannot be written or read: tensorstore's failures are ValueErrors.
 _FAILURES = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError)
 
@@ -34,7 +47,8 @@ class Checkpoints:
     """The newest `keep` checkpoints of a run, in a directory.
 
     every: steps between two of them in `Trainer.fit`, which goes on from the latest one it finds. asynchronous: write
-    while training goes on; only the copy from the device is waited for.
+    while training goes on; only the copy from the device is waited for. `fit`, or the first `save`, takes the directory
+    for this run, until it ends or is closed; another run's save is then an error that names this one.
     Raises MissingExtraError without Orbax, CheckpointError.
     """
 
@@ -47,14 +61,36 @@ class Checkpoints:
         self.every = every
         self.asynchronous = asynchronous
         self._saving: int | None = None
+        self._quiet = Quiet()
+        self._before: set[Any] = set()
+        self._lock = RunLock(self.directory)
+        self._run: dict[str, Any] = {}
         self._open()
+
+    @contextmanager
+    def claim(self, run: Mapping[str, Any]) -> Iterator[None]:
+        """Hold the directory for a run. run: what to tell others of it, plain data; it is stored with checkpoints.
+
+        Raises CheckpointError when another run holds it, with what that one says of itself, or when nothing can be
+        written to it.
+        """
+        held = self._lock.held
+        self._run = dict(run)
+        self._take()
+        try:
+            yield
+        finally:
+            if not held:
+                self._lock.let_go()
 
     def save(self, step: int, state: TrainState, position: Mapping[str, Any]) -> None:
         """Write a checkpoint. position: plain data, which `restore` gives back.
 
         Waits for the checkpoint before, if it is still being written, and warns if that could not be written. A
-        checkpoint of the same step is replaced. Raises CheckpointError; older checkpoints are then intact.
+        checkpoint of the same step is replaced when the new one is whole. A process that ends waits for the last.
+        Raises CheckpointError; older checkpoints are then intact.
         """
+        self._take()
         try:
             self.wait()
         except CheckpointError as error:
@@ -66,13 +102,18 @@ class Checkpoints:
             "key": str(jax.random.key_impl(state.key)) if _is_key(state.key) else None,
             "arrays": {path: [list(leaf.shape), str(leaf.dtype)] for path, leaf in _listed(tree)},
             "position": dict(position),
+            "run": self._run,
         }
-        self._saving = step
+        self._saving, self._before = step, orbax_threads()
+        wait_at_exit(self)
+        self._quiet.begin()
         try:
+            self._check_writable()
             if step in self._manager.all_steps():
-                self._manager.delete(step)
+                os.rename(self.directory / str(step), self.directory / f"{step}{_REPLACED}")
+                self._manager.reload()
             items = ocp.args.Composite(state=ocp.args.StandardSave(tree), about=ocp.args.JsonSave(about))
-            self._manager.save(step, args=items, force=True)
+            in_daemon(lambda: self._manager.save(step, args=items, force=True))
         except _FAILURES as error:
             raise self._failed(error) from error
         if not self.asynchronous:
@@ -85,8 +126,7 @@ class Checkpoints:
         it the optimiser's state is a dict of its arrays by path.
         Raises CheckpointError that lists the differences, or for a checkpoint that cannot be read.
         """
-        self.wait()
-        step = self._manager.latest_step()
+        step = self.latest()
         if step is None:
             return None
         ocp, where = self._ocp, self.directory / str(step)
@@ -110,6 +150,8 @@ class Checkpoints:
     def latest(self) -> int | None:
         """The step of the latest checkpoint; None when there is none."""
         self.wait()
+        if not self._lock.held:  # another run may be writing
+            self._manager.reload()
         return self._manager.latest_step()
 
     def wait(self) -> None:
@@ -118,7 +160,11 @@ class Checkpoints:
             self._manager.wait_until_finished()
         except _FAILURES as error:
             raise self._failed(error) from error
+        if self._saving is not None:
+            shutil.rmtree(self.directory / f"{self._saving}{_REPLACED}", ignore_errors=True)
+        self._quiet.end()
         self._saving = None
+        waited_for(self)
 
     def close(self) -> None:
         """Wait, and let go of the directory. Raises CheckpointError."""
@@ -126,6 +172,7 @@ class Checkpoints:
             self.wait()
         finally:
             self._manager.close()
+            self._lock.let_go()
 
     def __enter__(self) -> Checkpoints:
         return self
@@ -134,7 +181,7 @@ class Checkpoints:
         self.close()
 
     def _open(self) -> None:
-        """Open the directory and remove what interrupted saves left there."""
+        """Open the directory and remove what interrupted saves left there, unless a run is writing into it."""
         try:
             import orbax.checkpoint as ocp
         except ImportError as error:
@@ -143,27 +190,79 @@ class Checkpoints:
         policies = ocp.checkpoint_managers
         options = ocp.CheckpointManagerOptions(
             preservation_policy=policies.LatestN(self.keep),
-            cleanup_tmp_directories=True,
             enable_async_checkpointing=self.asynchronous,
         )
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
+            self._tidy()
             self._manager = ocp.CheckpointManager(self.directory, options=options)
         except _FAILURES as error:
             raise CheckpointError(f"The directory {self.directory} cannot be used for checkpoints: {error}") from error
+
+    def _take(self) -> None:
+        """Hold the directory, and know what the run before left in it."""
+        if self._lock.held:
+            return
+        try:
+            self._lock.take(self._run)
+        except OSError as error:
+            raise CheckpointError(
+                f"The directory {self.directory} cannot be written to: {_reason(error)}. Give another one."
+            ) from error
+        self._tidy()
+        self._manager.reload()
+
+    def _tidy(self) -> None:
+        """Remove what interrupted saves left, and put back what they were to replace; not in a run's directory."""
+        held = self._lock.held
+        try:
+            self._lock.take({TIDYING: True})
+        except (CheckpointError, OSError):  # another run's, or read-only
+            return
+        try:
+            for path in self.directory.iterdir():
+                if _TEMPORARY in path.name:
+                    shutil.rmtree(path, ignore_errors=True)
+            for path in self.directory.glob(f"*{_REPLACED}"):
+                if path.with_suffix("").exists():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    with suppress(OSError):  # it has become read-only: the next who can will do it
+                        os.rename(path, path.with_suffix(""))
+        finally:
+            if not held:
+                self._lock.let_go()
+
+    def _check_writable(self) -> None:
+        """Raise OSError where no folder can be made, before Orbax starts threads that would wait for one."""
+        probe = self.directory / f"{secrets.token_hex(8)}{_TEMPORARY}"
+        probe.mkdir()
+        probe.rmdir()
 
     def _failed(self, error: BaseException) -> CheckpointError:
         """The error of a save; Orbax's own list of checkpoints, which is wrong by now, is read again."""
         step, self._saving = self._saving, None
         with suppress(*_FAILURES):  # what failed may fail once more
             self._manager.close()
+        cancel_waiting(self._before)
+        waited_for(self)
+        self._quiet.end(settle=True)
         self._open()
         older = sorted(self._manager.all_steps())
         return CheckpointError(
-            f"The checkpoint of step {step} could not be written to {self.directory}: {str(error).splitlines()[0]}. "
+            f"The checkpoint of step {step} could not be written to {self.directory}: {_reason(error)}. "
             + (f"Those of steps {', '.join(map(str, older))} are intact. " if older else "There is no older one. ")
-            + "The state in memory is, too: make room, and save again."
+            + "The state in memory is, too: make room, or make it writable, and save again."
         )
+
+
+def _reason(error: BaseException) -> str:
+    """What the system said, or else the beginning of what Orbax did."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = str(error) or type(error).__name__
+    found = _REASON.search(text)
+    return os.strerror(int(found[1])) if found else text.splitlines()[0][:300]
 
 
 def _is_key(leaf: Any) -> bool:
@@ -243,6 +342,5 @@ def _check_same(where: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any
 
 def _unreadable(where: Path, error: BaseException) -> CheckpointError:
     return CheckpointError(
-        f"The checkpoint {where} cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}. "
-        "Remove that directory to go on from the one before."
+        f"The checkpoint {where} cannot be read: {_reason(error)}. Remove that directory to go on from the one before."
     )

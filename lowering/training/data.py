@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from lowering.mxnet_words import takes_our_words
 from symjax_nnvm.errors import TrainingError, explain
 
 __all__ = ["Batches"]
@@ -24,6 +25,7 @@ class Batches:
     every machine and in every version of NumPy. Raises TrainingError.
     """
 
+    @takes_our_words("Batches", "lowering.Batches({'data': x, 'softmax_label': y}, batch_size=32)")
     def __init__(
         self,
         arrays: Mapping[str, Any],
@@ -32,6 +34,18 @@ class Batches:
         seed: int = 0,
         last: Literal["drop", "pad", "keep"] = "drop",
     ):
+        if not isinstance(arrays, Mapping):
+            raise TrainingError(
+                explain(
+                    "Arrays without names",
+                    expected="a dict by the names of the network's arguments",
+                    got=type(arrays).__name__,
+                    fix="Batches({'data': x, 'softmax_label': y}, batch_size=32).",
+                )
+            )
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer):
+            got = type(batch_size).__name__
+            raise TrainingError(explain("Wrong batch size", param="batch_size", expected="a whole number", got=got))
         self.arrays = {name: value if isinstance(value, np.ndarray) else np.asarray(value) for name, value in
                        arrays.items()}  # fmt: skip
         self.batch_size = batch_size
@@ -40,7 +54,9 @@ class Batches:
         self.last = last
         lengths = {name: array.shape[0] if array.shape else None for name, array in self.arrays.items()}
         if not lengths or None in lengths.values() or len(set(lengths.values())) > 1:
-            raise TrainingError(explain("Arrays that make no batches", expected="arrays of one length", got=lengths))
+            fix = "Axis 0 of each array is the samples; a label belongs to each."
+            expected = "arrays of one length"
+            raise TrainingError(explain("Arrays that make no batches", expected=expected, got=lengths, fix=fix))
         if last not in ("drop", "pad", "keep"):
             raise TrainingError(explain("Unknown last", expected="'drop', 'pad' or 'keep'", got=repr(last)))
         self.num_rows = next(iter(self.arrays.values())).shape[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,11 @@ import jax
 import jax.numpy as jnp
 
 from lowering.gradient import GradientProgram
+from lowering.interpret import Program
 from lowering.training.inputs import Inputs
 from lowering.training.state import TrainState
 
-__all__ = ["Diagnosis", "NonFinite", "diagnose"]
+__all__ = ["Diagnosis", "NonFinite", "diagnose", "diagnose_forward"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class NonFinite:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Where numbers that are not finite come from, in running order: forward, then backward. Empty: all is finite."""
+    """Where numbers that are not finite come from, in running order: forward, then backward if that ran, too. Empty:
+    all is finite."""
 
     origins: tuple[NonFinite, ...]
 
@@ -55,10 +57,8 @@ class Diagnosis:
 def diagnose(program: GradientProgram, inputs: Inputs, state: TrainState, batch: Any) -> Diagnosis:
     """Run the forward and the backward pass of a batch, and look at every value. Compiles once more."""
     inner = program.program
-    sizes: dict[int, int] = {}
 
-    @jax.jit
-    def count(state: TrainState, batch: Any) -> dict[int, jax.Array]:
+    def evaluate(state: TrainState, batch: Any) -> list[Any]:
         key = jax.random.fold_in(state.key, state.step)
         env: list[Any] = [None] * inner.num_slots
         args = {**state.params, **state.frozen, **inputs.prepare(batch)}
@@ -69,8 +69,35 @@ def diagnose(program: GradientProgram, inputs: Inputs, state: TrainState, batch:
         for nid, value in program.head_values(outputs, None).items():
             env[inner.index.entry_rptr[nid]] = value
         inner.run_steps(program.backward_steps, env, key)
+        return env
+
+    return _look(inner, [*program.forward_steps, *program.backward_steps], evaluate, state, batch)
+
+
+def diagnose_forward(
+    program: Program, bind: Callable[[TrainState, Any], dict[int, jax.Array]], state: TrainState, batch: Any
+) -> Diagnosis:
+    """Run the forward pass of a batch alone, and look at every value. Compiles once more.
+
+    bind: (state, batch) → values of the variables, as `Program.bind` gives them.
+    """
+    return _look(program, program.steps, lambda s, b: program.run(bind(s, b), s.key), state, batch)
+
+
+def _look(
+    inner: Program,
+    steps: Sequence[Any],
+    evaluate: Callable[[TrainState, Any], list[Any]],
+    state: TrainState,
+    batch: Any,
+) -> Diagnosis:
+    """The nodes whose inputs are finite and whose outputs are not. evaluate: the environment, of state and batch."""
+    sizes: dict[int, int] = {}
+
+    @jax.jit
+    def count(state: TrainState, batch: Any) -> dict[int, jax.Array]:
         found: dict[int, jax.Array] = {}
-        for slot, value in enumerate(env):
+        for slot, value in enumerate(evaluate(state, batch)):
             if value is not None and jnp.issubdtype(value.dtype, jnp.floating):
                 found[slot] = jnp.stack([jnp.sum(jnp.isnan(value)), jnp.sum(jnp.isinf(value))])
                 sizes[slot] = value.size
@@ -87,7 +114,7 @@ def diagnose(program: GradientProgram, inputs: Inputs, state: TrainState, batch:
                 yield NonFinite(source.name, op, output, *counts[slot], sizes[slot])
 
     origins = [row for nid in inner.variables for row in found(nid, (inner.index.entry_rptr[nid],))]
-    for step in [*program.forward_steps, *program.backward_steps]:
+    for step in steps:
         if not bad.intersection(step.inputs):
             origins += found(step.nid, step.outputs)
     return Diagnosis(tuple(origins))

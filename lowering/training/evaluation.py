@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -10,13 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.interpret import Program
+from lowering.training.diagnosis import Diagnosis, diagnose_forward
+from lowering.training.finite import FiniteWatch, rows_not_finite
 from lowering.training.inputs import Inputs
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
-from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.check.remedies import shape_remedy
+from symjax_nnvm.errors import InferenceError, TrainingError, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Evaluation"]
+
+_RUN_OUT = "Is the data an iterator that has already run out? Pass a list, or lowering.Batches(arrays, batch_size)."
 
 
 class Evaluation:
@@ -32,55 +37,89 @@ class Evaluation:
         self._program = Program(symbol.outputs, is_train=False, platform=platform)
         self._forward = jax.jit(self._run)
 
-    def _run(self, params: Any, frozen: Any, aux: Any, key: jax.Array, batch: Any) -> list[jax.Array]:
-        arrays = self._inputs.prepare(batch, labels_needed=False)
-        args = {**params, **frozen, **arrays}
-        outputs, _ = self._program.collect(self._program.run(self._program.bind(self._with_labels(args), aux), key))
-        return outputs
+    def _run(self, params: Any, frozen: Any, aux: Any, key: jax.Array, batch: Any) -> tuple[list[jax.Array], jax.Array]:
+        values = self._bind(params, frozen, aux, batch)
+        outputs, _ = self._program.collect(self._program.run(values, key))
+        return outputs, rows_not_finite(outputs)
+
+    def _bind(self, params: Any, frozen: Any, aux: Any, batch: Any) -> dict[int, jax.Array]:
+        args = {**params, **frozen, **self._inputs.prepare(batch, labels_needed=False)}
+        return self._program.bind(self._with_labels(args), aux)
 
     def _with_labels(self, args: dict[str, jax.Array]) -> dict[str, jax.Array]:
         """Labels that were not given are zeros: outputs of loss heads do not depend on them."""
         missing = [name for name in self._inputs.labels if name not in args]
         if not missing:
             return args
-        shapes, _, _ = self._symbol.infer_shape_partial(**{name: array.shape for name, array in args.items()})
+        given = {name: array.shape for name, array in args.items()}
+        try:
+            shapes, _, _ = self._symbol.infer_shape_partial(**given)
+        except InferenceError as error:
+            raise InferenceError(f"{error} {shape_remedy(self._symbol, given)}".rstrip(), error.node) from error
         known = dict(zip(self._symbol.list_arguments(), shapes, strict=True))
         unknown = [name for name in missing if not known[name] or 0 in known[name]]
         if unknown:
-            raise TrainingError(explain(f"The shapes of the labels {unknown} are unknown", fix="Pass the labels, too."))
+            raise TrainingError(
+                explain(f"The shapes of the labels {listed(unknown)} are unknown", fix="Pass the labels, too.")
+            )
         return args | {name: jnp.zeros(known[name], self._inputs.dtypes[name]) for name in missing}
 
-    def outputs(self, state: TrainState, batch: Any) -> list[jax.Array]:
-        """The outputs for one batch."""
+    def _outputs(self, state: TrainState, batch: Any) -> tuple[list[jax.Array], jax.Array]:
+        """The outputs for one batch, and their rows that are not finite."""
         return self._forward(state.params, state.frozen, state.aux, state.key, batch)
 
+    def _diagnose(self, state: TrainState, batch: Any) -> Diagnosis:
+        def bind(state: TrainState, batch: Any) -> dict[int, jax.Array]:
+            return self._bind(state.params, state.frozen, state.aux, batch)
+
+        return diagnose_forward(self._program, bind, state, batch)
+
     def evaluate(self, state: TrainState, data: Iterable[Any], tracker: Tracker) -> dict[str, float]:
-        """Metrics by name over all batches. Raises TrainingError when there are none."""
+        """Metrics by name over all batches. Raises TrainingError when there are none; warns of outputs that are not
+        finite."""
+        watch = FiniteWatch(self._symbol.list_outputs())
         seen = 0
-        for batch in self._batches(data):
-            tracker.update(batch, self.outputs(state, batch))
+        for batch, size in self._batches(data):
+            outputs, found = self._outputs(state, batch)
+            tracker.update(batch, outputs)
+            watch.add(batch, size, found)
             seen += 1
         if not seen:
-            raise TrainingError("There are no batches to evaluate. Is the data an iterator that has already run out?")
+            raise TrainingError(f"There are no batches to evaluate. {_RUN_OUT}")
+        watch.finish("evaluate", lambda batch: self._diagnose(state, batch))
         return tracker.results()
 
     def predict(self, state: TrainState, data: Iterable[Any]) -> list[np.ndarray]:
-        """Every output over all batches, joined along axis 0."""
+        """Every output over all batches, joined along axis 0. Warns of outputs that are not finite."""
+        watch = FiniteWatch(self._symbol.list_outputs())
         found: list[list[Any]] = []
-        for batch in self._batches(data):
-            found.append(self.outputs(state, batch))
+        for batch, size in self._batches(data):
+            outputs, rows = self._outputs(state, batch)
+            found.append(outputs)
+            watch.add(batch, size, rows)
             if len(found) > 2:  # the device keeps busy with two batches; more would only fill its memory
                 found[-3] = jax.device_get(found[-3])
         if not found:
-            raise TrainingError("There are no batches to predict. Is the data an iterator that has already run out?")
+            raise TrainingError(f"There are no batches to predict. {_RUN_OUT}")
+        watch.finish("predict", lambda batch: self._diagnose(state, batch))
         return [np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*found, strict=True)]
 
-    def _batches(self, data: Iterable[Any]) -> Iterator[dict[str, Any]]:
-        if hasattr(data, "shape"):  # one array is one batch, not a sequence of rows
+    def _rows(self, batch: dict[str, Any]) -> int:
+        """Rows of a batch. Raises TrainingError for a batch of what are no arrays."""
+        shape = next((np.shape(value) for value in batch.values()), ())
+        if not shape:
+            got = ", ".join(f"{name} {type(value).__name__}" for name, value in batch.items()) or "nothing"
+            fix = "For one sample pass x[None]; lists become arrays by numpy.asarray."
+            raise TrainingError(explain("A batch is arrays with the samples on axis 0", got=got, fix=fix))
+        return shape[0]
+
+    def _batches(self, data: Iterable[Any]) -> Iterator[tuple[dict[str, Any], int]]:
+        """Batches without padding, and their numbers of rows."""
+        if isinstance(data, Mapping) or hasattr(data, "shape"):  # one array, or dict, is one batch
             data = [data]
         rows = getattr(data, "rows", None)
         for i, item in enumerate(data):
             batch = self._inputs.as_batch(item)
-            size = next(iter(batch.values())).shape[0]
+            size = self._rows(batch)
             real = size if rows is None else min(rows(i), size)
-            yield batch if real == size else {name: array[:real] for name, array in batch.items()}
+            yield (batch if real == size else {name: array[:real] for name, array in batch.items()}), real

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.progress import Progress
-from symjax_nnvm.errors import CheckpointError, TrainingError, explain
+from symjax_nnvm.errors import CheckpointError, TrainingError, cut, explain
 
 if TYPE_CHECKING:
     from lowering.training.trainer import Trainer
@@ -43,17 +45,57 @@ class Run:
     progress: bool
     begin_epoch: int
     check_finite: CheckFinite
+    check_labels: bool
     history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
         if self.check_finite not in ("interval", "step", None):
             expected = "'interval', 'step' or None"
             raise TrainingError(explain("Wrong check_finite", expected=expected, got=repr(self.check_finite)))
-        self._tracker = self.trainer.tracker(self.metrics)
+        self._check_arguments()
+        self._tracker = self.trainer.tracker(self.metrics, numbers=self.check_labels)
         self._last_look = 0.0
 
+    def _check_arguments(self) -> None:
+        """Raise TrainingError for whole arrays in place of batches, and for callbacks that nobody would call."""
+        names = ", ".join(
+            f"{name!r}: {letter}" for name, letter in zip(self.trainer.inputs.names, "xyzuvw", strict=False)
+        )
+        batches = f"lowering.Batches({{{names}}}, batch_size=32)"
+        pair = isinstance(self.data, tuple) and len(self.data) == 2 and all(map(_is_array, self.data))
+        if _is_array(self.data) or pair or _is_array(self.epochs):
+            raise TrainingError(
+                explain(
+                    "fit takes batches, and how many epochs",
+                    got=f"{'whole arrays' if pair or _is_array(self.epochs) else 'one array'}",
+                    fix=f"Cut arrays into batches: trainer.fit({batches}, epochs=10).",
+                )
+            )
+        if isinstance(self.data, Mapping):
+            fix = f"One dict is one batch: trainer.step(batch); or cut whole arrays: {batches}."
+            raise TrainingError(explain("fit takes an iterable of batches", got="one dict", fix=fix))
+        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer):
+            raise TrainingError(explain("Wrong epochs", expected="a whole number", got=repr(self.epochs)))
+        callbacks = self.callbacks if isinstance(self.callbacks, list | tuple) else [self.callbacks]
+        for callback in callbacks:
+            if not (hasattr(callback, "on_step_end") or hasattr(callback, "on_epoch_end")):
+                raise TrainingError(
+                    explain(
+                        "A callback that would never be called",
+                        expected="a list of objects with on_step_end(trainer, event) or on_epoch_end(trainer, record)",
+                        got=cut(repr(callback), 100),
+                        fix="class Mine: def on_epoch_end(self, trainer, record): ...; then callbacks=[Mine()].",
+                    )
+                )
+        self.callbacks = callbacks
+
     def __call__(self) -> History:
-        """Train. Raises TrainingError."""
+        """Train. Raises TrainingError, CheckpointError."""
+        claim = getattr(self.checkpoints, "claim", None)  # other stores than `Checkpoints` are shared with nobody
+        with nullcontext() if claim is None else claim(self.trainer.about()):
+            return self._train_all()
+
+    def _train_all(self) -> History:
         epoch, batch = self._resume()
         self._step = self._saved = int(self.trainer.require_state().step)
         steps = _length(self.data)
@@ -87,7 +129,10 @@ class Run:
             stopped = self._call("on_step_end", event) or stopped
             self._look(epoch)
         if number == 0:
-            raise TrainingError(f"Epoch {epoch} has no batches. Is the data an iterator that has already run out?")
+            raise TrainingError(
+                f"Epoch {epoch} has no batches. Is the data an iterator that has already run out? Every epoch runs "
+                "through it again: pass a list, lowering.Batches(arrays, batch_size), or an object with __iter__."
+            )
         self._look(epoch, now=True)
         record = EpochRecord(epoch, number, time.perf_counter() - began, self._tracker.results(), self._validate())
         self._tracker.reset()
@@ -97,7 +142,7 @@ class Run:
 
     def _train(self, item: Any, epoch: int, number: int) -> list[jax.Array]:
         # On the device once, for the step and the metrics; the device is still at work on the step before.
-        batch = jax.device_put(self.trainer.inputs.as_batch(item))
+        batch = self._on_device(self.trainer.inputs.as_batch(item))
         before = jax.tree.map(jnp.copy, self.trainer.state) if self.check_finite == "step" else None
         outputs = self.trainer.step(batch)
         self._step += 1
@@ -106,9 +151,23 @@ class Run:
             self._check_step(before, batch, epoch, number)
         return outputs
 
+    def _on_device(self, batch: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return jax.device_put(batch)
+        except TypeError as error:
+            odd = {name: getattr(value, "dtype", type(value).__name__) for name, value in batch.items()}
+            got = ", ".join(f"{name} {dtype}" for name, dtype in odd.items())
+            fix = "Turn words into numbers first: classes, labels = np.unique(words, return_inverse=True)."
+            raise TrainingError(explain("A batch that is no numbers", got=got, fix=fix)) from error
+
     def _check_step(self, before: Any, batch: Any, epoch: int, number: int) -> None:
         """Raise if the step made a number that is not finite; the state is then that before it."""
         after = self.trainer.require_state()
+        try:
+            self._tracker.check_numbers(epoch, self._start)
+        except TrainingError:
+            self.trainer.state = before
+            raise
         try:
             self._tracker.check_finite(epoch, self._start)
         except TrainingError as error:
@@ -124,10 +183,15 @@ class Run:
         """Show the metrics and check that outputs are finite, if it is time to."""
         if not now and time.perf_counter() - self._last_look < LOOK_EVERY:
             return
-        if self.check_finite is not None:
-            self._tracker.check_finite(epoch, self._start, _HOW_TO_FIND)
+        self._check(epoch)
         self._progress.describe(epoch, self.epochs, self._tracker.results())
         self._last_look = time.perf_counter()
+
+    def _check(self, epoch: int) -> None:
+        """Raise for labels that number no class, and for outputs that are not finite."""
+        self._tracker.check_numbers(epoch, self._start)
+        if self.check_finite is not None:
+            self._tracker.check_finite(epoch, self._start, _HOW_TO_FIND)
 
     def _validate(self) -> dict[str, float]:
         return {} if self.validation is None else self.trainer.evaluate(self.validation, self.metrics)
@@ -151,11 +215,10 @@ class Run:
         try:
             self._save(epoch, batch)
         except CheckpointError as error:
-            warnings.warn(f"{error} Training goes on.", stacklevel=4)
+            warnings.warn(f"{error} Training goes on.", stacklevel=5)
 
     def _save(self, epoch: int, batch: int) -> None:
-        if self.check_finite is not None:
-            self._tracker.check_finite(epoch, self._start, _HOW_TO_FIND)
+        self._check(epoch)
         position = {"epoch": epoch, "batch": batch, "metrics": self._tracker.saved(), "history": self.history.to_json()}
         self.checkpoints.save(self._step, self.trainer.require_state(), position)
         self._saved = self._step
@@ -169,6 +232,10 @@ class Run:
         self._tracker.restore(position["metrics"])
         self.history = History.from_json(position["history"])
         return position["epoch"], position["batch"]
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def _length(data: Iterable[Any]) -> int | None:

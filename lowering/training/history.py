@@ -8,12 +8,15 @@ from typing import Any
 
 import jax
 
+from lowering.training.state import described
+
 __all__ = ["EpochRecord", "History", "StepEvent"]
 
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch. steps: taken in it. seconds: wall time, those before an interruption not counted."""
+    """One epoch, counted from 0 as in MXNet's log, `Batches.epoch` and `begin_epoch`. steps: taken in it. seconds: wall
+    time, those before an interruption not counted."""
 
     epoch: int
     steps: int
@@ -29,18 +32,22 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class StepEvent:
-    """What `on_step_end` is told. batch: its number in the epoch. step: steps taken, this one included. outputs: the
-    step's, on the device; looking at their numbers waits for them."""
+    """What `on_step_end` is told. epoch, batch: its number in the epoch, both counted from 0. step: steps taken, this
+    one included. outputs: the step's, on the device; looking at their numbers waits for them."""
 
     epoch: int
     batch: int
     step: int
     outputs: list[jax.Array]
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(described(array) for array in self.outputs)
+        return f"StepEvent(epoch={self.epoch}, batch={self.batch}, step={self.step}, outputs=[{shapes}])"
+
 
 @dataclass
 class History:
-    """The epochs of a run. history["accuracy"], history["val-accuracy"]: a metric over the epochs."""
+    """The epochs of a run, from 0 on. history["accuracy"], history["val-accuracy"]: a metric over the epochs."""
 
     epochs: list[EpochRecord] = field(default_factory=list)
 

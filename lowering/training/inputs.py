@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from symjax_nnvm.errors import TrainingError, explain
+from lowering.arguments import close_names
+from symjax_nnvm.errors import TrainingError, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Inputs", "find_inputs"]
@@ -51,8 +52,9 @@ class Inputs:
         for what, group, wanted in zip(("data", "label"), groups, names, strict=False):
             values = list(group) if isinstance(group, (tuple, list)) else [group]
             if len(values) != len(wanted):
-                expected = f"{len(wanted)} arrays of {what}, for {list(wanted)}"
-                raise TrainingError(explain("Not a batch of this network", expected=expected, got=len(values)))
+                expected = f"{len(wanted)} arrays of {what}, for {listed(wanted)}"
+                fix = f"Batches by name are dicts: {{{', '.join(f'{name!r}: ...' for name in self.names[:3])}}}."
+                raise TrainingError(explain("Not a batch of this network", expected=expected, got=len(values), fix=fix))
             batch.update(zip(wanted, values, strict=True))
         return batch
 
@@ -61,18 +63,48 @@ class Inputs:
         unknown = [name for name in batch if name not in self.names]
         missing = [name for name in self.data if name not in batch]
         missing_labels = [name for name in self.labels if name not in batch] if labels_needed else []
-        problems = [f"has unknown arguments {unknown}"] if unknown else []
-        problems += [f"lacks the data {missing}"] if missing else []
-        problems += [f"lacks the labels {missing_labels}"] if missing_labels else []
+        problems = [f"has unknown arguments {listed(unknown)}"] if unknown else []
+        problems += [f"lacks the data {listed(missing)}"] if missing else []
+        problems += [f"lacks the labels {listed(missing_labels)}"] if missing_labels else []
         if problems:
-            raise TrainingError(explain(f"The batch {' and '.join(problems)}", expected=f"exactly {list(self.names)}"))
+            raise TrainingError(
+                explain(
+                    f"The batch {' and '.join(problems)}",
+                    expected=f"exactly {listed(self.names)}",
+                    fix=self._way_out(unknown, missing, missing_labels),
+                )
+            )
         return {name: self._array(name, value) for name, value in batch.items()}
+
+    def _way_out(self, unknown: list[str], missing: list[str], missing_labels: list[str]) -> str:
+        if unknown and len(unknown) == len(missing) + len(missing_labels):
+            names = ", ".join(f"{name!r}: batch[{old!r}]" for name, old in zip(self.names, unknown, strict=False))
+            return f"A batch has the names of the network's arguments: {{{names}}}."
+        if missing_labels and not missing:
+            return "trainer.predict(data) needs no labels; training takes (data, label), or a dict with both."
+        extra = "Other inputs are named when the trainer is made: Trainer(symbol, data_names=[...], label_names=[...])."
+        return f"{close_names(unknown, self.names)} {extra}".strip()
 
     def _array(self, name: str, value: Any) -> jax.Array:
         if not hasattr(value, "shape") or not hasattr(value, "dtype"):
-            raise TrainingError(explain("Not an array", input=name, expected="an array", got=type(value).__name__))
+            raise TrainingError(
+                explain(
+                    "Not an array",
+                    input=name,
+                    expected="an array",
+                    got=type(value).__name__,
+                    fix="numpy.asarray(...) makes one.",
+                )
+            )
         if not np.shape(value):
-            raise TrainingError(explain("An input has the batch on axis 0", input=name, got="an array of shape ()"))
+            raise TrainingError(
+                explain(
+                    "An input has the batch on axis 0",
+                    input=name,
+                    got="an array of shape ()",
+                    fix="For one sample: x[None].",
+                )
+            )
         wanted = jnp.dtype(self.dtypes[name])
         from_float = jnp.issubdtype(value.dtype, jnp.floating)
         usable = from_float or value.dtype == jnp.bool_ or jnp.issubdtype(value.dtype, jnp.integer)
@@ -92,10 +124,14 @@ def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence
     for what, names in (("data_names", data), ("label_names", labels)):
         unknown = [name for name in names if name not in arguments]
         if unknown:
-            raise TrainingError(explain(f"{what} names {unknown}", expected=f"arguments among {arguments}"))
+            expected, fix = f"arguments among {listed(arguments)}", close_names(unknown, arguments)
+            fix = fix or "Trainer(symbol, data_names=[...], label_names=[...]) says which arguments come with batches."
+            raise TrainingError(explain(f"{what} names {listed(unknown)}", expected=expected, fix=fix))
     both = [name for name in data if name in labels]
     if both or not data:
-        raise TrainingError(explain(f"Inputs cannot be both data and labels: {both}" if both else "No data_names"))
+        raise TrainingError(
+            explain(f"Inputs cannot be both data and labels: {listed(both)}" if both else "No data_names")
+        )
     inferred, _, _ = symbol.infer_type_partial()
     known = dict(zip(arguments, inferred, strict=True))
     return Inputs(data, labels, {name: known[name] or np.float32 for name in (*data, *labels)})

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.errors import TrainingError, did_you_mean, explain, listed
 
 __all__ = [
     "Metric",
@@ -71,7 +71,9 @@ def make_metric(metric: Any) -> Metric:
         maker = _BY_NAME.get(metric.lower().replace("-", "_"))
         if maker is not None:
             return maker()
-        raise TrainingError(explain(f"No metric is called {metric!r}", expected=f"one of {sorted(_BY_NAME)}"))
+        fix = did_you_mean(metric.lower(), _BY_NAME) or None
+        expected = f"one of {listed(sorted(_BY_NAME), 30)}"
+        raise TrainingError(explain(f"No metric is called {metric!r}", expected=expected, fix=fix))
     if isinstance(metric, tuple) and len(metric) == 3 and all(map(callable, metric)):
         init, update, result = metric
         return Metric(getattr(update, "__name__", "metric"), init, update, result)

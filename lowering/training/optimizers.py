@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -10,9 +9,10 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
+from lowering.arguments import close_names
 from lowering.training.update_rules import RULES, Rule, Update
 from lowering.updates import with_master_copy
-from symjax_nnvm.errors import ParamError, explain
+from symjax_nnvm.errors import ParamError, did_you_mean, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["MXNetOptimizer", "OptaxOptimizer", "Optimizer", "list_optimizers", "make_optimizer"]
@@ -184,16 +184,17 @@ class OptaxOptimizer:
 def _rule(name: str) -> Rule:
     rule = RULES.get(name.lower())
     if rule is None:
-        close = difflib.get_close_matches(name.lower(), RULES, n=1)
-        fix = f"Did you mean {close[0]!r}?" if close else None
-        raise ParamError(explain(f"No optimiser is called {name!r}", expected=f"one of {list_optimizers()}", fix=fix))
+        expected, fix = f"one of {listed(list_optimizers(), 30)}", did_you_mean(name.lower(), RULES) or None
+        raise ParamError(explain(f"No optimiser is called {name!r}", expected=expected, fix=fix))
     return rule
 
 
 def _check_known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
-        raise ParamError(explain(f"{what} has no parameter {unknown}", expected=f"names among {sorted(known)}"))
+        fix = close_names(unknown, known) or None
+        expected = f"names among {listed(sorted(known), 30)}"
+        raise ParamError(explain(f"{what} has no parameter {listed(unknown)}", expected=expected, fix=fix))
 
 
 def _number(optimizer: str, param: str, value: Any) -> float:
@@ -232,7 +233,11 @@ def _multipliers(
     """`lr_mult` or `wd_mult` by parameter: from the variables' attributes, then from the dict given."""
     unknown = sorted(set(given) - set(symbol.list_arguments()))
     if unknown:
-        raise ParamError(explain(f"{key} names {unknown}", expected=f"arguments among {symbol.list_arguments()}"))
+        names = symbol.list_arguments()
+        fix = close_names(unknown, names) or None
+        raise ParamError(
+            explain(f"{key} names {listed(unknown)}", expected=f"arguments among {listed(names)}", fix=fix)
+        )
     found = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
     return {name: _number("attribute", f"{name}.{key}", value) for name, value in (found | dict(given)).items()}
 

@@ -1,4 +1,7 @@
-"""How a run shows where it is: a Rich progress bar on a terminal, else one line per epoch."""
+"""How a run shows where it is: a Rich progress bar on a terminal, else one line per epoch.
+
+Epochs count from 0, as in MXNet's log (`Epoch[0]`), in `History` and everywhere else.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +40,11 @@ class Progress:
     def describe(self, epoch: int, epochs: int, metrics: dict[str, float]) -> None:
         """What stands beside the bar."""
         if self._bar is not None:
-            self._bar.update(self._task, description=f"epoch {epoch + 1}/{epochs}  {_listed(metrics)}")
+            self._bar.update(self._task, description=f"epoch {epoch} of {epochs}  {_listed(metrics)}")
 
     def epoch_line(self, epoch: int, epochs: int, metrics: dict[str, float], seconds: float) -> None:
         """The line that stays when an epoch is done."""
-        line = f"epoch {epoch + 1}/{epochs}  {_listed(metrics)}  {seconds:.1f} s"
+        line = f"epoch {epoch} of {epochs}  {_listed(metrics)}  {seconds:.1f} s"
         if self._bar is not None:
             self._bar.console.print(line, highlight=False)
         elif self._shown:

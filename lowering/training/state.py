@@ -7,7 +7,12 @@ from typing import Any
 
 import jax
 
-__all__ = ["TrainState"]
+__all__ = ["TrainState", "described"]
+
+
+def described(array: Any) -> str:
+    """`float32[4,3]`: an array in a text that is read by people."""
+    return f"{array.dtype.name if hasattr(array.dtype, 'name') else array.dtype}{list(array.shape)}".replace(" ", "")
 
 
 @jax.tree_util.register_dataclass
@@ -28,3 +33,7 @@ class TrainState:
     opt_state: Any
     key: jax.Array
     step: jax.Array
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(getattr(self, group))} {group}" for group in ("params", "frozen", "aux"))
+        return f"<TrainState: {counts}; state.params[name] and so on are the arrays>"

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.training.classes import Numbered, Numbers, first_outside
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import Metric, make_metric
-from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.errors import TrainingError, explain, listed
 
 __all__ = ["Tracker"]
 
@@ -21,13 +22,16 @@ _NEVER = np.iinfo(np.int32).max
 class Tracker:
     """Metrics of one network, with their state. `update` starts work on the device; every other method waits for it.
 
-    metrics: names, Metrics or triples, or one of them. Raises TrainingError.
+    metrics: names, Metrics or triples, or one of them. numbers: inputs whose values number classes or rows, and are
+    looked at. Raises TrainingError.
     """
 
-    def __init__(self, metrics: Any, inputs: Inputs, output_names: Sequence[str]):
+    def __init__(self, metrics: Any, inputs: Inputs, output_names: Sequence[str], numbers: Numbers | None = None):
         listed = metrics if isinstance(metrics, list) or _is_tuple_of_metrics(metrics) else [metrics]
         self.metrics = [make_metric(metric) for metric in listed]
         self._inputs = inputs
+        self._numbers = numbers
+        self._numbered: list[Numbered | None] = []  # known when the first batch is traced
         self._output_names = list(output_names)
         names = [metric.name for metric in self.metrics]
         if len(set(names)) < len(names):
@@ -42,23 +46,50 @@ class Tracker:
         """Start again, as at the beginning of an epoch."""
         self._states: Any = [metric.init() for metric in self.metrics]
         self._first_bad = jnp.full(len(self._output_names), _NEVER, jnp.int32)
+        # For each place that numbers something: the first step that was wrong, the element, and the bits of its value.
+        self._outside: Any = _nowhere(len(self._numbers)) if self._numbers else None
         self._steps = 0
 
     def update(self, batch: Any, outputs: list[jax.Array]) -> None:
-        """Count a step's batch and outputs."""
-        labels = [batch[name] for name in self._inputs.labels if name in batch]
-        self._states, self._first_bad = self._jitted(self._states, self._first_bad, self._steps, labels, outputs)
+        """Count a step's batch and outputs. Raises TrainingError for a metric that JAX cannot compile."""
+        # Data decide, by their shapes, how many classes there are; XLA drops arguments that nothing reads.
+        read = dict(batch) if self._numbers else {name: batch[name] for name in self._inputs.labels if name in batch}
+        state = (self._states, self._first_bad, self._outside)
+        try:
+            self._states, self._first_bad, self._outside = self._jitted(*state, self._steps, read, outputs)
+        except jax.errors.ConcretizationTypeError as error:
+            raise TrainingError(
+                explain(
+                    f"A metric among {[metric.name for metric in self.metrics]} asks for the numbers of its arrays",
+                    got=str(error).splitlines()[0],
+                    fix="Its init and update are compiled: write them with jax.numpy, jnp.where for `if`, and call "
+                    "float() in its result only.",
+                )
+            ) from error
         self._steps += 1
 
-    def _update(self, states: Any, first_bad: Any, step: Any, labels: Any, outputs: Any) -> Any:
-        named_labels = dict(zip(self._inputs.labels, labels, strict=False))
+    def _update(self, states: Any, first_bad: Any, outside: Any, step: Any, read: Any, outputs: Any) -> Any:
+        named_labels = {name: read[name] for name in self._inputs.labels if name in read}
         named_outputs = dict(zip(self._output_names, outputs, strict=True))
         new = [
             metric.update(state, _chosen(named_labels, metric.label_names), _chosen(named_outputs, metric.output_names))
             for metric, state in zip(self.metrics, states, strict=True)
         ]
         finite = jnp.stack([jnp.all(jnp.isfinite(x)) if _is_float(x) else jnp.array(True) for x in outputs])
-        return new, jnp.where(finite, first_bad, jnp.minimum(first_bad, step))
+        return new, jnp.where(finite, first_bad, jnp.minimum(first_bad, step)), self._look(outside, step, read)
+
+    def _look(self, outside: Any, step: Any, read: dict[str, Any]) -> Any:
+        """The first values that number nothing, this step's included."""
+        if not self._numbers:
+            return outside
+        self._numbered = self._numbers.of({name: array.shape for name, array in read.items()})
+        for i, numbered in enumerate(self._numbered):
+            if numbered is not None and numbered.name in read:
+                wrong, place, value = first_outside(numbered, read[numbered.name])
+                bits = jax.lax.bitcast_convert_type(value.astype(jnp.float32), jnp.int32)
+                found = jnp.stack([jnp.asarray(step, jnp.int32), place, bits])
+                outside = outside.at[:, i].set(jnp.where(wrong & (step < outside[0, i]), found, outside[:, i]))
+        return outside
 
     def results(self) -> dict[str, float]:
         """The metrics so far, by name."""
@@ -79,6 +110,30 @@ class Tracker:
                 )
             )
 
+    def check_numbers(self, epoch: int, first_batch: int) -> None:
+        """Raise TrainingError when a label or an index numbers what is not there, naming the first one."""
+        if self._outside is None:
+            return
+        steps, places, bits = np.asarray(self._outside)
+        wrong = [i for i in range(len(steps)) if steps[i] != _NEVER]
+        if not wrong:
+            return
+        i = min(wrong, key=lambda i: steps[i])
+        numbered = self._numbered[i]
+        assert numbered is not None  # its places were looked at
+        raise TrainingError(
+            explain(
+                f"Input {numbered.name!r} holds {bits[i].view(np.float32):g} as element {places[i]} of batch "
+                f"{first_batch + int(steps[i])} of epoch {epoch}",
+                op=numbered.op,
+                node=numbered.reader,
+                expected=f"numbers from 0 to {numbered.count - 1}: there are {numbered.count}",
+                fix="Count classes from 0, or give the layer that makes them more outputs (num_hidden=, input_dim=). "
+                "Labels to be skipped: SoftmaxOutput(..., use_ignore=True, ignore_label=-1). "
+                "fit(..., check_labels=False) trains as it is, as MXNet does.",
+            )
+        )
+
     def saved(self) -> list[Any]:
         """The metrics' state as plain numbers, exactly."""
         return [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(jax.device_get(self._states))]
@@ -93,6 +148,10 @@ class Tracker:
         self._states = jax.tree.unflatten(structure, values)
 
 
+def _nowhere(count: int) -> jax.Array:
+    return jnp.stack([jnp.full(count, _NEVER, jnp.int32), *jnp.zeros((2, count), jnp.int32)])
+
+
 def _is_tuple_of_metrics(metrics: Any) -> bool:
     """A tuple of metrics, and not the triple of functions that makes one."""
     return isinstance(metrics, tuple) and not (len(metrics) == 3 and all(map(callable, metrics)))
@@ -105,7 +164,7 @@ def _chosen(named: dict[str, Any], names: Sequence[str] | None) -> list[Any]:
 def _check_names(metric: Metric, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
     unknown = [name for name in names or () if name not in known]
     if unknown:
-        raise TrainingError(explain(f"Metric {metric.name!r} looks at {what}s {unknown}", expected=list(known)))
+        raise TrainingError(explain(f"Metric {metric.name!r} looks at {what}s {listed(unknown)}", expected=list(known)))
 
 
 def _is_float(value: Any) -> bool:

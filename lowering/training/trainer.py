@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.arguments import close_names, require_key, require_symbol, shapes_by_name
 from lowering.gradient import GradientProgram
 from lowering.initializer import init_params
+from lowering.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
 from lowering.training.accumulate import Reduction, parse_accumulate
+from lowering.training.classes import Numbers
 from lowering.training.diagnosis import Diagnosis, diagnose
 from lowering.training.evaluation import Evaluation
 from lowering.training.fit import CheckFinite, Run
@@ -22,16 +25,21 @@ from lowering.training.optimizers import make_optimizer
 from lowering.training.state import TrainState
 from lowering.training.step import make_step
 from lowering.training.tracking import Tracker
-from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.check.remedies import shape_remedy
+from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, explain, listed
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.passes.reduce_precision import reduce_precision
+from symjax_nnvm.surgery.statistics import frozen_batch_norms
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Trainer"]
 
 _RUN_KEY = 0x72756E  # "run": the keys of steps, apart from those that initialise parameters
+
+_INIT = "trainer.init(0, data=(32, 3, 224, 224))"
+_FIT = "trainer.fit(lowering.Batches({'data': x, 'softmax_label': y}, 32), epochs=10, metrics=['accuracy'])"
 
 
 class Trainer:
@@ -47,11 +55,14 @@ class Trainer:
     compute_dtype: "bfloat16" to compute products and convolutions in, with parameters, their updates, batch statistics
     and loss heads in float32 (`passes.reduce_precision` lists which operator runs in which). accumulate: micro-batches
     per step, see `training.accumulate`. clip_global_norm: limit of the norm of all gradients together, after rescaling.
-    mirror: what the backward part computes again rather than keeps, as in `grad_fn`.
+    mirror: what the backward part computes again rather than keeps, as in `grad_fn`. frozen_statistics: batch norms
+    whose gamma and beta are not in wrt normalise with their moving averages, which stay (`use_global_stats`); the
+    symbol itself, and what `export` writes, stay as they are.
 
     `state` is the `TrainState`, None before `init`. Raises TrainingError, ParamError, GradientError, LoweringError.
     """
 
+    @takes_our_words("Trainer", "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1, 'momentum': 0.9})")
     def __init__(
         self,
         symbol: Symbol,
@@ -66,19 +77,22 @@ class Trainer:
         accumulate: int | tuple[int, Reduction] = 1,
         clip_global_norm: float | None = None,
         mirror: Mirror = None,
+        frozen_statistics: bool = False,
     ):
-        self.symbol = symbol
+        self.symbol = require_symbol(symbol, "Trainer")
         self.inputs = find_inputs(symbol, data_names, label_names)
         rest = [name for name in symbol.list_arguments() if name not in self.inputs.names]
         self.wrt = rest if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
         unknown = [name for name in self.wrt if name not in rest]
         if unknown:
-            raise TrainingError(explain(f"Cannot train {unknown}", expected=f"parameters among {rest}"))
+            expected, fix = f"parameters among {listed(rest)}", close_names(unknown, rest) or None
+            raise TrainingError(explain(f"Cannot train {listed(unknown)}", expected=expected, fix=fix))
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None
+        self._seed: list[int] | int | None = None
         self._mirror: Mirror = mirror
-        self._computed = _in_dtype(symbol, compute_dtype)
+        self._computed = _in_dtype(frozen_batch_norms(symbol, self.wrt) if frozen_statistics else symbol, compute_dtype)
         self._by_shape: dict[Any, GradientProgram] = {}
         self.program = self._program()
         step = make_step(
@@ -103,6 +117,7 @@ class Trainer:
 
     # -- state -----------------------------------------------------------------------------------------------------
 
+    @takes_our_words("Trainer.init", _INIT)
     def init(
         self,
         key: jax.Array | int,
@@ -116,11 +131,19 @@ class Trainer:
         of the inputs, `data=(32, 1, 28, 28)`; those of labels may be left out where they follow.
         Raises TrainingError for names or shapes that do not fit, listing all of them; InferenceError.
         """
-        args, aux = dict(args or {}), dict(aux or {})
-        self._check_shapes(shapes, args, aux)
+        for what, given in (("args", args), ("aux", aux)):
+            if given is not None and not isinstance(given, Mapping):
+                fix = "trainer.init(0, args, aux, data=shape): dicts by name, as load_checkpoint gives them."
+                raise TrainingError(explain(f"{what} of init is no dict", got=type(given).__name__, fix=fix))
         base_key = jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
+        require_key(base_key)
+        args, aux = dict(args or {}), dict(aux or {})
+        self._check_names(shapes)
+        known = shapes_by_name(shapes, "shapes", _INIT)
+        self._check_shapes(known, args, aux)
+        self._seed = int(key) if isinstance(key, int | np.integer) else jax.random.key_data(base_key).tolist()
         without = [*args, *aux, *self.inputs.names]
-        new_args, new_aux = init_params(self.symbol, shapes, base_key, self.initializer, without=without)
+        new_args, new_aux = init_params(self.symbol, known, base_key, self.initializer, without=without)
         dtypes, _, aux_dtypes = self.symbol.infer_type_partial()
         wanted = dict(zip(self.symbol.list_arguments(), dtypes, strict=True))
         wanted |= dict(zip(self.symbol.list_auxiliary_states(), aux_dtypes, strict=True))
@@ -139,13 +162,22 @@ class Trainer:
         )
         return self.state
 
-    def _check_shapes(self, shapes: Mapping[str, Any], args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
+    def _check_names(self, shapes: Mapping[str, Any]) -> None:
         missing = [name for name in self.inputs.data if name not in shapes]
         unknown = [name for name in shapes if name not in self.symbol.list_arguments()]
         if missing or unknown:
-            got = f"unknown names {unknown}" if unknown else f"no shape of {missing}"
-            raise TrainingError(explain("Shapes of the inputs are needed", expected=list(self.inputs.names), got=got))
-        arg_shapes, _, aux_shapes = self.symbol.infer_shape_partial(**{n: tuple(s) for n, s in shapes.items()})
+            got = f"unknown names {listed(unknown)}" if unknown else f"no shape of {listed(missing)}"
+            hints = [keyword_hint("Trainer.init", name, list(self.inputs.names)) for name in unknown[:3]]
+            fix = " ".join(filter(None, (*hints, f"For example: {_INIT}.")))
+            names = list(self.inputs.names)
+            raise TrainingError(explain("Shapes of the inputs are needed", expected=names, got=got, fix=fix))
+
+    def _check_shapes(self, shapes: Mapping[str, Any], args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
+        try:
+            arg_shapes, _, aux_shapes = self.symbol.infer_shape_partial(**shapes)
+        except InferenceError as error:
+            raise InferenceError(f"{error} {shape_remedy(self.symbol, shapes)}".rstrip(), error.node) from error
+        surplus: list[str] = []
         problems: list[str] = []
         for given, names, known in (
             (args, self.symbol.list_arguments(), arg_shapes),
@@ -154,11 +186,33 @@ class Trainer:
             wanted = {n: s for n, s in zip(names, known, strict=True) if n not in self.inputs.names}
             for name, value in given.items():
                 if name not in wanted:
-                    problems.append(f"{name} is not in the network")
+                    surplus.append(name)
                 elif wanted[name] and 0 not in wanted[name] and np.shape(value) != wanted[name]:
                     problems.append(f"{name} has shape {np.shape(value)}, the network needs {wanted[name]}")
+        if surplus or problems:
+            raise TrainingError(self._misfit(surplus, problems, {**shapes, **args, **aux}))
+
+    def _misfit(self, surplus: list[str], problems: list[str], given: Mapping[str, Any]) -> str:
+        """What is said of values for `init` that are not the network's, or of other shapes."""
+        states = self.symbol.list_auxiliary_states()
+        wanted = [*self.wrt, *states]
+        every = [*(f"{name} is not in the network" for name in surplus), *problems]
+        shown = every[:MAX_LISTED] + ([f"and {len(every) - MAX_LISTED} more"] if len(every) > MAX_LISTED else [])
+        ways = [close_names(surplus, [name for name in wanted if name not in given])] if surplus else []
+        if any(name in states or name in self.symbol.list_arguments() for name in surplus):
+            ways.append(
+                "Arguments and states are two dicts, trainer.init(seed, args, aux, ...), without data and labels."
+            )
+        elif surplus:
+            ways.append(
+                "Those of a larger network are left out by args, aux = symjax_nnvm.subset(symbol, args, aux, "
+                "new=[names that have no values yet])."
+            )
         if problems:
-            raise TrainingError(f"Values given to init do not fit the network: {'; '.join(problems)}.")
+            known = {name: np.shape(value) if hasattr(value, "shape") else value for name, value in given.items()}
+            fitting = {name: shape for name, shape in known.items() if name not in surplus}
+            ways.append(shape_remedy(self.symbol, fitting))
+        return " ".join(filter(None, (f"Values given to init do not fit the network: {'; '.join(shown)}.", *ways)))
 
     def require_state(self) -> TrainState:
         """The state. Raises TrainingError before `init`."""
@@ -199,6 +253,7 @@ class Trainer:
         self.state, outputs = self.step_fn(state, batch)
         return outputs
 
+    @takes_our_words("Trainer.fit", _FIT)
     def fit(
         self,
         data: Iterable[Any],
@@ -211,34 +266,55 @@ class Trainer:
         *,
         begin_epoch: int = 0,
         check_finite: CheckFinite = "interval",
+        check_labels: bool = True,
     ) -> History:
-        """Train up to `epochs` epochs, from begin_epoch on; returns metrics by epoch.
+        """Train up to `epochs` epochs, from begin_epoch on, counted from 0; returns metrics by epoch.
 
         data, validation: any re-iterable of batches (dicts or (data, label)), or `Batches`. metrics: see
         `training.metrics`. callbacks: objects with `on_step_end(trainer, StepEvent)` and/or `on_epoch_end(trainer,
         EpochRecord)`; one that returns True ends the run after the epoch. checkpoints: `Checkpoints`; the run goes on
         from the latest one. progress: a bar, or on no terminal a line per epoch.
         check_finite: "interval" looks twice a second and at each epoch's end whether outputs are finite; "step" looks
-        after each step, undoes the step that was not, and names the first node (slow); None never looks.
-        Raises TrainingError.
+        after each step, undoes the step that was not, and names the first node (slow); None never looks. check_labels:
+        look as often whether labels and indices number a class, or a row, that is there.
+        Raises TrainingError; CheckpointError when the last checkpoint cannot be written, or another run writes there.
         """
         run = Run(
-            self, data, epochs, validation, metrics, callbacks, checkpoints, progress, begin_epoch, check_finite
+            self, data, epochs, validation, metrics, callbacks, checkpoints, progress, begin_epoch, check_finite,
+            check_labels,
         )  # fmt: skip
         return run()
 
-    def tracker(self, metrics: Any) -> Tracker:
-        """Metrics of this network, at their start."""
-        return Tracker(metrics, self.inputs, self.symbol.list_outputs())
+    def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
+        """Metrics of this network, at their start. numbers: also look at labels and indices."""
+        numbered = Numbers(self.symbol, self.inputs.names) if numbers else None
+        return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered)
+
+    def about(self) -> dict[str, Any]:
+        """What tells this run from others, as plain data: network, parameters, seed."""
+        outputs = self.symbol.list_outputs()
+        return {
+            "network": ", ".join(outputs[:3]) + (" …" if len(outputs) > 3 else ""),
+            "parameters": sum(value.size for value in self.require_state().params.values()),
+            "seed": self._seed,
+        }
 
     # -- using the network -----------------------------------------------------------------------------------------
 
+    @takes_our_words("Trainer.evaluate", "trainer.evaluate(data, metrics=['accuracy'])")
     def evaluate(self, data: Iterable[Any], metrics: Any = ("accuracy",)) -> dict[str, float]:
-        """Metrics by name over all batches, in test mode. Rows that only pad a batch do not count."""
+        """Metrics by name over all batches, in test mode. Rows that only pad a batch do not count.
+
+        Warns (NonFiniteWarning) of outputs that are NaN or infinite, with the sample and the node.
+        """
         return self._evaluation.evaluate(self.require_state(), data, self.tracker(metrics))
 
+    @takes_our_words("Trainer.predict", "trainer.predict(data)")
     def predict(self, data: Iterable[Any]) -> list[np.ndarray]:
-        """Every output over all batches, joined along axis 0, in test mode. Labels may be left out."""
+        """Every output over all batches, joined along axis 0, in test mode. Labels may be left out.
+
+        data: batches, or one batch: an array or a dict. Warns (NonFiniteWarning) of outputs that are NaN or infinite.
+        """
         return self._evaluation.predict(self.require_state(), data)
 
     def diagnose(self, batch: Any) -> Diagnosis:
@@ -250,6 +326,11 @@ class Trainer:
         state = self.require_state()
         args = jax.device_get({**state.params, **state.frozen})
         save_checkpoint(prefix, epoch, self.symbol, args, jax.device_get(state.aux))
+
+    if not TYPE_CHECKING:  # so that checkers still know which attributes there are
+
+        def __getattr__(self, name: str) -> Any:
+            unknown_attribute("Trainer", name, dir(type(self)))
 
 
 def _in_dtype(symbol: Symbol, compute_dtype: Any) -> Symbol:

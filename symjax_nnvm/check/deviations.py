@@ -27,6 +27,10 @@ def _clips(p: Any) -> bool:
     return p.lstm_state_clip_min is not None or p.lstm_state_clip_max is not None
 
 
+def _drops_between_layers(p: Any) -> bool:
+    return p.p > 0 and p.num_layers > 1
+
+
 def _has_fractional_half_step(p: Any) -> bool:
     return p.dtype == "float16" and p.step != int(p.step)
 
@@ -36,6 +40,12 @@ DEVIATIONS = (
         "RNN",
         "sequence lengths work as in cuDNN, outputs past an end are 0; MXNet ignores or refuses them on a CPU",
         lambda p: p.use_sequence_length,
+    ),
+    Row(
+        "RNN",
+        "dropout between layers acts in training; MXNet's RNN on a CPU (oneDNN) leaves it out",
+        _drops_between_layers,
+        "training",
     ),
     Row("RNN", "LSTM states are clipped as in cuDNN; MXNet ignores or refuses clipping on a CPU", _clips),
     Row(
@@ -52,6 +62,22 @@ DEVIATIONS = (
         "amp_multicast",
         "arrays that are neither float32, float16 nor bfloat16 have no say in the dtype; in MXNet the first array may",
     ),
+    *(
+        Row(name, "every element is computed; MXNet computes those that a row_sparse or csr array stores")
+        for name in ("_scatter_plus_scalar", "_scatter_minus_scalar", "_scatter_elemwise_div")
+    ),
+    Row(
+        "tile",
+        "repeats along four axes or more are computed; MXNet refuses them or returns what is in its memory",
+        lambda p: sum(times > 1 for times in p.reps) > 3,
+    ),
+    Row("_unravel_index", "of data with more axes all places are converted; MXNet writes beyond its result"),
+    Row(
+        "gather_nd",
+        "indices beyond an axis are clipped, where MXNet stops with an error; those that count from the end have "
+        "gradients, which MXNet writes outside of its memory",
+    ),
+    Row("take", "indices out of range are clipped; MXNet stops with an error", lambda p: p.mode == "raise"),
     Row("multi_sum_sq", "float16 is summed in float32; MXNet sums it in float16"),
     Row("mp_lamb_update_phase2", "the float32 copy of the weight is updated; MXNet forgets it", None, "training"),
     Row(
@@ -72,6 +98,22 @@ DEVIATIONS = (
         lambda p: p.act_type == "selu",
         "training",
     ),
+    Row(
+        "LeakyReLU",
+        "gamma's gradient is right wherever prelu stands; MXNet's can come out multiplied by gamma inside a network, "
+        "as it reuses memory that it still reads",
+        lambda p: p.act_type == "prelu",
+        "training",
+    ),
+    Row(
+        "SoftmaxActivation",
+        "of data with more than two axes the gradient is that of the output; MXNet normalises the gradient along other "
+        "axes than the output",
+        lambda p: p.mode == "instance",
+        "training",
+    ),
+    Row("Dropout", "p=1 gives zeros; MXNet's result and gradient are NaN", lambda p: p.p == 1, "training"),
+    Row("batch_take", "has a gradient; MXNet refuses to differentiate it", None, "training"),
     Row(
         "Pooling",
         "the gradient divides by the part of a window inside the data, as the forward pass does; oneDNN, which "

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, check_shapes
+from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
-from symjax_nnvm.errors import InferenceError, SymbolValueError, explain
+from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, plain_list
+from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.op import FDeviation, FDraws, Op, TDataDependentShape
-from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known, shape_from_legacy
+from symjax_nnvm.ir.op import FAsksSparse, FDeviation, FDraws, Op, TDataDependentShape
+from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
-from symjax_nnvm.surgery.find import did_you_mean
+from symjax_nnvm.surgery.batch_size import hard_coded_batch
+from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["check"]
 
 _MXNET_VERSION = 10901
+_LONG = 1e13  # floating-point operations: minutes on a CPU
+_SPARSE_CODES = ("1", "2")  # of row_sparse and csr
 _SWITCH_ON_64_BITS = "For 64 bits: `with jax.enable_x64(True):`, or the environment variable JAX_ENABLE_X64=1."
 
 
@@ -43,31 +48,47 @@ def check(
 
     Nothing is traced, and jax is not imported: whether an operator has a lowering rule is looked at only when
     `lowering` has been imported. The library's own operators all have one.
-    Raises JSONFormatError for a malformed file, ParamsFormatError, OSError; SymbolValueError for a name in shapes or
-    dtypes that no variable has.
+    Raises JSONFormatError for a malformed file, ModelNotFoundError, ParamsFormatError, OSError; SymbolValueError for a
+    name in shapes or dtypes that no variable has; SymbolTypeError for what is no model, or no shape.
     """
     model = read_model(symbol)
     findings = Findings()
     describe_refusals(model, findings)
     arrays = {} if params is None else arrays_by_name(params)
-    known_shapes = {name: shape_from_legacy(tuple(shape)) for name, shape in (shapes or {}).items()}
-    known_dtypes = {name: dtype_name(dtype) for name, dtype in (dtypes or {}).items()}
-    _check_names(model.symbol, [*known_shapes, *known_dtypes], findings)
+    given_shapes = {name: shape or None for name, shape in known_shapes(shapes or {}).items()}
+    given_dtypes = {name: _dtype(name, dtype) for name, dtype in (dtypes or {}).items()}
+    _check_names(model.symbol, [*given_shapes, *given_dtypes], findings)
     _check_file(model, findings)
     num_nodes = _check_nodes(model, findings)
+    _check_batch_size(model, findings)
     if params is not None:
-        check_missing(model.symbol, arrays, [*known_shapes, *known_dtypes], findings)
+        check_missing(model.symbol, arrays, [*given_shapes, *given_dtypes], findings)
     shapes_checked = bool(shapes) or params is not None
-    _check_shapes(model, known_shapes, arrays, shapes_checked, findings)
-    _check_dtypes(model, known_dtypes, arrays, findings)
-    return CheckReport(findings.problems(), num_nodes, shapes_checked)
+    shapes_of = _check_shapes(model, given_shapes, arrays, shapes_checked, findings)
+    dtypes_of = _check_dtypes(model, given_dtypes, arrays, findings)
+    cost = _check_cost(shapes_of, dtypes_of, findings) if shapes_checked else None
+    return CheckReport(
+        findings.problems(),
+        num_nodes,
+        shapes_checked,
+        None if cost is None else cost.peak_bytes,
+        None if cost is None else cost.flops,
+    )
+
+
+def _dtype(name: str, dtype: Any) -> DType:
+    try:
+        return dtype_name(dtype)
+    except ValueError as error:
+        fix = did_you_mean(str(dtype), DTYPE_CODES)
+        raise SymbolValueError(explain(f"No dtype for {name!r}: {error}", fix=fix or None)) from None
 
 
 def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> None:
     counts = Counter(symbol.list_inputs())
     for name in given:
         if name not in counts:
-            fix = did_you_mean(name, counts) or f"Its variables are {', '.join(list(counts)[:8])}, …"
+            fix = did_you_mean(name, counts) or f"Its variables are {plain_list(counts)}."
             raise SymbolValueError(explain(f"The symbol has no variable {name!r}", fix=fix))
     for name, count in counts.items():
         if count > 1:
@@ -99,6 +120,7 @@ def _check_nodes(model: Model, findings: Findings) -> int:
     for name, node in model.nodes():
         count += 1
         op = node.op
+        _check_storage(node, name, findings)
         if op is None or not op.is_registered:
             continue
         if len(lowering) and op not in lowering:
@@ -125,6 +147,31 @@ def _check_nodes(model: Model, findings: Findings) -> int:
     return count
 
 
+def _check_batch_size(model: Model, findings: Findings) -> None:
+    """Note the operators that fix the number of samples; what variables declare gives way to the shapes given."""
+    if model.refused:  # nothing flows through what is not known
+        return
+    for place in hard_coded_batch(model.symbol):
+        if place.op is not None and place.size > 1:
+            findings.add(
+                "batch size",
+                "note",
+                place.node,
+                f"A batch size of {place.size} may be written here",
+                op=place.op,
+                fix="symjax_nnvm.set_batch_size(symbol, n) gives the network for batches of n.",
+            )
+
+
+def _check_storage(node: Node, name: str, findings: Findings) -> None:
+    """One note, for all nodes that ask for sparse storage and all variables that are declared to have it."""
+    asks = FAsksSparse.get(node.op)
+    if (asks is not None and asks(node.attrs)) or node.attrs.dict.get("__storage_type__") in _SPARSE_CODES:
+        reason = "Asks for sparse storage; arrays and gradients are dense here, with the same numbers"
+        fix = "Give dense arrays: `array.todense()` of those that load_arrays reads from sparse records."
+        findings.add("sparse storage", "note", name, reason, fix=fix)
+
+
 def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None:
     draws, deviation = FDraws.get(op), FDeviation.get(op)
     when = None if draws is None else draws(node.attrs)
@@ -149,15 +196,17 @@ def _check_difference(node: Node, name: str, op: Op, findings: Findings) -> None
 
 def _check_shapes(
     model: Model, known: Mapping[str, Shape | None], arrays: Arrays, expect_all: bool, findings: Findings
-) -> None:
+) -> Graph | None:
+    """The graph with its shapes; None when they contradict each other."""
     graph = Graph(model.symbol.outputs)
-    inferred = _infer(lambda: infer_shape(graph, shapes=known), findings)
+    inferred = _infer(lambda: infer_shape(graph, shapes=known), findings, lambda: shape_remedy(model.symbol, known))
     if inferred is not None and arrays:
         fitting = check_shapes(arrays, _of_variables(inferred, "shape"), findings)
         every = {**known, **fitting}
-        inferred = _infer(lambda: infer_shape(graph, shapes=every), findings)
+        inferred = _infer(lambda: infer_shape(graph, shapes=every), findings, lambda: shape_remedy(model.symbol, every))
     if inferred is not None and expect_all and not model.refused:  # whose shapes nobody knows
         _check_decided(inferred, arrays, findings)
+    return inferred
 
 
 def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
@@ -181,22 +230,49 @@ def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
             findings.add("undecided shape", "warning", node.source.name, reason, op=op.name)
 
 
-def _check_dtypes(model: Model, known: Mapping[str, DType], arrays: Arrays, findings: Findings) -> None:
+def _check_dtypes(model: Model, known: Mapping[str, DType], arrays: Arrays, findings: Findings) -> Graph | None:
+    """The graph with its dtypes; None when they contradict each other."""
     names = set(model.symbol.list_inputs())
     stored = {name: str(array.dtype) for name, array in arrays.items() if name in names and name not in known}
     every = {**{name: dtype for name, dtype in stored.items() if dtype in DTYPE_CODES}, **known}
-    inferred = _infer(lambda: infer_type(Graph(model.symbol.outputs), dtypes=every), findings)
+    graph, names_of = Graph(model.symbol.outputs), {name: str(dtype) for name, dtype in every.items()}
+    inferred = _infer(lambda: infer_type(graph, dtypes=every), findings, lambda: dtype_remedy(model.symbol, names_of))
     asking = [] if inferred is None else [(node.name, dtype) for node, dtype in asking_for_64_bits(inferred)]
     for name, dtype in dict.fromkeys([*asking, *((n, d) for n, d in every.items() if d in WIDE_DTYPES)]):
         reason = f"Asks for {dtype} and runs in 32 bits, unless JAX's 64-bit mode is on"
         findings.add("64 bits", "warning", name, reason, fix=_SWITCH_ON_64_BITS)
+    return inferred
 
 
-def _infer(run: Any, findings: Findings) -> Graph | None:
+def _check_cost(shapes: Graph | None, dtypes: Graph | None, findings: Findings) -> Footprint | None:
+    """Note what one forward pass takes, and warn of one that takes long. None while it is not known."""
+    if shapes is None or dtypes is None or not all(map(is_known, shapes.attrs["shape"])):
+        return None
+    if _infer(lambda: check_workspaces(shapes), findings, fine=shapes) is None:
+        return None
+    cost = estimate_graph(shapes.derive(attrs=shapes.attrs | {"dtype": dtypes.attrs["dtype"]}))
+    reason = f"One forward pass: about {bytes_text(cost.peak_bytes)} of memory, {flops_text(cost.flops)}"
+    if cost.node is not None:
+        reason += f"; most memory for {cost.place}"
+    findings.add("cost", "note", None, reason)
+    if cost.flops > _LONG:
+        reason = f"{flops_text(cost.longest_flops)}: one forward pass may take minutes or hours"
+        findings.add("cost", "warning", cost.longest, reason, fix="Look at its kernel sizes, and at the shapes.")
+    return cost
+
+
+def _infer(
+    run: Callable[[], Graph | None],
+    findings: Findings,
+    remedy: Callable[[], str] | None = None,
+    *,
+    fine: Graph | None = None,
+) -> Graph | None:
+    """What `run` returns, or `fine` where it returns nothing; None when it finds a contradiction."""
     try:
-        return run()
+        return run() or fine
     except InferenceError as error:
-        findings.add("contradiction", "error", error.node, str(error))
+        findings.add("contradiction", "error", error.node, str(error), fix=remedy() if remedy else "")
         return None
 
 

@@ -7,6 +7,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from symjax_nnvm.errors import plain_list, printable, printable_lines
+
 __all__ = ["CheckReport", "Findings", "Kind", "Problem", "Severity"]
 
 Severity = Literal["error", "warning", "note"]
@@ -28,8 +30,11 @@ Kind = Literal[
     "difference",
     "random numbers",
     "control flow",
+    "sparse storage",
     "repeated name",
+    "batch size",
     "newer file",
+    "cost",
     "input",
     "label",
     "unused array",
@@ -68,12 +73,15 @@ class CheckReport:
     """The findings of `check`, errors first. Printing it shows them all.
 
     num_nodes: nodes looked at, subgraphs included. shapes_checked: whether shapes or parameters were given, without
-    which only contradictions among declared shapes are found.
+    which only contradictions among declared shapes are found. peak_bytes, flops: of one forward pass, as
+    `symjax_nnvm.estimate` counts them; None while shapes are unknown.
     """
 
     problems: tuple[Problem, ...]
     num_nodes: int
     shapes_checked: bool
+    peak_bytes: int | None = None
+    flops: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -81,11 +89,13 @@ class CheckReport:
         return not any(problem.severity == "error" for problem in self.problems)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict: `ok`, `num_nodes`, `shapes_checked`, `problems`."""
+        """A plain dict: `ok`, `num_nodes`, `shapes_checked`, `peak_bytes`, `flops`, `problems`."""
         return {
             "ok": self.ok,
             "num_nodes": self.num_nodes,
             "shapes_checked": self.shapes_checked,
+            "peak_bytes": self.peak_bytes,
+            "flops": self.flops,
             "problems": [problem.to_json() for problem in self.problems],
         }
 
@@ -108,16 +118,18 @@ class CheckReport:
 def _lines(problem: Problem, width: int) -> list[str]:
     """The problem's heading, and indented below it why it is one and what to do."""
     indent = " " * 9
-    shown = ", ".join(problem.nodes[:_MAX_NAMES])
+    shown = plain_list(problem.nodes[:_MAX_NAMES]) if problem.nodes else ""
     if len(problem.nodes) > _MAX_NAMES:
         shown += f" and {len(problem.nodes) - _MAX_NAMES} more"
     count = f" ×{len(problem.nodes)}" if len(problem.nodes) > 1 else ""
-    subject = f"{problem.op}{count}: {shown}" if problem.op else f"{shown}{count and f' ({len(problem.nodes)})'}"
+    subject = (
+        f"{printable(problem.op)}{count}: {shown}" if problem.op else f"{shown}{count and f' ({len(problem.nodes)})'}"
+    )
     lines = [f"{problem.severity:<7}  {problem.kind:<{width}}  {subject}".rstrip()]
     for text in (problem.reason, problem.fix and f"→ {problem.fix}"):
         if text:
             lines += textwrap.wrap(
-                text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+                printable_lines(text), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
             )
     return lines
 

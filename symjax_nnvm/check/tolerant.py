@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from symjax_nnvm.check.report import Findings, Kind
-from symjax_nnvm.errors import JSONFormatError, OpNotRegisteredError
+from symjax_nnvm.errors import JSONFormatError, OpNotRegisteredError, SymbolTypeError, closest, explain
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
+from symjax_nnvm.ir.op import Op, closest_ops, why_left_out
 from symjax_nnvm.ir.params import ParamField, ParamSchema
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.mxnet.symbol_json import load_symbol_json
 from symjax_nnvm.passes.json_checks import check_nodes, stand_in
-from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.recognise import naming
+from symjax_nnvm.symbol.symbol import Symbol, read_text
 
 __all__ = ["Model", "describe_refusals", "read_model"]
+
+
+_SOUGHT = 20  # unknown operators of a file whose closest names are looked for, among a thousand each
 
 
 @dataclass
@@ -46,22 +49,27 @@ class Model:
 
 
 def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
-    """A symbol, JSON text (it begins with `{`), or the path of a symbol file. Raises JSONFormatError, OSError."""
+    """A symbol, JSON text (it begins with `{`), or the path of a symbol file.
+
+    Raises JSONFormatError, FileError, OSError.
+    """
     if isinstance(source, Symbol):
         model = Model(source.copy())
         check_nodes(post_order(model.symbol.outputs), model.symbol.outputs, model.refuse)
         return model
+    if not isinstance(source, (str, os.PathLike)):
+        raise SymbolTypeError(
+            explain("check looks at a Symbol, the path of a symbol file, or its text", got=type(source).__name__)
+        )
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text = source
+    elif "\0" in os.fspath(source):
+        raise JSONFormatError(f"{source!r:.200} is neither JSON text nor the path of a symbol file.")
     else:
-        try:
-            text = Path(source).read_bytes().decode()
-        except UnicodeDecodeError as error:
-            raise JSONFormatError(f"{os.fspath(source)} is no symbol file: it is not text ({error}).") from None
-        except ValueError:  # a NUL character
-            raise JSONFormatError(f"{source!r:.200} is neither JSON text nor the path of a symbol file.") from None
+        text = read_text(source)
     model = Model(Symbol())
-    graph = load_symbol_json(text, model.refuse)
+    with nullcontext() if text is source else naming(source):
+        graph = load_symbol_json(text, model.refuse)
     model.symbol, model.attrs = Symbol(graph.outputs), graph.attrs
     return model
 
@@ -72,12 +80,17 @@ def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
 def describe_refusals(model: Model, findings: Findings) -> None:
     """Word what the reader noted, those nodes first that the outputs reach."""
     names = {node: name for name, node in model.nodes()}
+    unknown = dict.fromkeys(
+        node.op.name for node in model.refused if node.op is not None and not Op.exists(node.op.name)
+    )
+    sought = frozenset(list(unknown)[:_SOUGHT])
     for node in [*names, *(node for node in model.refused if node not in names)]:
         for error in model.refused.get(node, ()):
-            _describe(node, names.get(node, node.name), error, findings)
+            _describe(node, names.get(node, node.name), error, findings, sought)
 
 
-def _describe(node: Node, name: str, error: JSONFormatError, findings: Findings) -> None:
+def _describe(node: Node, name: str, error: JSONFormatError, findings: Findings, sought: Container[str]) -> None:
+    """Word one refusal. sought: the unknown operators that close names are looked for."""
     op = "null" if node.op is None else node.op.name
     cause = error.__cause__
     if isinstance(cause, OpNotRegisteredError):
@@ -90,17 +103,17 @@ def _describe(node: Node, name: str, error: JSONFormatError, findings: Findings)
         for kind, reason, fix in found or [("bad parameter", str(cause), "")]:
             findings.add(kind, "error", name, reason, op=op, fix=fix)
     elif not Op.exists(op) and op != "null":
-        reason, fix = _unknown_operator(op)
+        reason, fix = _unknown_operator(op, op in sought)
         findings.add("unknown operator", "error", name, reason, op=op, fix=fix)
     else:
         findings.add("broken node", "error", name, str(error), op=op)
 
 
-def _unknown_operator(op: str) -> tuple[str, str]:
+def _unknown_operator(op: str, seek: bool) -> tuple[str, str]:
     reason = why_left_out(op).removeprefix(": ")
     if reason:
         return reason[0].upper() + reason[1:], ""
-    close = difflib.get_close_matches(op, list_all_names(), n=3, cutoff=0.7)
+    close = closest_ops(op, cutoff=0.7) if seek else []
     fix = f"Perhaps {' or '.join(close)} is meant; " if close else ""
     return (
         "MXNet 1.9.1 has no operator of this name, or has it in a plugin only",
@@ -122,7 +135,7 @@ def _parameter_problems(attrs: Mapping[str, str], schema: ParamSchema) -> list[t
         param = schema.fields.get(schema.canonical(key))
         if param is None:
             if not (len(key) >= 5 and key.startswith("__") and key.endswith("__")):
-                close = difflib.get_close_matches(key, schema.fields, n=1)
+                close = closest(key, schema.fields, most=1)
                 fix = f"Its parameters are {', '.join(schema.fields) or 'none'}."
                 found.append(("unknown parameter", f"{key}={text[:80]!r}", f"{close[0]}? {fix}" if close else fix))
         elif not _reads(param, text):

@@ -17,8 +17,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from symjax_nnvm import __version__
+from symjax_nnvm.cli.arguments import Parser
+from symjax_nnvm.cli.console import note, safe_streams
 from symjax_nnvm.errors import NNVMError
-from symjax_nnvm.tables import printable
 
 __all__ = ["COMMANDS", "main"]
 
@@ -40,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises SystemExit for `--help` and for usage that argparse refuses.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
+    safe_streams()
     options = _parser(argv).parse_args(argv)
     try:
         with warnings.catch_warnings():
@@ -53,16 +56,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (NNVMError, OSError, MemoryError, RuntimeError) as error:  # XLA's own errors are RuntimeErrors
         if options.traceback:
             traceback.print_exc()
-        text = str(error) or type(error).__name__
-        print(f"symjax-nnvm: error: {' '.join(printable(line.strip()) for line in text.splitlines())}", file=sys.stderr)
+        note(f"symjax-nnvm: error: {_worded(error)}")
         return 2
+
+
+def _worded(error: Exception) -> str:
+    """The text of an error; of the system's own the file first, without their number."""
+    if isinstance(error, OSError) and not isinstance(error, NNVMError) and error.strerror and error.filename:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error) or type(error).__name__
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; of the subcommands, only the one in argv knows its arguments."""
-    from symjax_nnvm import __version__
-
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="symjax-nnvm",
         description="MXNet 1.x models on JAX. MODEL is a -symbol.json, a file of parameters, or their common prefix.",
         epilog="exit codes: 0 yes, 1 no, 2 wrong usage or unreadable file",
@@ -84,4 +91,4 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"symjax-nnvm: warning: {' '.join(printable(line) for line in str(message).split())}", file=sys.stderr)
+    note(f"symjax-nnvm: warning: {message}")

@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 
 from symjax_nnvm.check import check
-from symjax_nnvm.cli.console import print_json
+from symjax_nnvm.cli.console import print_json, show
 from symjax_nnvm.cli.model import add_model, add_shapes, of_options
-from symjax_nnvm.tables import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,5 +27,5 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(report.to_json())
     else:
-        print("\n".join(printable(line) for line in str(report).splitlines()))
+        show(str(report))
     return int(not report.ok)

@@ -6,6 +6,7 @@ answers "will my model run?" should not first ask for a package, and into files 
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
@@ -15,9 +16,10 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, TextIO, TypeVar
 
-from symjax_nnvm.tables import printable, table_text
+from symjax_nnvm.errors import printable, printable_lines
+from symjax_nnvm.tables import table_text
 
-__all__ = ["note", "print_json", "print_table", "steps", "working"]
+__all__ = ["note", "print_json", "print_table", "safe_streams", "show", "steps", "working"]
 
 T = TypeVar("T")
 
@@ -47,9 +49,21 @@ def print_json(value: Any) -> None:
     print(json.dumps(_plain(value), indent=2, allow_nan=False))
 
 
+def show(text: str) -> None:
+    """Lines on stdout, safe on a terminal."""
+    print(printable_lines(text))
+
+
 def note(text: str) -> None:
-    """A line on stderr."""
-    print(" ".join(printable(line) for line in text.splitlines()), file=sys.stderr)
+    """A line on stderr, safe on a terminal."""
+    print(" ".join(printable(" ".join(line.split("\t")).strip()) for line in text.split("\n")).strip(), file=sys.stderr)
+
+
+def safe_streams() -> None:
+    """What the terminal's encoding lacks is printed as an escape, where it would be an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

@@ -6,22 +6,26 @@ Nodes are matched by name; parameters count by value, not by spelling.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from symjax_nnvm.cli.console import print_json, print_table, steps
+from symjax_nnvm.cli.arguments import file_path, text_of, tolerance
+from symjax_nnvm.cli.console import print_json, print_table, show, steps
 from symjax_nnvm.cli.model import Model, find_model
 from symjax_nnvm.compare import ParamsDifference, SymbolDifference, compare_params, compare_symbols
-from symjax_nnvm.tables import printable
+from symjax_nnvm.errors import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The two models, and how close is equal."""
     for name in ("a", "b"):
-        parser.add_argument(name, metavar=name.upper(), help="a MODEL")
-    parser.add_argument("--params-a", type=Path, metavar="FILE", help="parameters of A")
-    parser.add_argument("--params-b", type=Path, metavar="FILE", help="parameters of B")
-    parser.add_argument("--rtol", type=float, default=0.0, help="relative difference of elements that counts as none")
-    parser.add_argument("--atol", type=float, default=0.0, help="absolute difference of elements that counts as none")
+        parser.add_argument(name, type=text_of("model"), metavar=name.upper(), help="a MODEL")
+    parser.add_argument("--params-a", type=file_path, metavar="FILE", help="parameters of A")
+    parser.add_argument("--params-b", type=file_path, metavar="FILE", help="parameters of B")
+    parser.add_argument(
+        "--rtol", type=tolerance, default=0.0, help="relative difference of elements that counts as none"
+    )
+    parser.add_argument(
+        "--atol", type=tolerance, default=0.0, help="absolute difference of elements that counts as none"
+    )
     parser.add_argument("--structure", action="store_true", help="compare the networks only, not the arrays")
 
 
@@ -49,10 +53,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_structure(structure: SymbolDifference) -> None:
-    print("structure: the same" if not structure else "structure: different")
+    show("structure: the same" if not structure else "structure: different")
     for sign, names in (("-", structure.removed), ("+", structure.added)):
         for name in names:
-            print(f"  {sign} {printable(name)}")
+            show(f"  {sign} {printable(name)}")
     rows = [(change.node, change.what, change.a, change.b) for change in (*structure.changed, *structure.rewired)]
     rows += [(old, "name", old, new) for old, new in structure.renamed]
     if rows:
@@ -62,12 +66,12 @@ def _print_structure(structure: SymbolDifference) -> None:
 def _print_params(params: ParamsDifference | None, models: list[Model]) -> None:
     if params is None:
         return
-    print("parameters: the same" if not params else "parameters: different")
+    show("parameters: the same" if not params else "parameters: different")
     for model, sign in zip(models, "AB", strict=True):
-        print(f"  {sign}: {printable(str(model.params_path or 'none'))}")
+        show(f"  {sign}: {printable(str(model.params_path or 'none'))}")
     for sign, names in (("-", params.removed), ("+", params.added)):
         for name in names:
-            print(f"  {sign} {printable(name)}")
+            show(f"  {sign} {printable(name)}")
     if params.arrays:
         columns = ("array", "shape", "dtype", "max |difference|", "max relative")
         print_table(columns, [array.row() for array in params.arrays], right=2)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from symjax_nnvm.cli.console import note, print_json, print_table
+from symjax_nnvm.cli.console import note, print_json, print_table, show
 from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, of_options
 from symjax_nnvm.summary import summarize
-from symjax_nnvm.tables import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,5 +31,5 @@ def run(options: argparse.Namespace) -> int:
         return 0
     print_table(summary.columns, summary.rows(), right=3)
     for line in summary.totals():
-        print(printable(line))
+        show(line)
     return 0

@@ -13,31 +13,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from symjax_nnvm.errors import JSONFormatError, NNVMError
+from symjax_nnvm.cli.arguments import EPOCH, file_path, text_of
+from symjax_nnvm.errors import ModelNotFoundError, NNVMError, SymbolValueError, did_you_mean, plain_list
+from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, epochs, params_path, prefix_of
 from symjax_nnvm.mxnet.match import match_params
 from symjax_nnvm.mxnet.model import named_arrays
+from symjax_nnvm.recognise import what_is_there
+from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.symbol import Symbol, load
 
 __all__ = [
     "Model",
-    "ModelNotFoundError",
+    "OutputError",
     "add_model",
     "add_shapes",
     "all_shapes",
     "find_model",
+    "make_folder",
     "of_options",
     "shape_of",
 ]
 
-_SYMBOL_SUFFIX = "-symbol.json"
-_PARAMS_NAME = re.compile(r"(?P<prefix>.*)-(?P<epoch>\d{4,})\.params")
+_OF_EPOCH = re.compile(r"(?P<prefix>.+)-(?P<epoch>[0-9]{4,})")  # a file of parameters whose suffix was left out
 _PARAMS_SUFFIXES = (".params", ".npz", ".safetensors")
 
 
-class ModelNotFoundError(NNVMError, FileNotFoundError):
-    """No file fits what was given as MODEL."""
-
-    __str__ = Exception.__str__
+class OutputError(NNVMError, ValueError):
+    """A file that must not be written."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,14 @@ class Model:
 
     def symbol(self) -> Symbol:
         """The network. Raises JSONFormatError, OSError."""
-        try:
-            return load(self.symbol_path)
-        except UnicodeDecodeError:
-            raise JSONFormatError(f"{self.symbol_path} is no symbol file: it is not text.") from None
+        return load(self.symbol_path)
+
+    def keep(self, *targets: Path) -> None:
+        """Refuse to write what is no model over this one's files. Raises OutputError."""
+        for target in targets:
+            for source in (self.symbol_path, self.params_path):
+                if source is not None and target.exists() and target.samefile(source):
+                    raise OutputError(f"{target} is part of the model that is read: write to another name.")
 
     def arrays(self) -> dict[str, Any]:
         """The arrays by the file's own names; empty without a file. Raises ParamsFormatError, OSError."""
@@ -79,9 +85,13 @@ class Model:
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The arguments that say which model."""
-    parser.add_argument("model", metavar="MODEL", help="symbol file, file of parameters, or their common prefix")
-    parser.add_argument("--params", type=Path, metavar="FILE", help="the file of parameters, where it is not beside")
-    parser.add_argument("--epoch", type=int, metavar="N", help="parameters of this epoch; default the highest")
+    parser.add_argument(
+        "model", type=text_of("model"), metavar="MODEL", help="symbol file, file of parameters, or their common prefix"
+    )
+    parser.add_argument(
+        "--params", type=file_path, metavar="FILE", help="the file of parameters, where it is not beside"
+    )
+    parser.add_argument("--epoch", type=EPOCH, metavar="N", help="parameters of this epoch; default the highest")
 
 
 def add_shapes(parser: argparse.ArgumentParser) -> None:
@@ -100,23 +110,32 @@ def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
     """(`data`, (1, 3, 224, 224)) of `data=1,3,224,224`, `data=1x3x224x224` or `data=(1, 3, 224, 224)`."""
     name, found, sizes = text.partition("=")
     numbers = re.split(r"[,x]", sizes.strip().strip("()[]").replace(" ", "").rstrip(","))
-    if not name or not found or not all(re.fullmatch(r"-?\d{1,18}", number) for number in numbers):
-        raise argparse.ArgumentTypeError(f"{text!r} is no shape; write, for instance, data=1,3,224,224")
+    if not name or not found or not all(re.fullmatch(r"-1|[0-9]{1,18}", number) for number in numbers):
+        raise argparse.ArgumentTypeError(
+            f"{text[:80]!r} is no shape; write, for instance, data=1,3,224,224 (0 is a size that is not known)"
+        )
     return name, tuple(int(number) for number in numbers)
 
 
 def find_model(model: str, params: Path | None = None, epoch: int | None = None) -> Model:
     """The files that are meant. Raises ModelNotFoundError, which lists what was looked for and what is there."""
     path = Path(model)
+    if path.is_file() and path.name.endswith(_PARAMS_SUFFIXES):
+        prefix, _ = prefix_of(path)
+        stem = path.stem if prefix == str(path) else Path(prefix).name
+        return Model(_symbol_of(path.with_name(stem), model), params or path)
     if path.is_file():
-        if path.name.endswith(_PARAMS_SUFFIXES):
-            found = _PARAMS_NAME.fullmatch(path.name)
-            stem = found["prefix"] if found else path.stem
-            return Model(_symbol_of(path.with_name(stem), model), params or path)
-        prefix = path.with_name(path.name.removesuffix(_SYMBOL_SUFFIX).removesuffix(".json"))
-        return Model(path, params or _params_of(prefix, epoch))
+        return Model(path, params or _params_of(_prefix_of_symbol(path), epoch))
+    if not path.name or (path.is_dir() and not path.with_name(path.name + SYMBOL_SUFFIX).is_file()):
+        raise ModelNotFoundError(
+            f"{model!r} is a folder, not a model: give a symbol file, a file of parameters, or the prefix of both. "
+            f"{what_is_there(path / SYMBOL_SUFFIX, SYMBOL_SUFFIX)}"
+        )
+    named = _OF_EPOCH.fullmatch(path.name)
+    if named and not path.with_name(path.name + SYMBOL_SUFFIX).is_file():
+        path, epoch = path.with_name(named["prefix"]), int(named["epoch"]) if epoch is None else epoch
     symbol_path = _symbol_of(path, model)
-    return Model(symbol_path, params or _params_of(path, epoch))
+    return Model(symbol_path, params or _params_of(_prefix_of_symbol(symbol_path), epoch))
 
 
 def of_options(options: argparse.Namespace) -> Model:
@@ -125,38 +144,41 @@ def of_options(options: argparse.Namespace) -> Model:
 
 
 def all_shapes(options: argparse.Namespace, symbol: Symbol, *arrays: Mapping[str, Any]) -> dict[str, Sequence[int]]:
-    """The shapes of `--shape`, and those of the arrays that the network has."""
+    """The shapes of `--shape`, and those of the arrays that the network has. Raises SymbolValueError."""
     names = set(symbol.list_inputs())
+    for name, _ in options.shape:
+        if name not in names:
+            fix = did_you_mean(name, names) or f"Its inputs are {plain_list(sorted(data_inputs(symbol)))}."
+            raise SymbolValueError(f"--shape: the network has no input {name!r}. {fix}")
     shapes = {name: array.shape for named in arrays for name, array in named.items() if name in names}
     return shapes | dict(options.shape)
 
 
+def make_folder(out: Path) -> None:
+    """The folder that a file is written into, made where there is none. Raises OSError."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+
+
 def _symbol_of(prefix: Path, asked: str) -> Path:
-    candidates = (prefix.with_name(prefix.name + _SYMBOL_SUFFIX), prefix.with_name(prefix.name + ".json"))
+    candidates = (prefix.with_name(prefix.name + SYMBOL_SUFFIX), prefix.with_name(prefix.name + ".json"))
     found = next((path for path in candidates if path.is_file()), None)
     if found is None:
-        others = sorted(path.name for path in prefix.parent.glob(f"*{_SYMBOL_SUFFIX}"))[:5]
-        there = f"There are {', '.join(others)}." if others else f"No symbol file is in {prefix.parent.resolve()}."
         raise ModelNotFoundError(
-            f"No model {asked!r}: looked for {' and '.join(str(path) for path in candidates)}. {there}"
+            f"No model {asked!r}: looked for {' and '.join(str(path) for path in candidates)}. "
+            f"{what_is_there(candidates[0], SYMBOL_SUFFIX)}"
         )
     return found
+
+
+def _prefix_of_symbol(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(".json").removesuffix("-symbol"))
 
 
 def _params_of(prefix: Path, epoch: int | None) -> Path | None:
     """The parameters of an epoch, default the highest; files without a number come last."""
     if epoch is not None:
-        path = prefix.with_name(f"{prefix.name}-{epoch:04d}.params")
-        if not path.is_file():
-            raise ModelNotFoundError(f"There are no parameters of epoch {epoch}: looked for {path}.")
-        return path
-    if not prefix.parent.is_dir():
-        return None
-    numbered: dict[int, Path] = {}
-    for path in prefix.parent.iterdir():
-        found = _PARAMS_NAME.fullmatch(path.name)
-        if found and found["prefix"] == prefix.name:
-            numbered[int(found["epoch"])] = path
+        return params_path(str(prefix), epoch)
+    numbered = epochs(prefix)
     if numbered:
         return numbered[max(numbered)]
     plain = (prefix.with_name(prefix.name + suffix) for suffix in _PARAMS_SUFFIXES)

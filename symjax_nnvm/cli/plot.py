@@ -8,15 +8,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from symjax_nnvm.cli.console import note, print_json, working
-from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, of_options
+from symjax_nnvm.cli.arguments import text_of
+from symjax_nnvm.cli.console import note, print_json, show, working
+from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, make_folder, of_options
+from symjax_nnvm.files import write_file
 from symjax_nnvm.plot import plot_network
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, where to, and how much of it."""
     add_model(parser)
-    parser.add_argument("out", metavar="OUT", help="file to write: .dot, .svg, .png or .pdf; - prints DOT")
+    parser.add_argument(
+        "out", type=text_of("file"), metavar="OUT", help="file to write: .dot, .svg, .png or .pdf; - prints DOT"
+    )
     add_shapes(parser)
     parser.add_argument("--weights", action="store_true", help="name the parameters under their operators")
     parser.add_argument("--no-fold", action="store_true", help="draw every copy of repeated blocks")
@@ -37,11 +41,16 @@ def run(options: argparse.Namespace) -> int:
             params=args or None,
         )
         if options.out != "-":
-            plot.save(Path(options.out))
-    if options.out == "-":
-        print(plot.source, end="")
-    elif options.json:
-        print_json({"file": options.out, "drawn": plot.drawn, "folded": plot.folded})
+            out = Path(options.out)
+            model.keep(out)
+            content = plot.content(out)
+            make_folder(out)
+            write_file(out, content)
+    if options.json:
+        described = {"source": plot.source} if options.out == "-" else {"file": options.out}
+        print_json(described | {"drawn": plot.drawn, "folded": plot.folded})
+    elif options.out == "-":
+        show(plot.source.rstrip("\n"))
     else:
         note(f"{options.out}: {plot.drawn} operators drawn, {plot.folded} folded into them")
     return 0

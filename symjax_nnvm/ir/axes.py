@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.types import Shape, format_shape
 
-__all__ = ["known", "normal_axes", "normal_axis", "replaced", "size_of", "solve_sizes"]
+__all__ = ["completed", "known", "normal_axes", "normal_axis", "replaced", "size_of", "solve_sizes", "without_axis"]
 
 
 def normal_axis(axis: int, ndim: int, param: str = "axis") -> int:
@@ -30,6 +30,24 @@ def normal_axes(axes: Iterable[int], ndim: int, param: str = "axis") -> tuple[in
 def known(*dims: int | None) -> int | None:
     """The first dimension that is known."""
     return next((dim for dim in dims if dim is not None), None)
+
+
+def completed(*shapes: Shape | None) -> Shape | None:
+    """The first shape that is known, its unknown dimensions taken from the others of its rank."""
+    merged: Shape | None = None
+    for shape in shapes:
+        if merged is None:
+            merged = shape
+        elif shape is not None and len(shape) == len(merged):
+            merged = tuple(map(known, merged, shape))
+    return merged
+
+
+def without_axis(shape: Shape | None, axis: int) -> Shape | None:
+    """The shape without one axis; None when it is unknown or has no such axis."""
+    if shape is None or not -len(shape) <= axis < len(shape):
+        return None
+    return replaced(shape, axis % len(shape))
 
 
 def replaced(shape: Shape, axis: int, *dims: int | None) -> Shape:

@@ -8,11 +8,11 @@ live `OpMap` per key. Writes take a lock; reads do not.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from symjax_nnvm.errors import AttributeConflictError, GraphError, OpNotRegisteredError
+from symjax_nnvm.errors import AttributeConflictError, GraphError, OpNotRegisteredError, closest
 
 if TYPE_CHECKING:
     from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
@@ -286,7 +286,10 @@ class Op:
         """The operator of a canonical name or alias. Raises OpNotRegisteredError."""
         found = _by_name.get(name)
         if found is None:
-            raise OpNotRegisteredError(f"Operator {name} is not registered{why_left_out(name)}")
+            close = closest_ops(name)
+            fix = f". Did you mean {' or '.join(map(repr, close))}?" if close else ""
+            reason = why_left_out(name) or fix
+            raise OpNotRegisteredError(f"Operator {name} is not registered{reason}")
         return found
 
     @staticmethod
@@ -363,6 +366,14 @@ def why_left_out(name: str) -> str:
     return f": {reason}" if reason else ""
 
 
+def closest_ops(name: str, cutoff: float = 0.6) -> list[str]:
+    """The names of registered operators most like one that is not, each operator once."""
+    found: dict[Op, str] = {}
+    for close in closest(name, _by_name, 8, cutoff):
+        found.setdefault(_by_name[close], close)
+    return list(found.values())[:3]
+
+
 get_op = Op.get
 
 
@@ -384,6 +395,9 @@ def list_unique_ops() -> list[Op]:
 
 FListInputNames: OpMap[Callable[[NodeAttrs], Iterable[str]]] = Op.get_attr("FListInputNames")
 """attrs → names of the inputs, for keywords and automatic variables; default `["data"]`."""
+
+TUnlistedInputs: OpMap[bool] = Op.get_attr("TUnlistedInputs")
+"""MXNet's operator does not list the names of its inputs: a monitor there calls them `input0`, `input1`, …"""
 
 FListOutputNames: OpMap[Callable[[NodeAttrs], Iterable[str]]] = Op.get_attr("FListOutputNames")
 """attrs → names of all outputs; default `output`, or `output{i}` when there are several."""
@@ -409,6 +423,14 @@ FInferType: OpMap[
     ]
 ] = Op.get_attr("FInferType")
 """(attrs, known input dtypes, known output dtypes) → proposed (inputs, outputs); default all the same."""
+
+FInferDefaultType: OpMap[
+    Callable[
+        [NodeAttrs, list[DType | None], list[DType | None]],
+        tuple[Iterable[DType | None], Iterable[DType | None]],
+    ]
+] = Op.get_attr("FInferDefaultType")
+"""As FInferType, asked only when nothing else in the graph decides the dtypes of the node: it makes its arrays."""
 
 FGradient: OpMap[Callable[[Node, list[NodeEntry]], Iterable[NodeEntry | None]]] = Op.get_attr("FGradient")
 """(node, head gradients) → one gradient per input; None where nothing flows."""
@@ -446,6 +468,9 @@ FDraws: OpMap[Callable[[NodeAttrs], Literal["always", "training"] | None]] = Op.
 FDeviation: OpMap[Callable[[NodeAttrs], Deviation | None]] = Op.get_attr("FDeviation")
 """attrs → how a node with these parameters differs from MXNet 1.9.1 where that runs; default not at all."""
 
+FAsksSparse: OpMap[Callable[[NodeAttrs], bool]] = Op.get_attr("FAsksSparse")
+"""attrs → whether a node with these parameters asks for sparse storage, or is made for it; all is dense here."""
+
 FNotDerivative: OpMap[Callable[[NodeAttrs], str | None]] = Op.get_attr("FNotDerivative")
 """attrs → why FGradient is, on purpose, not the derivative of the outputs everywhere; default: it is."""
 
@@ -454,6 +479,18 @@ THasDeterministicOutput: OpMap[bool] = Op.get_attr("THasDeterministicOutput")
 
 TFileName: OpMap[str] = Op.get_attr("TFileName")
 """The operator's name in files, where it is not its own."""
+
+FWorkspace: OpMap[Callable[[NodeAttrs, Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]], int]] = Op.get_attr(
+    "FWorkspace"
+)
+"""(attrs, input shapes, output shapes), all known → elements that running the operator holds beyond those, such as
+padded copies; default 0."""
+
+FSubgraphRuns: OpMap[Callable[[Any, NodeAttrs, Sequence[Any]], list[tuple[list[Any], int]]]] = Op.get_attr(
+    "FSubgraphRuns"
+)
+"""(what is inferred, attrs, its values of the inputs) → of each subgraph: the values of its variables, and how often it
+runs at most."""
 
 FNumFileOutputs: OpMap[Callable[[NodeAttrs], int]] = Op.get_attr("FNumFileOutputs")
 """attrs → outputs that MXNet's wheel counts in `node_row_ptr`, where its hidden ones are not ours: oneDNN's workspaces

@@ -7,22 +7,49 @@ files and gradient rules give. Accepted spellings are those of MXNet's parameter
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
-from symjax_nnvm.errors import ParamError, cut, explain
-from symjax_nnvm.ir.types import dtype_name
+from symjax_nnvm.errors import ParamError, cut, did_you_mean, explain
+from symjax_nnvm.ir.types import MAX_RANK, dtype_name
 
-__all__ = ["MAX_COUNT", "ParamField", "ParamSchema", "Tuple", "param", "schema_of", "value_to_text"]
+__all__ = [
+    "MAX_COUNT",
+    "Axes",
+    "Axis",
+    "ParamField",
+    "ParamSchema",
+    "Tuple",
+    "param",
+    "schema_of",
+    "value_to_text",
+]
 
 Tuple = tuple[int, ...]
 """Annotation of a tuple-of-integers parameter (MXNet's `Shape(tuple)`)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """Bounds that every parameter of a type has."""
+
+    ge: float
+    le: float
+
+
+Axis = Annotated[int, Bounds(ge=-MAX_RANK, le=MAX_RANK)]
+"""Annotation of a parameter that names an axis, or a place between axes. No array has more, so that no rule meets a
+number that would have it make 10⁹ axes."""
+
+Axes = tuple[Axis, ...]
+"""Annotation of a parameter that names several."""
 
 P = TypeVar("P")
 
@@ -58,10 +85,11 @@ def param(
 
 # -- one parser per type ---------------------------------------------------------------------------------------------
 
+_MAX_DIGITS = 1000  # characters of one number, leading zeros included: 64 bits, or a double in full, are fewer
+# Each pattern meets untrusted text. No two of its parts can take the same characters, so that matching is linear.
 _INT = re.compile(r"[+-]?[0-9]+")
-_MAX_DIGITS = 1000  # leading zeros included; a number has 64 bits at most
 _PYTHON2_LONG = re.compile(r"([+-]?[0-9]+)L")
-_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _FLOAT = re.compile(rf"{_NUMBER}f?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
 _PLAIN_FLOAT = re.compile(_NUMBER, re.IGNORECASE)
 _TUPLE = re.compile(r"[(\[](.*)[)\]]", re.DOTALL)
@@ -77,7 +105,7 @@ def _parse_bool(text: str) -> bool:
 
 
 def _parse_int(text: str) -> int:
-    if not _INT.fullmatch(text) or len(text) > _MAX_DIGITS:
+    if len(text) > _MAX_DIGITS or not _INT.fullmatch(text):
         raise ValueError(text)
     value = int(text)
     if not -(1 << 63) <= value < 1 << 64:
@@ -87,12 +115,12 @@ def _parse_int(text: str) -> int:
 
 def _parse_long(text: str) -> int:
     """An int, or one as Python 2 wrote it: `2L`."""
-    match = _PYTHON2_LONG.fullmatch(text)
+    match = _PYTHON2_LONG.fullmatch(text) if len(text) <= _MAX_DIGITS else None
     return _parse_int(text if match is None else match[1])
 
 
 def _parse_float(text: str) -> float:
-    if not _FLOAT.fullmatch(text):
+    if len(text) > _MAX_DIGITS or not _FLOAT.fullmatch(text):
         raise ValueError(text)
     if "n" in text.lower():  # inf, infinity, nan
         return float(text)
@@ -105,7 +133,7 @@ def _parse_float(text: str) -> float:
 
 
 def _parse_plain_float(text: str) -> float:
-    if not _PLAIN_FLOAT.fullmatch(text):
+    if len(text) > _MAX_DIGITS or not _PLAIN_FLOAT.fullmatch(text):
         raise ValueError(text)
     return _parse_float(text)
 
@@ -134,6 +162,17 @@ def _enum_parser(choices: tuple[str, ...]) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def _bounds_of(annotation: Any) -> dict[str, float]:
+    """The bounds that a type brings along: `Axis`, also inside a tuple or where None is allowed."""
+    args = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Annotated:
+        return next((dataclasses.asdict(extra) for extra in args[1:] if isinstance(extra, Bounds)), {})
+    found: dict[str, float] = {}
+    for arg in args:
+        found |= _bounds_of(arg)
+    return found
 
 
 def _optional(parser: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -221,6 +260,13 @@ class ParamField:
         """What the parameter takes, for error messages: `int ≥ 1`."""
         return " ".join([self.type, *(f"{_BOUND_TEXT[kind]} {bound:g}" for kind, bound in self.bounds.items())])
 
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values of a parameter that has a few; else none."""
+        members = typing.get_args(self.annotation) if typing.get_origin(self.annotation) is not Literal else ()
+        literals = [each for each in (self.annotation, *members) if typing.get_origin(each) is Literal]
+        return tuple(choice for literal in literals for choice in typing.get_args(literal))
+
     def admits(self, value: Any) -> bool:
         """Whether a parsed value respects the bounds."""
         values = value if isinstance(value, tuple) else (value,)
@@ -233,11 +279,12 @@ class ParamSchema:
     """The parameters of one operator: fields in declaration order, and a cache of parsed values.
 
     A class may define `check(self) -> str | None`, which says what is wrong with a combination of values. When it
-    inherits some fields, `positional` may list all names in the order in which callers pass them by position.
+    inherits some fields, `positional` may list all names in the order in which callers pass them by position. Where
+    MXNet reads files with keys that mean nothing to the operator, `any_key = True` leaves them alone.
     """
 
     def __init__(self, cls: type):
-        hints = typing.get_type_hints(cls)
+        hints, with_bounds = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)
         self.cls = cls
         self.fields: dict[str, ParamField] = {}
         declared = {field.name: field for field in dataclasses.fields(cls)}
@@ -250,11 +297,12 @@ class ParamSchema:
                 parse=parser,
                 required=field.default is dataclasses.MISSING,
                 default=None if field.default is dataclasses.MISSING else field.default,
-                bounds=field.metadata.get("bounds", {}),
+                bounds=_bounds_of(with_bounds[field.name]) | dict(field.metadata.get("bounds", {})),
                 doc=field.metadata.get("doc", ""),
                 alias=field.metadata.get("alias"),
             )
         self.aliases = {field.alias: field.name for field in self.fields.values() if field.alias}
+        self.any_key: bool = getattr(cls, "any_key", False)
         self._required = [field.name for field in self.fields.values() if field.required]
         self._cache: dict[tuple[tuple[str, str], ...], Any] = {}
 
@@ -286,16 +334,9 @@ class ParamSchema:
         for key, text in attrs.items():
             field = self.fields.get(self.canonical(key))
             if field is None:
-                if len(key) >= 5 and key.startswith("__") and key.endswith("__"):
+                if self.any_key or (len(key) >= 5 and key.startswith("__") and key.endswith("__")):
                     continue
-                raise ParamError(
-                    explain(
-                        f"Cannot find argument '{cut(key)}', Possible Arguments: {', '.join(self.fields) or 'none'}",
-                        op=op,
-                        node=node,
-                        fix=f"An attribute of your own must be spelled __{cut(key.strip('_'))}__.",
-                    )
-                )
+                raise self.unknown(key, op, node)
             values[field.name] = self._parse_field(field, text, op, node, shown)
         for name in self._required:
             if name not in values:
@@ -312,6 +353,18 @@ class ParamSchema:
             raise ParamError(explain(problem, op=op, node=node, got=shown))
         return parsed
 
+    def unknown(self, key: str, op: object, node: object) -> ParamError:
+        """The error for a key that is neither a parameter nor an attribute of the user's."""
+        fix = _closest_key(key, (*self.fields, *self.aliases))
+        return ParamError(
+            explain(
+                f"Cannot find argument '{cut(key)}', Possible Arguments: {', '.join(self.fields) or 'none'}",
+                op=op,
+                node=node,
+                fix=f"{fix} An attribute of your own must be spelled __{cut(key.strip('_'))}__.".lstrip(),
+            )
+        )
+
     def _parse_field(self, field: ParamField, text: str, op: str, node: str, shown: str) -> Any:
         if not isinstance(text, str):
             raise ParamError(explain("A parameter must be text", op=op, node=node, param=field.name, got=repr(text)))
@@ -325,7 +378,8 @@ class ParamSchema:
             raise ParamError(
                 explain(
                     f"Invalid Parameter format for {field.name} expect {field.expected} but value='{cut(text)}', "
-                    f"in operator {shown}"
+                    f"in operator {shown}",
+                    fix=did_you_mean(text, map(str, field.choices)) or None,
                 )
             ) from None
         if not field.admits(value):
@@ -340,6 +394,11 @@ class ParamSchema:
                 )
             )
         return value
+
+
+@functools.lru_cache(maxsize=256)  # a file has the same unknown key in all nodes of an operator
+def _closest_key(key: str, keys: tuple[str, ...]) -> str:
+    return did_you_mean(key, keys)
 
 
 _schemas: dict[type, ParamSchema] = {}

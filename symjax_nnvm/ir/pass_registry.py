@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from symjax_nnvm.errors import PassError, explain
+from symjax_nnvm.errors import GraphError, PassError, explain
+from symjax_nnvm.ir.check_graph import check_graph
 from symjax_nnvm.ir.graph import Graph
 
-__all__ = ["PassInfo", "apply_pass", "apply_passes", "get_pass", "list_passes", "register_pass"]
+__all__ = ["PassInfo", "apply_pass", "apply_passes", "checking_passes", "get_pass", "list_passes", "register_pass"]
 
 G = TypeVar("G", bound=Graph)
 
 _passes: dict[str, PassInfo] = {}
+_checking: ContextVar[bool] = ContextVar("checking", default=False)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,26 @@ def apply_passes(graph: G, names: Sequence[str]) -> G:
                     )
                 )
         result = info.body(result)
+        if info.change_graph and _checking.get():
+            _check_result(info, result)
     return result  # type: ignore[return-value]  # passes derive from the graph they are given
+
+
+@contextmanager
+def checking_passes(on: bool = True) -> Iterator[None]:
+    """Check every graph that a pass in this context (thread) returns, and name the pass that broke it: GraphError."""
+    token = _checking.set(on)
+    try:
+        yield
+    finally:
+        _checking.reset(token)
+
+
+def _check_result(info: PassInfo, result: Graph) -> None:
+    try:
+        check_graph(result.outputs)
+    except GraphError as error:
+        raise GraphError(f"After pass {info.name}: {error}") from error
 
 
 def apply_pass(graph: G, name: str) -> G:

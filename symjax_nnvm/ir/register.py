@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import completed
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import ArgumentInfo, Op, register
 from symjax_nnvm.ir.params import ParamSchema, schema_of
@@ -28,6 +29,7 @@ __all__ = [
     "register_op",
     "same_shape",
     "same_type",
+    "type_of_readers",
 ]
 
 Shapes = Sequence[Shape | None]
@@ -53,14 +55,7 @@ def same_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
 def same_shape(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
     """Every input and output has one shape, merged from all that is known."""
     # Each is proposed to all others in turn; the pass words the conflict when two of them contradict each other.
-    merged: Shape | None = None
-    for shape in (*ins, *outs):
-        if shape is None:
-            continue
-        if merged is None:
-            merged = shape
-        elif len(shape) == len(merged):
-            merged = tuple(b if a is None else a for a, b in zip(merged, shape, strict=True))
+    merged = completed(*ins, *outs)
     return [merged] * len(ins), [merged] * len(outs)
 
 
@@ -78,6 +73,25 @@ def float_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
         problem = f"This operation only support floating point types, not {dtype}"
         raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
     return inputs, outputs
+
+
+def type_of_readers(*dtypes: DType, unset: DType | None = "float32") -> dict[str, Any]:
+    """`infer_type` and FInferDefaultType of operators that make an array of the dtype that parameter `dtype` names.
+
+    The value `unset` says that nobody chose a dtype, as does float32 where MXNet's functions write it by themselves:
+    the array has that one of `dtypes` that the operators reading it need, else float32. MXNet refuses graphs where
+    they need another. Inputs, if any, are of one dtype of their own.
+    """
+
+    def rule(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
+        inputs, _ = same_type(p, ins, ())
+        gives_way = p.dtype == unset and (outs[0] is None or outs[0] in dtypes)
+        return inputs, [outs[0] if gives_way else p.dtype or "float32"]
+
+    def default(attrs: NodeAttrs, ins: Types, outs: Types) -> tuple[Types, Types]:
+        return ins, [outs[0] or attrs.parsed.dtype or "float32"]
+
+    return {"infer_type": rule, "FInferDefaultType": default}
 
 
 def check_number(param: str, value: float, dtype: DType | None, *, wraps: bool = False) -> None:
@@ -116,7 +130,8 @@ def register_op(
     name: str,
     *,
     params: type = NoParams,
-    inputs: Sequence[str] = ("data",),
+    inputs: Sequence[str] | None = None,
+    unlisted_inputs: bool | None = None,
     inputs_used: Callable[[Any], Sequence[str]] | None = None,
     variadic: str | None = None,
     list_inputs: Callable[[NodeAttrs], Sequence[str]] | None = None,
@@ -135,14 +150,19 @@ def register_op(
 ) -> Op:
     """Declare an operator. A thin face over `register` and `Op.set_attr`.
 
-    params: frozen dataclass of typed parameters. inputs: names of all tensor inputs. inputs_used: parameters → the
-    names in use, when parameters switch inputs off. variadic: parameter with the number of inputs, which are then
-    named `arg0`, `arg1`, …, or as list_inputs says. outputs: names of all outputs, when they are not `output`.
-    num_outputs, visible_outputs: numbers or functions of the parameters. mutates: inputs the operator writes.
+    params: frozen dataclass of typed parameters. inputs: names of all tensor inputs; default `data`, one input which
+    MXNet's operator does not list. unlisted_inputs: TUnlistedInputs, when names are given all the same. inputs_used:
+    parameters → the names in use, when parameters switch inputs off. variadic: parameter with the number of inputs,
+    which are then named `arg0`, `arg1`, …, or as list_inputs says. outputs: names of all outputs, when they are not
+    `output`. num_outputs, visible_outputs: numbers or functions of the parameters. mutates: inputs the operator writes.
     infer_shape, infer_type: rules of the form (parameters, ins, outs) → proposed (ins, outs); None where a rule needs
     more of the node and is given as FInferShape or FInferType. gradient: FGradient. loss: FLossEquivalent, for heads
     that define their own gradient. inplace: FInplaceOption pairs. attributes: any further attribute by its key.
     """
+    if unlisted_inputs is None:
+        unlisted_inputs = inputs is None and variadic is None
+    if inputs is None:
+        inputs = ("data",)
     op = register(name)
     for alias in aliases:
         op.add_alias(alias)
@@ -169,6 +189,8 @@ def register_op(
     else:
         op.set_num_inputs(len(inputs))
         op.set_attr("FListInputNames", lambda attrs: op.inputs)
+    if unlisted_inputs:
+        op.set_attr("TUnlistedInputs", True)
     if outputs is not None:
         op.set_num_outputs(len(outputs))
         op.set_attr("FListOutputNames", lambda attrs: outputs)

@@ -16,6 +16,7 @@ import numpy as np
 __all__ = [
     "DTYPE_CODES",
     "FLOAT_DTYPES",
+    "MAX_ELEMENTS",
     "MAX_RANK",
     "MAX_SIZE",
     "DType",
@@ -68,7 +69,11 @@ MAX_RANK = 64
 """The most dimensions an array may have: NumPy's limit. A number in a file must not decide how long a tuple is."""
 
 MAX_SIZE = (1 << 63) - 1
-"""The largest dimension, and the most elements: what an int64 holds."""
+"""The most bytes, as of anything that is counted: what an int64 holds."""
+
+MAX_ELEMENTS = MAX_SIZE // 16
+"""The most elements of an array, whatever its dtype: 16 bytes each, complex128's, which float64 becomes in a Fourier
+transform. XLA ends the process when an array has more than `MAX_SIZE` bytes."""
 
 _NAME_OF_CODE = {code: name for name, code in DTYPE_CODES.items()}
 
@@ -155,9 +160,11 @@ def shape_problem(shape: Shape) -> str | None:
     size = 1
     for dim in shape:
         if dim is not None:
+            if dim < 0:
+                return f"a shape with a dimension of {dim}"
             size *= dim or 1
-    if size > MAX_SIZE:
-        return f"a shape of more than {MAX_SIZE} elements"
+    if size > MAX_ELEMENTS:
+        return f"a shape of more than {MAX_ELEMENTS} elements, or 2⁶³ bytes"
     return None
 
 
@@ -191,8 +198,8 @@ def shape_to_legacy(shape: Shape | None) -> tuple[int, ...]:
     return () if shape is None else tuple(d or 0 for d in shape)
 
 
-_SHAPE_TEXT = re.compile(r"\s*(?:[(\[](?P<items>[^()\[\]]*)[)\]]|(?P<bare>[+-]?\d+))\s*")
-_DIM_TEXT = re.compile(r"[+-]?\d+L?")
+_SHAPE_TEXT = re.compile(r"\s*(?:[(\[](?P<items>[^()\[\]]*)[)\]]|(?P<bare>[+-]?\d{1,4300}))\s*")
+_DIM_TEXT = re.compile(r"[+-]?\d{1,4300}L?")  # Python's int reads no more digits
 
 
 def parse_shape(text: str) -> tuple[int, ...]:

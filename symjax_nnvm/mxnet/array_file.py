@@ -12,17 +12,17 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.ir.types import DTYPE_CODES, dtype_from_code
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
+from symjax_nnvm.mxnet.booleans import booleans
 from symjax_nnvm.mxnet.sparse import CSRArray, RowSparseArray, SparseArray
 
-__all__ = ["Array", "Arrays", "is_list_file", "read_list", "write_list"]
+__all__ = ["Array", "Arrays", "is_list_file", "little_endian", "read_list", "write_list"]
 
 Array = np.ndarray | SparseArray
 Arrays = dict[str, Array] | list[Array]
@@ -97,8 +97,8 @@ class _Reader:
         """A view of the next elements."""
         start = self.at
         self.take(prod(shape) * dtype.itemsize, what)
-        if dtype == np.bool_:  # any byte but 0 is true
-            return np.asarray(np.ndarray(shape, np.uint8, self.data, start) != 0)
+        if dtype == np.bool_:
+            return booleans(np.ndarray(shape, np.uint8, self.data, start))
         return np.ndarray(shape, dtype, self.data, start)
 
 
@@ -221,7 +221,7 @@ def _read_sparse(
 # -- writing ---------------------------------------------------------------------------------------------------------
 
 
-def write_list(path: Path, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
+def write_list(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write arrays as MXNet 1.9.1 does, byte for byte: version 2 records, dtypes kept, a scalar as (1,).
 
     Raises ParamsFormatError for what MXNet's files cannot hold: dtypes that 1.x refuses, names with NUL characters.
@@ -230,15 +230,14 @@ def write_list(path: Path, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
     names = [_encoded(name) for name in arrays] if named else []
     values = list(arrays.values()) if named else list(arrays)
     headers = [_header(value, repr(name) if named else f"array {i}") for i, (name, value) in enumerate(_named(arrays))]
-    with path.open("wb") as file:
-        file.write(struct.pack("<QQQ", LIST_MAGIC, 0, len(values)))
-        for header, parts in headers:
-            file.write(header)
-            for part in parts:
-                file.write(part.reshape(-1).view(np.uint8).data)
-        file.write(struct.pack("<Q", len(names)))
-        for name in names:
-            file.write(struct.pack("<Q", len(name)) + name)
+    file.write(struct.pack("<QQQ", LIST_MAGIC, 0, len(values)))
+    for header, parts in headers:
+        file.write(header)
+        for part in parts:
+            file.write(part.reshape(-1).view(np.uint8).data)
+    file.write(struct.pack("<Q", len(names)))
+    for name in names:
+        file.write(struct.pack("<Q", len(name)) + name)
 
 
 def _named(arrays: Mapping[str, Any] | Sequence[Any]) -> list[tuple[str, Any]]:
@@ -270,7 +269,7 @@ def _header(value: Any, what: str) -> tuple[bytes, list[np.ndarray]]:
     auxiliary = [_stored(part, what) for part in auxiliary]
     for part in auxiliary:
         header += struct.pack("<i", _SAVED[part.dtype.name]) + _shape(part.shape)
-    return header, [_little(part) for part in (data, *auxiliary)]
+    return header, [little_endian(part) for part in (data, *auxiliary)]
 
 
 def _shape(shape: tuple[int, ...]) -> bytes:
@@ -286,8 +285,8 @@ def _stored(value: Any, what: str) -> np.ndarray:
     return array
 
 
-def _little(array: np.ndarray) -> np.ndarray:
-    """C-contiguous and little-endian, as bytes: bfloat16 has no buffer protocol of its own."""
+def little_endian(array: np.ndarray) -> np.ndarray:
+    """An array to be written: C-contiguous and little-endian, as bytes: bfloat16 has no buffer protocol of its own."""
     array = np.ascontiguousarray(array)
     if array.dtype.name == "bfloat16":
         return array.view(np.uint16)

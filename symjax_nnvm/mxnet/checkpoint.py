@@ -6,11 +6,15 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
-from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.errors import ParamsFormatError, printable
+from symjax_nnvm.files import atomic_writes
+from symjax_nnvm.mxnet.array_file import write_list
+from symjax_nnvm.mxnet.find import as_epoch, params_path, prefix_of, symbol_path
 from symjax_nnvm.mxnet.params import load_arrays, save_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
+from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, load
 
 __all__ = ["load_checkpoint", "load_params", "save_checkpoint", "save_params"]
@@ -20,14 +24,16 @@ Params = dict[str, Any]
 _KINDS = ("arg:", "aux:")
 
 
-def load_checkpoint(prefix: str | os.PathLike[str], epoch: int) -> tuple[Symbol, Params, Params]:
+def load_checkpoint(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> tuple[Symbol, Params, Params]:
     """(symbol, arguments, auxiliary states) from `prefix-symbol.json` and `prefix-0000.params` of any MXNet version.
+
+    prefix: the name of either file will do, too. epoch: a number, or text such as `"0003"`.
 
     The graph decides which arrays are auxiliary states, whatever their prefix in the file; arrays that the graph does
     not know go by their prefix. Arrays are views of the mapped file, sparse ones are made dense.
-    Raises JSONFormatError, ParamsFormatError, OSError.
+    Raises ModelNotFoundError, which lists the epochs and models there are; JSONFormatError, ParamsFormatError, OSError.
     """
-    symbol = load(f"{os.fspath(prefix)}-symbol.json")
+    symbol = load(symbol_path(prefix_of(prefix)[0]))
     args, aux = load_params(prefix, epoch)
     states = set(symbol.list_auxiliary_states())
     arguments = set(symbol.list_arguments())
@@ -36,13 +42,13 @@ def load_checkpoint(prefix: str | os.PathLike[str], epoch: int) -> tuple[Symbol,
     return symbol, {n: a for n, a in every.items() if n not in in_aux}, {n: a for n, a in every.items() if n in in_aux}
 
 
-def load_params(prefix: str | os.PathLike[str], epoch: int) -> tuple[Params, Params]:
+def load_params(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> tuple[Params, Params]:
     """(arguments, auxiliary states) of `prefix-0000.params` by the names' prefixes `arg:` and `aux:`; bare names are
-    arguments. Warns when there are none. Raises ParamsFormatError, OSError."""
-    path = _params_path(prefix, epoch)
+    arguments. Warns when there are none. Raises ModelNotFoundError, ParamsFormatError, OSError."""
+    path = params_path(prefix_of(prefix)[0], as_epoch(epoch))
     arrays = load_arrays(path)
     if not arrays:
-        warnings.warn(f"{path} holds no parameters.", stacklevel=2)
+        warnings.warn(f"{printable(str(path))} holds no parameters.", stacklevel=2)
         return {}, {}
     if isinstance(arrays, list):
         raise ParamsFormatError(f"{path} holds {len(arrays)} arrays without names; a checkpoint's have names.")
@@ -59,28 +65,42 @@ def load_params(prefix: str | os.PathLike[str], epoch: int) -> tuple[Params, Par
 
 def save_checkpoint(
     prefix: str | os.PathLike[str],
-    epoch: int,
+    epoch: SupportsIndex | str,
     symbol: Symbol | None,
     arg_params: Mapping[str, Any],
     aux_params: Mapping[str, Any],
 ) -> None:
     """Write `prefix-symbol.json` (unless symbol is None) and `prefix-0000.params`, as MXNet 1.9.1 would, byte for byte.
 
-    Raises ParamsFormatError for dtypes that MXNet cannot load, OSError.
+    Files of these names are replaced whole, and only when both are on the disk; also while arrays are views of them.
+    Raises ParamsFormatError for dtypes that MXNet cannot load and for what is no epoch, FileError, OSError.
     """
-    if symbol is not None:
-        symbol.save(f"{os.fspath(prefix)}-symbol.json")
-    save_params(prefix, epoch, arg_params, aux_params)
+    if symbol is None:
+        save_params(prefix, epoch, arg_params, aux_params)
+        return
+    expect_symbol(symbol, "save_checkpoint")
+    named = _named(arg_params, aux_params)
+    with atomic_writes(_params_path(prefix, epoch), f"{os.fspath(prefix)}-symbol.json") as (params, graph):
+        graph.write(symbol.tojson().encode())
+        write_list(params, named)
 
 
 def save_params(
-    prefix: str | os.PathLike[str], epoch: int, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]
+    prefix: str | os.PathLike[str],
+    epoch: SupportsIndex | str,
+    arg_params: Mapping[str, Any],
+    aux_params: Mapping[str, Any],
 ) -> None:
-    """Write `prefix-0000.params`. Raises ParamsFormatError, OSError."""
+    """Write `prefix-0000.params`. Raises ParamsFormatError, FileError, OSError."""
+    save_arrays(_params_path(prefix, epoch), _named(arg_params, aux_params))
+
+
+def _named(arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> dict[str, Any]:
+    expect_arrays(arg_params, "arg_params")
+    expect_arrays(aux_params, "aux_params")
     named = {f"arg:{name}": value for name, value in arg_params.items()}
-    named |= {f"aux:{name}": value for name, value in aux_params.items()}
-    save_arrays(_params_path(prefix, epoch), named)
+    return named | {f"aux:{name}": value for name, value in aux_params.items()}
 
 
-def _params_path(prefix: str | os.PathLike[str], epoch: int) -> Path:
-    return Path(f"{os.fspath(prefix)}-{epoch:04d}.params")
+def _params_path(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> Path:
+    return Path(f"{os.fspath(prefix)}-{as_epoch(epoch):04d}.params")

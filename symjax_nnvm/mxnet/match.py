@@ -6,26 +6,27 @@ matched by roles, shapes and order (`structural`). Everything that does not fit 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, ParamsMismatchError
+from symjax_nnvm.errors import InferenceError, ParamsMismatchError, plain_list, printable, printable_lines
 from symjax_nnvm.ir.op import FListInputNames
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.mxnet.structural import Layers, compatible, file_layers, match_layers, symbol_layers
 from symjax_nnvm.roles import label_variables, learned_variables
+from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Ambiguous", "Misshaped", "ParamsMatch", "match_params"]
 
 _KINDS = ("arg:", "aux:")
-_LISTED = 20
+_LISTED = 8
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Misshaped:
 
     def __str__(self) -> str:
         origin = "" if self.source == self.name else f" ({self.source} in the file)"
-        return f"{self.name}{origin}: {format_shape(self.got)}, expected {format_shape(self.expected)}"
+        shapes = f"{format_shape(self.got)}, expected {format_shape(self.expected)}"
+        return f"{printable(self.name + origin)}: {shapes}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Ambiguous:
     sources: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{_listed(self.blocks)} ({', '.join(self.roles)}) could each be any of {_listed(self.layers)}"
+        return f"{plain_list(self.blocks)} ({plain_list(self.roles)}) could each be any of {plain_list(self.layers)}"
 
 
 @dataclass(frozen=True)
@@ -87,15 +89,24 @@ class ParamsMatch:
     def raise_if_incomplete(self) -> None:
         """Raise ParamsMismatchError, with all that is wrong, unless every parameter and state has its array."""
         if not self.ok:
-            raise ParamsMismatchError(f"The arrays do not fit the symbol.\n{self}")
+            raise ParamsMismatchError(f"The arrays do not fit the symbol.\n{self}\n{self._way_out()}")
+
+    def _way_out(self) -> str:
+        if not self.sources:
+            return "No name is the symbol's: this is the file of another model, or its names are to be changed first."
+        if self.misshaped:
+            return (
+                "They are another network's, or another version's. Layers that are to be new: symjax_nnvm.replace_head."
+            )
+        return "What is missing is in another file, or drawn anew: lowering.init_params(symbol, shapes, key)."
 
     def __str__(self) -> str:
         parts = [
             f"matched: {len(self.args)} arguments, {len(self.aux)} auxiliary states",
-            f"inputs: {_listed(self.inputs)}",
+            f"inputs: {plain_list(self.inputs)}",
         ]
         problems = (("missing", self.missing), ("surplus", self.surplus))
-        parts += [f"{what} ({len(names)}): {_listed(names)}" for what, names in problems if names]
+        parts += [f"{what} ({len(names)}): {plain_list(names)}" for what, names in problems if names]
         parts += [f"wrong shape: {wrong}" for wrong in self.misshaped[:_LISTED]]
         if len(self.misshaped) > _LISTED:
             parts.append(f"wrong shape: {len(self.misshaped) - _LISTED} more")
@@ -103,7 +114,7 @@ class ParamsMatch:
         if self.ambiguous:
             parts.append("Give the arrays the symbol's names to decide: match_params(symbol, {name: array, ...}).")
         if self.conflict:
-            parts.append(f"contradiction: {self.conflict}")
+            parts.append(f"contradiction: {printable_lines(self.conflict)}")
         return "\n".join(parts)
 
 
@@ -120,17 +131,13 @@ def match_params(
 
     Raises InferenceError when the given shapes contradict the graph, SymbolValueError for unknown inputs in them.
     """
+    expect_symbol(symbol, "match_params")
+    expect_arrays(params, "The parameters")
     search = _Search(symbol, params, dict(shapes or {}))
     search.by_name()
     search.without_prefix()
     search.by_structure()
     return search.result()
-
-
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return (", ".join(names[:_LISTED]) or "none") + more
 
 
 @dataclass

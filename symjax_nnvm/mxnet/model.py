@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.errors import ParamsFormatError, plain_list, printable
+from symjax_nnvm.files import open_regular
 from symjax_nnvm.mxnet.match import match_params
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.mxnet.safetensors_file import is_safetensors, load_safetensors
+from symjax_nnvm.recognise import require_file
 from symjax_nnvm.symbol.symbol import Symbol, load
 
 __all__ = ["load_model", "named_arrays"]
@@ -38,14 +40,15 @@ def load_model(
     match = match_params(symbol, named_arrays(Path(params_path)), shapes)
     match.raise_if_incomplete()
     if match.surplus:
-        listed = ", ".join(match.surplus[:10]) + (" …" if len(match.surplus) > 10 else "")
-        warnings.warn(f"{params_path}: {len(match.surplus)} arrays are not used: {listed}", stacklevel=2)
+        surplus = f"{len(match.surplus)} arrays are not used: {plain_list(match.surplus)}"
+        warnings.warn(f"{printable(str(params_path))}: {surplus}", stacklevel=2)
     return symbol, match.args, match.aux
 
 
 def named_arrays(path: Path) -> Params:
     """The arrays of a file of any kind by its own names, `arg:` and `aux:` included. Raises as `load_model` does."""
-    with path.open("rb") as file:
+    require_file(path)
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(9)
     if is_safetensors(head, size):

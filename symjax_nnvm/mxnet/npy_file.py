@@ -7,6 +7,7 @@ Source of the format: NumPy's NEP 1, versions 1 to 3.
 
 from __future__ import annotations
 
+import mmap
 import re
 import struct
 
@@ -15,17 +16,20 @@ import numpy as np
 from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK, shape_problem
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
+from symjax_nnvm.mxnet.booleans import booleans
 
 __all__ = ["is_npy", "read_npy"]
 
+Bytes = bytes | memoryview | mmap.mmap
+
 _MAGIC = b"\x93NUMPY"
 _MAX_HEADER = 1 << 16
-_HEADER = re.compile(r"\{\s*(?P<items>.*?)\s*,?\s*\}\s*", re.DOTALL)
 _ITEM = re.compile(
-    r"""['"](?:descr['"]\s*:\s*['"](?P<descr>[<>|=]?[a-z?]\d{0,2})['"]"""
+    r"""\s*['"](?:descr['"]\s*:\s*['"](?P<descr>[<>|=]?[a-z?]\d{0,2})['"]"""
     r"""|fortran_order['"]\s*:\s*(?P<fortran_order>True|False)"""
-    r"""|shape['"]\s*:\s*\((?P<shape>[\dL,\s]{0,2000})\))\s*(?:,\s*|$)"""
+    r"""|shape['"]\s*:\s*\((?P<shape>[\dL,\s]{0,2000})\))\s*(?:,|$)"""
 )
+"""One entry and the comma after it. Blanks are followed by what is no blank, so that matching is linear."""
 _DIM = re.compile(r"\d{1,19}L?")
 
 
@@ -34,8 +38,8 @@ def is_npy(head: bytes) -> bool:
     return head.startswith(_MAGIC)
 
 
-def read_npy(data: bytes, what: str) -> np.ndarray:
-    """The array of a `.npy` file's bytes, a view of them. Raises ParamsFormatError."""
+def read_npy(data: Bytes, what: str) -> np.ndarray:
+    """The array of a `.npy` file's bytes, a view of them but for booleans. Raises ParamsFormatError."""
     header, start = _header(data, what)
     dtype, shape, fortran_order = _parse(header, what)
     size = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object))
@@ -44,21 +48,20 @@ def read_npy(data: bytes, what: str) -> np.ndarray:
             f"{what} is no .npy array: {dtype.name} of shape {shape} takes {size} bytes, {len(data) - start} are there."
         )
     array = np.ndarray(shape, dtype, data, start, order="F" if fortran_order else "C")
-    # Any byte but 0 is true.
-    return np.asarray(array.view(np.uint8) != 0) if dtype == np.bool_ else array
+    return booleans(array.view(np.uint8)) if dtype == np.bool_ else array
 
 
-def _header(data: bytes, what: str) -> tuple[str, int]:
+def _header(data: Bytes, what: str) -> tuple[str, int]:
     """The header's text, and where the data begin."""
     version = data[len(_MAGIC)] if len(data) > 12 else 0
-    if not is_npy(data) or version not in (1, 2, 3):
-        raise ParamsFormatError(f"{what} is no .npy array: it begins with {data[:8]!r}.")
+    if not is_npy(bytes(data[: len(_MAGIC)])) or version not in (1, 2, 3):
+        raise ParamsFormatError(f"{what} is no .npy array: it begins with {bytes(data[:8])!r}.")
     form = "<H" if version == 1 else "<I"
     start = len(_MAGIC) + 2 + struct.calcsize(form)
     (length,) = struct.unpack_from(form, data, len(_MAGIC) + 2)
     if length > min(_MAX_HEADER, len(data) - start):
         raise ParamsFormatError(f"{what} is no .npy array: its header is {length} bytes long.")
-    return data[start : start + length].decode("latin-1"), start + length
+    return bytes(data[start : start + length]).decode("latin-1"), start + length
 
 
 def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:
@@ -67,10 +70,11 @@ def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:
     def refuse(problem: str) -> ParamsFormatError:
         return ParamsFormatError(f"{what} is no .npy array that can be read: {problem} in {header.strip()[:200]!r}.")
 
-    match = _HEADER.fullmatch(header)
     found: dict[str, str] = {}
-    items, at = ("", 0) if match is None else (match["items"], 0)
-    while item := _ITEM.match(items, at):
+    text = header.strip()
+    braced = len(text) >= 2 and text[0] == "{" and text[-1] == "}"
+    items, at = text[1:-1].rstrip() if braced else "", 0
+    while at < len(items) and (item := _ITEM.match(items, at)):
         found |= {key: value for key, value in item.groupdict().items() if value is not None}
         at = item.end()
     if at != len(items) or len(found) != 3:

@@ -11,10 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from symjax_nnvm.errors import ParamsFormatError
+import numpy as np
+
+from symjax_nnvm.errors import ParamsFormatError, explain
+from symjax_nnvm.files import atomic_write, map_file, open_regular
 from symjax_nnvm.mxnet.array_file import MAX_NAME, Arrays, is_list_file, read_list, write_list
 from symjax_nnvm.mxnet.npy_file import is_npy, read_npy
 from symjax_nnvm.mxnet.sparse import sparse_from_members
+from symjax_nnvm.recognise import looks_like, require_file
 
 __all__ = ["load_arrays", "save_arrays"]
 
@@ -24,44 +28,48 @@ MAX_INFLATION = 8
 
 _SMALL = 1 << 20  # bytes that may be in any zip file
 _LOCAL_HEADER = 30  # bytes before each member's name
-
-_STRANGERS = (
-    (b"version https://git-lfs", "a Git LFS pointer, not the file it points to. Fetch it with: git lfs pull"),
-    (b"<!doctype", "an HTML page, probably of an error while downloading. Download the file again"),
-    (b"<html", "an HTML page, probably of an error while downloading. Download the file again"),
-    (b"<?xml", "an XML document, probably of an error while downloading. Download the file again"),
-    (b"\x80", "a Python pickle (optimiser states?). Pickles run code when they are read and are never loaded"),
-    (b"\x1f\x8b", "compressed with gzip. Unpack it first"),
-)
-_SYMBOLS = (b"{", "JSON, probably a symbol. Load it with symbol.load")
+_MAX_DIRECTORY = MAX_MEMBERS * 256  # bytes of a zip file's directory, which Python decodes before it counts
+_PIECE = 1 << 20
 
 
 def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
     """The arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote: a dict by name, or a list.
 
-    Dense arrays are views of the mapped file: nothing is copied or read before it is used, and the file must stay as it
-    is while they live. Sparse ones are `RowSparseArray` or `CSRArray`. An array that was never initialised is left out.
-    Raises ParamsFormatError for anything malformed, and says what other kinds of files are; OSError.
+    Dense arrays are views of the mapped file: nothing is copied or read before it is used. While they live the file may
+    be replaced or removed, as saving under its name does, but not changed in its place. Sparse ones are
+    `RowSparseArray` or `CSRArray`. An array that was never initialised is left out. Raises ParamsFormatError for
+    anything malformed, and says what other kinds of files are; ModelNotFoundError, FileError for no regular file,
+    OSError.
     """
     path = Path(fname)
-    with path.open("rb") as file:
+    require_file(path)
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(64)
         if is_list_file(head):
-            return _read_mapped(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path)
+            return _read_mapped(map_file(file), path)
         if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
-            return _read_zip(path, size)
+            file.seek(0)
+            return _read_zip(file, path, size)
         if is_npy(head):
-            return [read_npy(path.read_bytes(), str(path))]
+            return [read_npy(map_file(file), str(path))]
     _refuse(path, head, size)
 
 
 def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write arrays, a dict by name or a list, byte for byte as MXNet 1.9.1's `nd.save` does.
 
-    Raises ParamsFormatError for dtypes and names that MXNet 1.x cannot load, OSError.
+    A file of that name is replaced whole, also while arrays are views of it: loading and saving under one name is safe.
+    Raises ParamsFormatError for dtypes and names that MXNet 1.x cannot load, FileError, OSError.
     """
-    write_list(Path(fname), arrays)
+    if not isinstance(arrays, (Mapping, Sequence)) or isinstance(arrays, (str, bytes)):
+        raise ParamsFormatError(
+            explain(
+                "Arrays are saved by name or as a list", got=type(arrays).__name__, fix="Of one array: {'name': array}."
+            )
+        )
+    with atomic_write(fname) as file:
+        write_list(file, arrays)
 
 
 def _read_mapped(data: mmap.mmap, path: Path) -> Arrays:
@@ -78,9 +86,9 @@ def _refuse(path: Path, head: bytes, size: int) -> NoReturn:
     """Say what a file is that is no array file."""
     if size == 0:
         raise ParamsFormatError(f"{path} is empty.")
-    for start, meaning in (*_STRANGERS, _SYMBOLS):
-        if head.lstrip().lower().startswith(start):
-            raise ParamsFormatError(f"{path} is {meaning}.")
+    kind = looks_like(head)
+    if kind is not None:
+        raise ParamsFormatError(f"{path} is {kind}.")
     if size < 32:
         raise ParamsFormatError(
             f"{path} has {size} bytes; the smallest array file has 32. It is truncated, or no array file."
@@ -91,11 +99,11 @@ def _refuse(path: Path, head: bytes, size: int) -> NoReturn:
 # -- MXNet 2.0: zip files of .npy ------------------------------------------------------------------------------------
 
 
-def _read_zip(path: Path, size: int) -> Arrays:
+def _read_zip(file: BinaryIO, path: Path, size: int) -> Arrays:
     arrays: dict[str, Any] = {}
     sparse: dict[str, dict[str, Any]] = {}
     try:
-        with path.open("rb") as file, zipfile.ZipFile(_Bounded(file)) as archive:  # type: ignore[arg-type]
+        with zipfile.ZipFile(_Bounded(file, size)) as archive:  # type: ignore[arg-type]
             members = archive.infolist()
             _check_members(members, path, size)
             for member in members:
@@ -103,10 +111,10 @@ def _read_zip(path: Path, size: int) -> Arrays:
                 name = member.filename.removesuffix(".npy")
                 folder, _, part = name.rpartition("/")
                 if folder and f"{folder}/format.npy" in archive.NameToInfo:
-                    content = archive.read(member)
+                    content = _member(archive, member, what)
                     sparse.setdefault(folder, {})[part] = content if part == "format" else read_npy(content, what)
                 else:
-                    arrays[name] = read_npy(archive.read(member), what)
+                    arrays[name] = read_npy(_member(archive, member, what), what)
     except ParamsFormatError:
         raise
     except (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError, *_ZIP_ERRORS) as error:
@@ -128,18 +136,34 @@ _ZIP_ERRORS = (NotImplementedError, RuntimeError, struct.error, OverflowError, I
 
 
 class _Bounded:
-    """A file of which no piece is read that is larger than the file itself: `zipfile` believes its directory."""
+    """A file of which no large piece is read at once: `zipfile` believes its directory. All else is read by pieces."""
 
-    def __init__(self, file: BinaryIO):
+    def __init__(self, file: BinaryIO, size: int):
         self._file = file
-        self._size = os.fstat(file.fileno()).st_size
+        self._limit = min(size, _MAX_DIRECTORY)
         self.seek, self.tell, self.close, self.seekable = file.seek, file.tell, file.close, file.seekable
 
     def read(self, size: int = -1) -> bytes:
         """As `file.read`. Raises ParamsFormatError."""
-        if size > self._size:
-            raise ParamsFormatError(f"{self._file.name} claims a part of {size} bytes, more than it has.")
+        if size > self._limit:
+            raise ParamsFormatError(f"{self._file.name} claims a part of {size} bytes, more than {self._limit}.")
         return self._file.read(size)
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, what: str) -> memoryview:
+    """What is in a member, by pieces: neither its size nor what it unpacks to is believed. Raises ParamsFormatError."""
+    size, at = member.file_size, 0
+    content = np.empty(size, np.uint8).data
+    member.file_size += _PIECE  # bytes too many are read, not cut off
+    with archive.open(member) as opened:
+        while piece := opened.read(min(_PIECE, size + 1 - at)):
+            if at + len(piece) > size:
+                raise ParamsFormatError(f"{what} holds more than the {size} bytes that the archive's directory claims.")
+            content[at : at + len(piece)] = piece
+            at += len(piece)
+    if at < size:
+        raise ParamsFormatError(f"{what} holds {at} bytes, {size} are claimed: the file is truncated.")
+    return content.toreadonly()
 
 
 def _check_members(members: Sequence[zipfile.ZipInfo], path: Path, size: int) -> None:
@@ -165,3 +189,7 @@ def _check_members(members: Sequence[zipfile.ZipInfo], path: Path, size: int) ->
                 f"before it, in a file of {size}. A zip file may hold {MAX_INFLATION} times its size; write it "
                 "uncompressed, with numpy.savez."
             )
+    try:
+        np.empty(claimed, np.uint8)  # a sparse file may be as long as it likes
+    except (MemoryError, ValueError):
+        raise ParamsFormatError(f"{path} holds {claimed} bytes of arrays, which do not fit into memory.") from None

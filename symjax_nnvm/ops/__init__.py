@@ -63,8 +63,10 @@ from symjax_nnvm.ops import slicing as slicing
 from symjax_nnvm.ops import softmax as softmax
 from symjax_nnvm.ops import softmax_output as softmax_output
 from symjax_nnvm.ops import sparse_reg as sparse_reg
+from symjax_nnvm.ops import sparse_storage as sparse_storage
 from symjax_nnvm.ops import spatial as spatial
 from symjax_nnvm.ops import spectral as spectral
 from symjax_nnvm.ops import straight_through as straight_through
 from symjax_nnvm.ops import up_sampling as up_sampling
 from symjax_nnvm.ops import vector_norms as vector_norms
+from symjax_nnvm.ops import workspace as workspace

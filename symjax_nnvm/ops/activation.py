@@ -9,8 +9,8 @@ from typing import Literal
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
-from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.ir.register import NoParams, Shapes, first_type, float_type, register_op, same_shape
+from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.elemwise_unary import FUNCTIONS
 
 Entries = list[NodeEntry]
@@ -69,20 +69,44 @@ SELU_SCALE = 1.0507009873554804934193349852946
 SELU_ALPHA = 1.6732632423543772848170429916717
 
 
+def slopes_shape(gamma: Shape, data: Shape) -> Shape:
+    """gamma's shape with as many axes as data, to be broadcast along data.
+
+    MXNet's rule for up to two axes: from the last one of gamma backwards, each stands on axis 1 of data or on axis 0,
+    the first that has its length (or any, for length 1). More axes are the leading ones of data.
+    Raises InferenceError when gamma does not fit.
+    """
+    places: list[int | None] = [1] * len(data)
+    left = len(gamma)
+    for axis in reversed(range(min(max(2, len(gamma)), len(data)))):
+        if left and (gamma[left - 1] in (1, None, data[axis]) or data[axis] is None):
+            left -= 1
+            places[axis] = gamma[left]
+    if left:
+        channels = data[min(1, len(data) - 1)] if data else None
+        first = "" if channels is None else f"({channels},), one for each channel, "
+        raise InferenceError(
+            explain(
+                "Cannot broadcast gamma to data",
+                input="gamma",
+                expected=f"{first}(1,), or the leading dimensions of data {format_shape(data)}",
+                got=format_shape(gamma),
+            )
+        )
+    return tuple(places)
+
+
 def _leaky_relu_shapes(p: LeakyReLUParams, ins: Shapes, outs: Shapes):
-    """data (n, c, …), gamma (c,) or (1,) → (n, c, …); rrelu also gives the slopes, of data's shape."""
+    """data (n, c, …), gamma (c,), (1,) or leading axes of data → (n, c, …); rrelu also gives the slopes, like data."""
     data, gamma = ins[0], ins[1] if len(ins) > 1 else None
     (data,), outputs = same_shape(p, [data], outs)
     if len(ins) == 1:
         return [data], outputs
-    channels = data[min(1, len(data) - 1)] if data else None  # a number without axes has none
-    if gamma is None:
-        gamma = (channels,) if data else None
-    elif len(gamma) != 1 or (None not in (gamma[0], channels) and gamma[0] not in (1, channels)):
-        expected = "(1,)" if channels is None else f"({channels},), one for each channel, or (1,)"
-        raise InferenceError(
-            explain("Cannot broadcast gamma to data", input="gamma", expected=expected, got=format_shape(gamma))
-        )
+    if data is not None:
+        if gamma is None:
+            gamma = (data[min(1, len(data) - 1)],) if data else None  # a number without axes has no channels
+        else:
+            slopes_shape(gamma, data)
     return [data, gamma], outputs
 
 
@@ -116,7 +140,7 @@ def _leaky_relu_gradient(node: Node, ograds: Entries):
 
 def _prelu_gradient(node: Node, dy: NodeEntry, positive: NodeEntry) -> Entries:
     data, gamma = node.inputs
-    slopes = apply("_channels_like", gamma, data, axis=1)
+    slopes = apply("_slopes_like", gamma, data)
     dx = apply("where", positive, dy, apply("broadcast_mul", dy, slopes))
     weighted = apply("where", positive, apply("zeros_like", dy), apply("elemwise_mul", dy, data))
     return [dx, apply("reshape_like", apply("_sum_like", weighted, slopes), gamma)]
@@ -149,6 +173,25 @@ register_op(
     FSetInputVarAttrOnCompose=_initial_slope,
     THasDeterministicOutput=False,
     doc="x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for "
-    "each channel, rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the "
-    "slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ.",
+    "each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in "
+    "training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) "
+    "with the exact normal distribution Φ. gamma's gradient is right wherever prelu stands; inside a network MXNet's "
+    "can come out multiplied by gamma.",
+)
+
+
+def _slopes_like_shapes(p: NoParams, ins: Shapes, outs: Shapes):
+    """gamma (c,) or leading axes, like (n, c, …) → (1, c, 1, …): as many axes as like."""
+    gamma, like = ins
+    return ins, outs if gamma is None or like is None else [slopes_shape(gamma, like)]
+
+
+register_op(
+    "_slopes_like",
+    inputs=("gamma", "like"),
+    infer_shape=_slopes_like_shapes,
+    infer_type=first_type,
+    gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0]), None],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="The learned slopes of LeakyReLU, shaped to be broadcast along `like`.",
 )

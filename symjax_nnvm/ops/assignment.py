@@ -114,7 +114,7 @@ class SliceAssignScalarParams(SliceParams, ScalarFirst):  # fields of the last b
 
 
 def assigned_places(p: SliceParams, shape: Shape) -> list[range | None]:
-    """The indices assigned of each axis; None where its length is not known. Raises ParamError when there are none."""
+    """The indices assigned of each axis; None where its length is not known. Raises ParamError for too many axes."""
     if len(p.begin) > len(shape):
         raise ParamError(
             explain("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
@@ -127,7 +127,7 @@ def _slice_assign_shapes(p: SliceParams, ins: Shapes, outs: Shapes):
     _, (whole,) = same_shape(p, [ins[0]], [outs[0]])
     if whole is None:
         return ins, outs
-    return [whole, tuple(r and len(r) for r in assigned_places(p, whole))], [whole]
+    return [whole, tuple(None if r is None else len(r) for r in assigned_places(p, whole))], [whole]
 
 
 def _slice_assign_scalar_shapes(p: SliceAssignScalarParams, ins: Shapes, outs: Shapes):

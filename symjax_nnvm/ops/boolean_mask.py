@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, backward_shapes, first_type, register_op
 from symjax_nnvm.ir.types import format_shape
 
 
 @dataclass(frozen=True, kw_only=True)
 class BooleanMaskParams:
-    axis: int = param(0, doc="the axis whose slices are kept or dropped; negative counts from the end")
+    axis: Axis = param(0, doc="the axis whose slices are kept or dropped; negative counts from the end")
 
 
 def boolean_mask_shapes(p: BooleanMaskParams, ins: Shapes, outs: Shapes):

@@ -76,7 +76,7 @@ class BoxNMSParams:
     coord_start: int = param(2, ge=0, doc="where in a row the four coordinates begin")
     score_index: int = param(1, ge=0, doc="where in a row the score is")
     id_index: int = param(-1, doc="where in a row the class is; negative: boxes have none")
-    background_id: int = param(-1, doc="boxes of this class take no part; negative: there is none")
+    background_id: int = param(-1, doc="boxes of this class take no part, where rows have classes")
     force_suppress: bool = param(False, doc="a box may also go for one of another class")
     in_format: Format = param("corner", doc="how a box of data is written")
     out_format: Format = param("corner", doc="how a box of the output is written")

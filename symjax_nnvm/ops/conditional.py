@@ -55,6 +55,12 @@ def _cond_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Seq
     return inputs, outputs
 
 
+def _cond_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
+    """Predicate and branches, once each: only one branch runs, whichever it is."""
+    p: CondParams = attrs.parsed
+    return [([ins[i] for i in locs], 1) for locs in p.locs]
+
+
 def _cond_gradient(node: Node, ograds: list[NodeEntry]):
     """The gradient of the branch that is taken; zeros for inputs that only the other one, or the predicate, reads."""
     p: CondParams = node.attrs.parsed
@@ -126,6 +132,7 @@ for _name, _attributes, _doc in (
         ],
         doc=_doc,
         FInputGraph=lambda attrs: (0, 1, 2),
+        FSubgraphRuns=_cond_runs,
         **inference_rules(_cond_rule),
         **_attributes,
     )

@@ -34,6 +34,7 @@ def _quadratic_gradient(node: Node, ograds: Entries):
 register_op(
     "_contrib_quadratic",
     params=QuadraticParams,
+    inputs=("data",),
     infer_shape=same_shape,
     gradient=_quadratic_gradient,
     inplace=((0, 0),),

@@ -8,7 +8,7 @@ from typing import Literal
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import normal_axis, size_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axis, Tuple, param
 from symjax_nnvm.ir.register import Shapes, Types, first_type, register_op, same_type
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -68,7 +68,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class CumsumParams:
-    axis: int | None = param(None, doc="the axis to add along; None: all elements in one line")
+    axis: Axis | None = param(None, doc="the axis to add along; None: all elements in one line")
     dtype: Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None = param(
         None, doc="dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans"
     )
@@ -76,7 +76,7 @@ class CumsumParams:
 
 @dataclass(frozen=True, kw_only=True)
 class CumsumGradientParams:
-    axis: int | None = param(None, doc="the axis that was added along")
+    axis: Axis | None = param(None, doc="the axis that was added along")
 
 
 def _summed(axis: int | None, data: Shape | None) -> Shape | None:
@@ -172,15 +172,11 @@ def _ravel_shapes(p: RavelParams, ins: Shapes, outs: Shapes):
 
 
 def _unravel_shapes(p: RavelParams, ins: Shapes, outs: Shapes):
-    """data (n,), or (n, 1, …) → (axes, n)."""
+    """data (n,), or (a, b, …) of n elements → (axes, n)."""
     data, out = ins[0], outs[0]
     if data is None:
         return ins, [(len(p.dims), out[1] if out is not None and len(out) == 2 else None)]
-    if not data or any(dim not in (1, None) for dim in data[1:]):
-        raise InferenceError(
-            explain("Places must stand in a vector", expected="(n,)", got=format_shape(data), fix="Flatten them first.")
-        )
-    return [(data[0], *[1] * (len(data) - 1))], [(len(p.dims), data[0])]
+    return ins, [(len(p.dims), size_of(data))]
 
 
 for _name, _shapes, _doc in (
@@ -193,15 +189,16 @@ for _name, _shapes, _doc in (
     (
         "unravel_index",
         _unravel_shapes,
-        "Indices of elements, one in each column, from a vector of their places in memory. Places beyond the shape "
-        "continue along its first axis; fractions are cut off. More axes, of which MXNet reads the first row, are an "
-        "error.",
+        "Indices of elements, one in each column, from their places in memory, which may stand in an array of any "
+        "shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. "
+        "Of places that do not stand in a vector MXNet writes the indices beyond its result.",
     ),
 ):
     register_op(
         f"_{_name}",
         aliases=(_name,),
         params=RavelParams,
+        inputs=("data",),
         infer_shape=_shapes,
         gradient=lambda node, ograds: [None],
         doc=_doc,

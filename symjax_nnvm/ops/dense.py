@@ -8,9 +8,9 @@ from functools import partial
 from typing import Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError, explain
-from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
+from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, size_of, solve_sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import MAX_COUNT, param
+from symjax_nnvm.ir.params import MAX_COUNT, Axis, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -37,11 +37,11 @@ def _fully_connected_shapes(p: FullyConnectedParams, ins: Shapes, outs: Shapes):
             depth = known(size_of(data[1:]), depth)
             data = (batch, *(data[1:] if depth is None else solve_sizes(data[1:], (depth,))[0]))
         out = (batch, p.num_hidden)
-    elif data is not None:
-        depth = known(data[-1] if data else None, depth)
-        data, out = (*data[:-1], depth), (*data[:-1], p.num_hidden)
-    elif out is not None:
-        data = (*out[:-1], depth)
+    else:
+        data = completed(data, None if out is None else (*out[:-1], depth))
+        if data is not None:
+            depth = known(data[-1] if data else None, depth)
+            data, out = (*data[:-1], depth), (*data[:-1], p.num_hidden)
     bias = () if p.no_bias else ((p.num_hidden,),)
     return [data, (p.num_hidden, depth), *bias], [out]
 
@@ -171,6 +171,7 @@ register_op(
     inputs=("lhs", "rhs"),
     infer_shape=_dot_shapes,
     gradient=_dot_gradient,
+    FAsksSparse=lambda attrs: attrs.parsed.forward_stype not in (None, "default"),
     doc="Sum over the last axis of lhs and the first axis of rhs: the matrix product of matrices.",
 )
 register_op(
@@ -191,7 +192,7 @@ class Gemm2Params:
     transpose_a: bool = param(False, doc="transpose the matrices of A")
     transpose_b: bool = param(False, doc="transpose the matrices of B")
     alpha: float = param(1.0, doc="factor of the product")
-    axis: int = param(-2, doc="axis of the matrices' rows; their columns are the last axis")
+    axis: Axis = param(-2, doc="axis of the matrices' rows; their columns are the last axis")
 
 
 def product_shapes(p: Transposed, ins: Shapes, outs: Shapes, rows: int, least: int):

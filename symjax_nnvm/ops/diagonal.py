@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from symjax_nnvm.errors import ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axes
 from symjax_nnvm.ir.node import apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, backward_shapes, first_type, register_op
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiagParams:
     k: int = param(0, doc="which diagonal: 0 the main one, positive above, negative below")
-    axis1: int = param(0, doc="the axis whose index grows downwards; of data with two axes or more")
-    axis2: int = param(1, doc="the axis whose index grows to the right; of data with two axes or more")
+    axis1: Axis = param(0, doc="the axis whose index grows downwards; of data with two axes or more")
+    axis2: Axis = param(1, doc="the axis whose index grows to the right; of data with two axes or more")
 
     def axes(self, ndim: int) -> tuple[int, int]:
         """(axis1, axis2), counted from the front. Raises ParamError when they are one, or there is no such axis."""
@@ -24,14 +24,14 @@ class DiagParams:
 
 
 def diagonal_length(k: int, rows: int, columns: int) -> int:
-    """Length of the k-th diagonal of a matrix. Raises ParamError when it has none."""
+    """Length of the k-th diagonal of a matrix, 0 next to its corner. Raises ParamError when it lies farther out."""
     length = min(rows + min(k, 0), columns - max(k, 0))
-    if length < 1:
+    if length < 0:
         raise ParamError(
             explain(
                 f"No such diagonal of a matrix of {rows} rows and {columns} columns",
                 param="k",
-                expected=f"{-rows} < k < {columns}",
+                expected=f"{-rows} ≤ k ≤ {columns}",
                 got=k,
             )
         )
@@ -60,6 +60,7 @@ def diag_shapes(p: DiagParams, ins: Shapes, outs: Shapes):
 register_op(
     "diag",
     params=DiagParams,
+    inputs=("data",),
     infer_shape=diag_shapes,
     gradient=lambda node, ograds: [apply("_backward_diag", ograds[0], node.inputs[0], **vars(node.attrs.parsed))],
     doc="A diagonal of two axes of data, as a new last axis; of data with one axis, the matrix that has them on its "

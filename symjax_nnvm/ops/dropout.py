@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from symjax_nnvm.ir.axes import normal_axes
+from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 
 Entries = list[NodeEntry]
@@ -18,13 +18,13 @@ Dim = TypeVar("Dim", int, int | None)
 class DropoutParams:
     p: float = param(0.5, ge=0, le=1, doc="the share of elements that is dropped")
     mode: Literal["always", "training"] = param("training", doc="when elements are dropped")
-    axes: Tuple = param((), doc="axes along which whole slices are dropped: the mask has length 1 there")
+    axes: Axes = param((), doc="axes along which whole slices are dropped: the mask has length 1 there")
     cudnn_off: bool | None = param(False, doc="accepted and without effect")
 
 
 def mask_shape(p: DropoutParams, shape: tuple[Dim, ...]) -> tuple[Dim | int, ...]:
     """The shape of the mask: that of data, with 1 for the axes that share it."""
-    shared = normal_axes(p.axes, len(shape), "axes")
+    shared = {normal_axis(axis, len(shape), "axes") for axis in p.axes}
     return tuple(1 if i in shared else dim for i, dim in enumerate(shape))
 
 
@@ -44,6 +44,7 @@ register_op(
     "Dropout",
     aliases=("_npx_dropout",),
     params=DropoutParams,
+    inputs=("data",),
     outputs=("output", "mask"),
     visible_outputs=1,
     infer_shape=_dropout_shapes,
@@ -52,5 +53,5 @@ register_op(
     inplace=((0, 0),),
     THasDeterministicOutput=False,
     doc="In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. "
-    "The hidden output `mask` holds the factors.",
+    "The hidden output `mask` holds the factors. p=1 gives zeros, where MXNet divides 0 by 0.",
 )

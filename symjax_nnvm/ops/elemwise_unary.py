@@ -187,6 +187,7 @@ register_op(
 @dataclass(frozen=True, kw_only=True)
 class SmoothL1Params:
     scalar: float = param(1.0, doc="σ: the function is quadratic where |x| < 1/σ²")
+    is_int: bool = param(True, doc="changes nothing; MXNet takes it as one of its functions of an array and a number")
 
 
 def _smooth_l1_gradient(node: Node, ograds: Entries):

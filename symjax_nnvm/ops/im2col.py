@@ -102,6 +102,7 @@ def _window(node: Node) -> dict[str, Any]:
 register_op(
     "im2col",
     params=Im2ColParams,
+    inputs=("data",),
     infer_shape=_im2col_shapes,
     infer_type=float_type,
     gradient=lambda node, ograds: [apply("_backward_im2col", ograds[0], node.inputs[0], **_window(node))],
@@ -121,6 +122,7 @@ register_op(
 register_op(
     "col2im",
     params=Col2ImParams,
+    inputs=("data",),
     infer_shape=_col2im_shapes,
     infer_type=float_type,
     gradient=lambda node, ograds: [apply("im2col", ograds[0], **_window(node))],

@@ -7,8 +7,8 @@ from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.params import Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, check_number, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -36,9 +36,14 @@ def _embedding_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
 
 
 def _embedding_type(p: EmbeddingParams, ins: Types, outs: Types):
-    """Indices of any dtype; weight and output share one, `dtype` if nothing else is known."""
-    dtype = ins[1] or outs[0] or p.dtype
+    """Indices of any dtype; weight and output share one."""
+    dtype = ins[1] or outs[0]
     return [ins[0], dtype], [dtype]
+
+
+def _embedding_default_type(attrs: NodeAttrs, ins: Types, outs: Types):
+    """The dtype of weight and output where nothing else says it."""
+    return _embedding_type(attrs.parsed, ins, [outs[0] or attrs.parsed.dtype])
 
 
 def _embedding_backward_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
@@ -54,6 +59,8 @@ register_op(
     inputs=("data", "weight"),
     infer_shape=_embedding_shapes,
     infer_type=_embedding_type,
+    FInferDefaultType=_embedding_default_type,
+    FAsksSparse=lambda attrs: attrs.parsed.sparse_grad,
     gradient=lambda node, ograds: [
         None,
         apply("_backward_Embedding", ograds[0], node.inputs[0], **vars(node.attrs.parsed)),
@@ -76,7 +83,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class OneHotParams:
-    depth: int = param(ge=1, doc="length of the new last axis")
+    depth: int = param(ge=0, doc="length of the new last axis")
     on_value: float = param(1.0, doc="the value where the index is")
     off_value: float = param(0.0, doc="the value everywhere else")
     dtype: NumberType = param("float32", doc="dtype of the result")
@@ -113,7 +120,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class PickParams:
-    axis: int | None = param(-1, doc="the axis to pick from")
+    axis: Axis | None = param(-1, doc="the axis to pick from")
     keepdims: bool = param(False, doc="keep the axis, with length 1")
     mode: Literal["clip", "wrap"] = param("clip", doc="what an index outside means: the nearest, or the rest modulo d")
 
@@ -195,7 +202,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class TakeParams:
-    axis: int = param(0, doc="the axis to take from; negative counts from the end")
+    axis: Axis = param(0, doc="the axis to take from; negative counts from the end")
     mode: Literal["clip", "raise", "wrap"] = param(
         "clip", doc="what an index outside means: the nearest, or the rest modulo d; `raise` acts as `clip`"
     )
@@ -220,7 +227,8 @@ register_op(
         apply("_backward_take", ograds[0], *node.inputs, **vars(node.attrs.parsed)),
         None,
     ],
-    doc="Slices along an axis by number.",
+    doc="Slices along an axis by number. Numbers outside are clipped under mode `raise`, too, where MXNet has an "
+    "error: a compiled program cannot stop.",
 )
 register_op(
     "_backward_take",
@@ -248,6 +256,8 @@ class ScatterNDParams:
 def _gathered(data: Shape, indices: Shape) -> Shape:
     """The shape of data[indices[0], indices[1], …]. Raises InferenceError when data has too few axes."""
     depth = indices[0]
+    if depth == 0:
+        raise InferenceError(explain("Indices without a row", input="indices", expected="at least one row", got=0))
     if depth is not None and depth > len(data):
         raise InferenceError(
             explain("More indices than axes", input="indices", expected=f"at most {len(data)} rows", got=depth)
@@ -281,7 +291,8 @@ register_op(
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("_backward_gather_nd", ograds[0], *node.inputs), None],
     doc="Elements or slices of data by tuples of indices: data[indices[0], indices[1], …]. Negative indices count from "
-    "the end; others outside are clipped.",
+    "the end, for the gradient, too, which MXNet writes outside of its memory; others outside are clipped, where MXNet "
+    "has an error.",
 )
 register_op(
     "_backward_gather_nd",

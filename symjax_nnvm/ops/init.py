@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.register import Shapes, register_op, same_shape, type_of_readers
 from symjax_nnvm.ir.types import MAX_SIZE, dtype_from_code, shape_from_legacy
 
 NumberType = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
 FillType = Literal["bfloat16", "bool", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
 EyeType = Literal["float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
 
+_FLOATS = ("bfloat16", "float16", "float32", "float64")
+_DTYPE = "the dtype; float32, the default, gives way to what the operators using the array need"
 _CTX = "device of an imperative call; a graph's devices are chosen where it is run"
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitParams:
     shape: Tuple = param((), doc="the shape; 0 for a dimension, () for a rank, that the operators using it decide")
-    dtype: FillType = param("float32", doc="the dtype")
+    dtype: FillType = param("float32", doc=_DTYPE)
     ctx: str = param("", doc=_CTX)
 
 
@@ -35,7 +37,7 @@ class InitWithoutDTypeParams:
 class FullParams:
     shape: Tuple | None = param(None, doc="the shape")
     value: float = param(alias="val", doc="the value of every element")
-    dtype: FillType = param("float32", doc="the dtype")
+    dtype: FillType = param("float32", doc=_DTYPE)
     ctx: str = param("", doc=_CTX)
 
 
@@ -44,16 +46,10 @@ def _given_shape(p: InitParams | InitWithoutDTypeParams | FullParams, ins: Shape
     return (), [shape_from_legacy(p.shape or ())]
 
 
-def _given_type(p: InitParams | FullParams, ins: Types, outs: Types):
-    """The dtype parameter. Zeros that leave their shape to their users leave a default dtype to them as well: they
-    stand for a gradient that nothing flows into."""
-    return (), [outs[0] if not p.shape and p.dtype == "float32" else p.dtype]
-
-
-for _name, _aliases, _params, _doc in (
-    ("_zeros", ("zeros",), InitParams, "Zeros."),
-    ("_ones", ("ones",), InitParams, "Ones."),
-    ("_full", ("_npi_full", "full"), FullParams, "One value in every element."),
+for _name, _aliases, _params, _dtypes, _doc in (
+    ("_zeros", ("zeros",), InitParams, get_args(FillType), "Zeros."),
+    ("_ones", ("ones",), InitParams, get_args(FillType), "Ones."),
+    ("_full", ("_npi_full", "full"), FullParams, _FLOATS, "One value in every element."),
 ):
     register_op(
         _name,
@@ -61,7 +57,7 @@ for _name, _aliases, _params, _doc in (
         params=_params,
         inputs=(),
         infer_shape=_given_shape,
-        infer_type=_given_type,
+        **type_of_readers(*_dtypes),
         doc=_doc,
     )
 
@@ -95,7 +91,7 @@ class RangeParams:
     step: float = param(1.0, doc="difference of neighbours")
     repeat: int = param(1, ge=1, doc="how often each value appears")
     infer_range: bool = param(False, doc="without stop: as many values as the operators using it need")
-    dtype: NumberType = param("float32", doc="the dtype")
+    dtype: NumberType = param("float32", doc=_DTYPE)
     ctx: str = param("", doc=_CTX)
 
     def check(self) -> str | None:
@@ -133,7 +129,7 @@ register_op(
     params=RangeParams,
     inputs=(),
     infer_shape=lambda p, ins, outs: ((), [(None,) if p.is_open else (p.count * p.repeat,)]),
-    infer_type=lambda p, ins, outs: ((), [p.dtype]),
+    **type_of_readers(*_FLOATS),
     doc="Evenly spaced values from start, before stop.",
 )
 
@@ -144,7 +140,7 @@ class LinspaceParams:
     stop: float = param(doc="last value")
     num: int = param(ge=1, doc="how many values")
     endpoint: bool = param(True, doc="whether stop is the last value; else the last is one step before it")
-    dtype: NumberType = param("float32", doc="the dtype")
+    dtype: NumberType = param("float32", doc=_DTYPE)
     ctx: str = param("", doc=_CTX)
 
 
@@ -154,7 +150,7 @@ register_op(
     params=LinspaceParams,
     inputs=(),
     infer_shape=lambda p, ins, outs: ((), [(p.num,)]),
-    infer_type=lambda p, ins, outs: ((), [p.dtype]),
+    **type_of_readers(*_FLOATS),
     doc="A number of evenly spaced values from start to stop.",
 )
 
@@ -164,7 +160,7 @@ class EyeParams:
     N: int = param(ge=1, doc="number of rows")
     M: int = param(0, ge=0, doc="number of columns; 0: as many as rows")
     k: int = param(0, doc="which diagonal: 0 the main one, positive above, negative below")
-    dtype: EyeType = param("float32", doc="the dtype")
+    dtype: EyeType = param("float32", doc=_DTYPE)
     ctx: str = param("", doc=_CTX)
 
 
@@ -174,6 +170,6 @@ register_op(
     params=EyeParams,
     inputs=(),
     infer_shape=lambda p, ins, outs: ((), [(p.N, p.M or p.N)]),
-    infer_type=lambda p, ins, outs: ((), [p.dtype]),
+    **type_of_readers(*get_args(EyeType)),
     doc="Ones on a diagonal, zeros elsewhere.",
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
-from symjax_nnvm.ir.axes import known, normal_axis, replaced
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import MAX_COUNT, Tuple, param
+from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.params import MAX_COUNT, Axis, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
 from symjax_nnvm.ir.types import Shape
 
@@ -20,17 +22,20 @@ Entries = list[NodeEntry]
 @dataclass(frozen=True, kw_only=True)
 class ConcatParams:
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
-    dim: int = param(1, doc="the axis to join along; negative counts from the end")
+    dim: Axis = param(1, doc="the axis to join along; negative counts from the end")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackwardConcatParams:
     num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient, and the inputs of Concat")
-    dim: int = param(1, doc="the axis that was joined")
+    dim: Axis = param(1, doc="the axis that was joined")
 
 
-def _concat_shapes(p: ConcatParams | BackwardConcatParams, ins: Shapes, outs: Shapes):
-    """(…, d0, …), (…, d1, …), … ↔ (…, d0 + d1 + …, …); the other dimensions are common to all."""
+def _concat_shapes(p: ConcatParams | BackwardConcatParams, ins: Shapes, outs: Shapes, sharing: int = 1):
+    """(…, d0, …), (…, d1, …), … ↔ (…, d0 + d1 + …, …); the other dimensions are common to all.
+
+    sharing: up to how many unknown lengths share alike what the known ones leave of the result's.
+    """
     out = outs[0]
     first = next((shape for shape in (*ins, out) if shape is not None), None)
     if first is None:
@@ -44,13 +49,29 @@ def _concat_shapes(p: ConcatParams | BackwardConcatParams, ins: Shapes, outs: Sh
     given = sum(part for part in parts if part is not None)
     if None not in parts:
         total = given
-    elif total is not None and parts.count(None) == 1:
-        if total <= given:
-            raise InferenceError(
-                explain("Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=given)
-            )
-        parts[parts.index(None)] = total - given
+    elif total is not None and parts.count(None) <= sharing:
+        share = _share(total, given, parts.count(None), axis)
+        parts = [share if part is None else part for part in parts]
     return [replaced(common, axis, part) for part in parts], [replaced(common, axis, total)]
+
+
+def _share(total: int, given: int, count: int, axis: int) -> int:
+    """The length of each of `count` unknown inputs. Raises InferenceError when there is none."""
+    if total <= given:
+        raise InferenceError(
+            explain("Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=given)
+        )
+    share, rest = divmod(total - given, count)
+    if rest:
+        raise InferenceError(
+            explain(
+                f"{count} inputs of unknown length cannot have one length",
+                expected=f"a multiple of {count} left of the {total} along axis {axis}",
+                got=f"{total - given}, as the others have {given}",
+                fix="Give the shape of one of them.",
+            )
+        )
+    return share
 
 
 def _concat_gradient(node: Node, ograds: Entries):
@@ -67,16 +88,23 @@ def _backward_concat_shapes(p: BackwardConcatParams, ins: Shapes, outs: Shapes):
     return [ograd, *data], data
 
 
-for _name, _aliases, _doc in (
-    ("Concat", ("_sparse_concat", "concat"), "Join arrays along an axis."),
-    ("_rnn_param_concat", ("_npi_rnn_param_concat",), "Join the parameters of a recurrent layer."),
+# The input weights of both directions of a recurrent layer have one shape, so two unknown lengths are the same.
+for _name, _aliases, _shapes, _doc in (
+    ("Concat", ("_sparse_concat", "concat"), _concat_shapes, "Join arrays along an axis."),
+    (
+        "_rnn_param_concat",
+        ("_npi_rnn_param_concat",),
+        partial(_concat_shapes, sharing=2),
+        "Join the parameters of a recurrent layer. One or two inputs may be of unknown length: they share alike what "
+        "the others leave of the result.",
+    ),
 ):
     register_op(
         _name,
         aliases=_aliases,
         params=ConcatParams,
         variadic="num_args",
-        infer_shape=_concat_shapes,
+        infer_shape=_shapes,
         gradient=_concat_gradient,
         doc=_doc,
     )
@@ -104,16 +132,14 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class StackParams:
-    axis: int = param(0, doc="where the new axis stands in the result; negative counts from the end")
+    axis: Axis = param(0, doc="where the new axis stands in the result; negative counts from the end")
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
 
 
 def _stack_shapes(p: StackParams, ins: Shapes, outs: Shapes):
     """n arrays (…, …) ↔ (…, n, …)."""
     out = outs[0]
-    each = next((shape for shape in ins if shape is not None), None)
-    if each is None and out is not None:
-        each = replaced(out, normal_axis(p.axis, len(out)))
+    each = completed(*ins, without_axis(out, p.axis))
     if each is None:
         return ins, outs
     axis = normal_axis(p.axis, len(each) + 1)
@@ -142,16 +168,16 @@ register_op(
 @dataclass(frozen=True, kw_only=True)
 class SliceChannelParams:
     num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of equal parts")
-    axis: int = param(1, doc="the axis to split; negative counts from the end")
+    axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have as many elements as there are parts")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitV2Params:
     indices: Tuple = param(doc="where each part begins; used when sections is 0")
-    axis: int = param(1, doc="the axis to split; negative counts from the end")
+    axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have length 1 in every part")
-    sections: int = param(0, ge=0, doc="number of equal parts; 0: split at the indices")
+    sections: int = param(0, ge=0, le=MAX_COUNT, doc="parts, the first 1 longer if need be; 0: at the indices")
 
     def check(self) -> str | None:
         if not self.sections and not self.indices:
@@ -169,27 +195,29 @@ def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
     if isinstance(p, SplitV2Params) and not p.sections:
         bounds = [*p.indices, length]
         parts = [after - before for before, after in pairwise(bounds)]
-        if min(parts) <= 0 or p.indices[0] != 0:
+        if min(parts) < 0 or p.indices[0] != 0:
             raise ParamError(
                 explain(
                     f"Cannot split an axis of length {length}",
                     param="indices",
-                    expected=f"ascending numbers from 0, all less than {length}",
+                    expected=f"ascending numbers, the first 0, the last at most {length}",
                     got=p.indices,
                 )
             )
     else:
         count = p.num_outputs
-        if length % count:
+        part, longer = divmod(length, count)
+        if longer and isinstance(p, SliceChannelParams):
             raise ParamError(
                 explain(
                     f"An axis of length {length} has no equal parts",
-                    param="num_outputs" if isinstance(p, SliceChannelParams) else "sections",
+                    param="num_outputs",
                     expected=f"a divisor of {length}",
                     got=count,
+                    fix="split_v2 splits in parts that are nearly equal.",
                 )
             )
-        parts = [length // count] * count
+        parts = [part + 1] * longer + [part] * (count - longer)
     if p.squeeze_axis and set(parts) != {1}:
         raise ParamError(
             explain(
@@ -237,16 +265,24 @@ def _split_gradient(node: Node, ograds: Entries):
     return [apply("Concat", *ograds, dim=p.axis, num_args=len(ograds))]
 
 
+def _numbered_outputs(attrs: NodeAttrs) -> list[str]:
+    """`output0`, …: as an operator of MXNet's older form it numbers a single output, too."""
+    return [f"output{i}" for i in range(attrs.parsed.num_outputs)]
+
+
 for _name, _aliases, _params, _doc in (
     ("SliceChannel", ("split",), SliceChannelParams, "Split an axis in equal parts."),
-    ("_split_v2", ("_npi_split",), SplitV2Params, "Split an axis in equal parts, or at given places."),
+    ("_split_v2", ("_npi_split",), SplitV2Params, "Split an axis in nearly equal parts, or at given places."),
 ):
     register_op(
         _name,
         aliases=_aliases,
         params=_params,
+        inputs=("data",),
         num_outputs=lambda p: p.num_outputs,
         infer_shape=_split_shapes,
         gradient=_split_gradient,
         doc=_doc,
     )
+
+Op.get("SliceChannel").set_attr("FListOutputNames", _numbered_outputs)

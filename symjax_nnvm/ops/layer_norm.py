@@ -9,7 +9,7 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -18,7 +18,7 @@ Entries = list[NodeEntry]
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNormParams:
-    axis: int = param(-1, doc="the axis that is normalised; gamma and beta run along it")
+    axis: Axis = param(-1, doc="the axis that is normalised; gamma and beta run along it")
     eps: float = param(9.99999975e-06, doc="added to the variance")
     output_mean_var: bool = param(False, doc="show the outputs `mean` and `std`")
 

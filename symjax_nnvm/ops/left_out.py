@@ -7,7 +7,13 @@ from symjax_nnvm.ir.op import declare_left_out
 LEFT_OUT: dict[str, str] = {
     "MXNet's executor makes it for itself; no model needs it": """
         _CachedOp _CachedOpThreadSafe _CrossDeviceCopy _CustomFunction _NDArray _Native _NoGradient _copyto
-        _sg_mkldnn_conv _sg_mkldnn_fully_connected _sg_mkldnn_selfatt_qk _sg_mkldnn_selfatt_valatt
+    """,
+    "models that MXNet fused for oneDNN, and all of its 8-bit models, consist of such operators, whose subgraphs only "
+    "MXNet on a CPU runs; load the float32 model that it was made from: the files from before quantize_model, "
+    "quantize_net, optimize_for('MKLDNN') or get_backend_symbol('MKLDNN') was called": """
+        _sg_mkldnn_batch_dot _sg_mkldnn_conv _sg_mkldnn_fully_connected _sg_mkldnn_selfatt_qk
+        _sg_mkldnn_selfatt_valatt _sg_onednn_batch_dot _sg_onednn_conv _sg_onednn_fully_connected
+        _sg_onednn_selfatt_qk _sg_onednn_selfatt_valatt
     """,
     "it samples graphs in sparse storage, which XLA does not have": """
         _contrib_dgl_adjacency _contrib_dgl_csr_neighbor_non_uniform_sample
@@ -58,10 +64,8 @@ LEFT_OUT: dict[str, str] = {
         _npi_weibull _npi_where _npi_where_lscalar _npi_where_rscalar _npi_where_scalar2 _npi_zeros
         _npx_constraint_check _npx_nonzero _npx_relu _npx_reshape _npx_sigmoid
     """,
-    "it works on sparse storage, or in place on arrays; use the dense operator": """
-        _contrib_SparseEmbedding _contrib_group_adagrad_update _onehot_encode _scatter_elemwise_div
-        _scatter_minus_scalar _scatter_plus_scalar _set_value _sparse_adagrad_update _sparse_retain _square_sum
-        _zeros_without_dtype cast_storage
+    "it updates sparse arrays, or works in place; use the dense operator": """
+        _contrib_group_adagrad_update _onehot_encode _set_value _sparse_adagrad_update _zeros_without_dtype
     """,
 }
 """Reason → names, separated by blanks."""

@@ -6,9 +6,12 @@ The gradients follow M. Seeger, A. Hetzel, Z. Dai, E. Meissner, N. D. Lawrence: 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, register_op
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.linalg_shapes import (
@@ -26,41 +29,57 @@ Entries = list[NodeEntry]
 # -- Cholesky --------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class CholeskyParams:
+    lower: bool = param(True, doc="whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so")
+
+
+def _as_lower(p: CholeskyParams, matrices: NodeEntry) -> NodeEntry:
+    """The lower-triangular matrices L that the parameters' triangle holds: Lᵀ where it is the upper one."""
+    return matrices if p.lower else transposed(matrices)
+
+
 def _potrf_gradient(node: Node, ograds: Entries):
     """dA = ½ L⁻ᵀ Φ L⁻¹ for the symmetric Φ with the lower triangle of Lᵀ dL."""
-    factor = NodeEntry(node, 0, 0)
-    phi = symmetrised(apply("_linalg_trmm", factor, ograds[0], transpose=True))
+    p = node.attrs.parsed
+    factor = _as_lower(p, NodeEntry(node, 0, 0))
+    phi = symmetrised(apply("_linalg_trmm", factor, _as_lower(p, ograds[0]), transpose=True))
     left = apply("_linalg_trsm", factor, phi, transpose=True, alpha=0.5)
     return [apply("_linalg_trsm", factor, left, rightside=True)]
 
 
 def _potri_gradient(node: Node, ograds: Entries):
-    """dA = lower triangle of -B (dB + dBᵀ) A⁻ᵀ for B = (A Aᵀ)⁻¹."""
-    (a,), b = node.inputs, NodeEntry(node, 0, 0)
+    """dL = lower triangle of -B (dB + dBᵀ) L⁻ᵀ for B = (L Lᵀ)⁻¹; A is L or Lᵀ."""
+    p, b = node.attrs.parsed, NodeEntry(node, 0, 0)
+    factor = _as_lower(p, node.inputs[0])
     left = apply("_linalg_gemm2", b, plus_transposed(ograds[0]), alpha=-1.0)
-    return [apply("_triangle", apply("_linalg_trsm", a, left, transpose=True, rightside=True))]
+    return [_as_lower(p, apply("_triangle", apply("_linalg_trsm", factor, left, transpose=True, rightside=True)))]
 
 
 register_op(
     "_linalg_potrf",
     aliases=("linalg_potrf",),
+    params=CholeskyParams,
     inputs=("A",),
     infer_shape=square_shapes,
     infer_type=solver_type,
     gradient=_potrf_gradient,
     inplace=((0, 0),),
-    doc="Lower Cholesky factor of each symmetric positive-definite matrix (LAPACK potrf). Only the lower triangle is "
-    "read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error.",
+    doc="Cholesky factor of each symmetric positive-definite matrix A (LAPACK potrf): the lower-triangular L with "
+    "A = L Lᵀ, or, not lower, the upper-triangular U with A = Uᵀ U. Only that triangle of A is read; the gradient is "
+    "that of symmetric changes. Of other matrices it is NaN, where MXNet has an error.",
 )
 register_op(
     "_linalg_potri",
     aliases=("linalg_potri",),
+    params=CholeskyParams,
     inputs=("A",),
     infer_shape=square_shapes,
     infer_type=solver_type,
     gradient=_potri_gradient,
-    doc="(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri): the inverse of the matrix whose Cholesky factor is "
-    "given. Of A one triangle is read, and its gradient has that one only.",
+    doc="(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri), or, not lower, (Aᵀ A)⁻¹ of each upper-triangular "
+    "one: the inverse of the matrix whose Cholesky factor is given. Of A that triangle is read, and its gradient has "
+    "that one only.",
 )
 
 # -- LQ --------------------------------------------------------------------------------------------------------------

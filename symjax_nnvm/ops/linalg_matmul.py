@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import FGradient
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ops.dense import Gemm2Params, product_shapes
 from symjax_nnvm.ops.linalg_shapes import batch_of, of_one_rank
@@ -23,7 +23,7 @@ class GemmParams:
     transpose_b: bool = param(False, doc="transpose the matrices of B")
     alpha: float = param(1.0, doc="factor of the product")
     beta: float = param(1.0, doc="factor of C")
-    axis: int = param(-2, doc="axis of the matrices' rows; their columns are the last axis")
+    axis: Axis = param(-2, doc="axis of the matrices' rows; their columns are the last axis")
 
 
 def _gemm_shapes(p: GemmParams, ins: Shapes, outs: Shapes):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from symjax_nnvm.ir.axes import known
@@ -176,6 +177,30 @@ def _split(values: list[Any], *counts: int) -> list[list[Any]]:
 def _place(target: list[Any], locs: Sequence[int], values: Any) -> None:
     for loc, value in zip(locs, values, strict=True):
         target[loc] = value
+
+
+def _foreach_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
+    """One run of the body for each slice."""
+    p: ForeachParams = attrs.parsed
+    data, states, rest = _split(list(ins[p.masked :]), len(p.in_data_locs), p.num_states)
+    variables: list[Any] = [None] * (len(data) + len(states) + len(rest))
+    _place(variables, p.in_data_locs, map(infer.slice, data))
+    _place(variables, p.in_state_locs, states)
+    _place(variables, p.remain_locs, rest)
+    return [(variables, known(*map(infer.length, ins[: p.masked + len(data)])) or 1)]
+
+
+def _while_loop_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
+    """Condition and body, max_iterations times."""
+    p: WhileLoopParams = attrs.parsed
+    return [([ins[i] for i in locs], p.max_iterations) for locs in (p.cond_input_locs, p.func_input_locs)]
+
+
+def _while_loop_workspace(attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]) -> int:
+    """The variables before each step are kept, also where they are no outputs."""
+    p: WhileLoopParams = attrs.parsed
+    is_output = len(outs) > p.num_outputs
+    return 0 if is_output else p.max_iterations * sum(prod(ins[i]) for i in p.var_inputs)
 
 
 # -- gradients -------------------------------------------------------------------------------------------------------
@@ -362,6 +387,7 @@ for _name, _params, _hidden, _attributes, _doc in (
         list_inputs=_names(["fn"]),
         doc=_doc,
         FInputGraph=lambda attrs: (0,),
+        FSubgraphRuns=_foreach_runs,
         **inference_rules(_foreach_rule),
         **_attributes,
     )
@@ -392,6 +418,8 @@ for _name, _hidden, _attributes, _doc in (
         list_inputs=_names(["cond", "func"]),
         doc=_doc,
         FInputGraph=lambda attrs: (0, 1),
+        FSubgraphRuns=_while_loop_runs,
+        FWorkspace=_while_loop_workspace,
         **inference_rules(_while_loop_rule),
         **_attributes,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, size_of
@@ -62,6 +62,8 @@ register_op(
 @dataclass(frozen=True, kw_only=True)
 class RegressionParams:
     grad_scale: float = param(1.0, doc="factor of the gradient")
+
+    any_key: ClassVar[bool] = True  # only the backward operators of MXNet look at their parameters
 
 
 def _regression_shapes(p: RegressionParams, ins: Shapes, outs: Shapes):
@@ -192,6 +194,7 @@ def _make_loss_equivalent(node: Node) -> NodeEntry:
 register_op(
     "MakeLoss",
     params=MakeLossParams,
+    inputs=("data",),
     infer_shape=same_shape,
     gradient=_make_loss_gradient,
     loss=_make_loss_equivalent,

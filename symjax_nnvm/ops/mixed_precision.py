@@ -144,6 +144,7 @@ def _one_float_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
 register_op(
     "all_finite",
     params=AllFiniteParams,
+    inputs=("data",),
     infer_shape=_one_number,
     infer_type=_each_float,
     doc="1 if every element is finite, 0 if one is infinite or NaN.",

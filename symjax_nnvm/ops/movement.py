@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
-from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
+from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axis
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, Axis, param
 from symjax_nnvm.ir.register import Shapes, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -20,18 +20,17 @@ Entries = list[NodeEntry]
 
 @dataclass(frozen=True, kw_only=True)
 class ExpandDimsParams:
-    axis: int = param(doc="where the new axis stands in the result; negative counts from the end")
+    axis: Axis = param(doc="where the new axis stands in the result; negative counts from the end")
 
 
 def expand_dims_shapes(p: ExpandDimsParams, ins: Shapes, outs: Shapes):
     """data (…, …) ↔ (…, 1, …)."""
-    data, out = ins[0], outs[0]
-    if data is not None:
-        axis = normal_axis(p.axis, len(data) + 1)
-        return ins, [(*data[:axis], 1, *data[axis:])]
-    if out is not None:
-        return [replaced(out, normal_axis(p.axis, len(out)))], outs
-    return ins, outs
+    out = outs[0]
+    data = completed(ins[0], without_axis(out, p.axis))
+    if data is None:
+        return ins, outs
+    axis = normal_axis(p.axis, len(data) + 1)
+    return [data], [(*data[:axis], 1, *data[axis:])]
 
 
 register_op(
@@ -47,7 +46,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class SqueezeParams:
-    axis: Tuple | None = param(None, doc="axes of length 1 to remove; None: all of them")
+    axis: Axes | None = param(None, doc="axes of length 1 to remove; None: all of them")
 
 
 def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
@@ -77,6 +76,7 @@ def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
 register_op(
     "squeeze",
     params=SqueezeParams,
+    inputs=("data",),
     infer_shape=squeeze_shapes,
     gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0])],
     inplace=((0, 0),),
@@ -86,7 +86,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class TransposeParams:
-    axes: Tuple = param((), doc="axis of data for each axis of the result; (): all in reverse order")
+    axes: Axes = param((), doc="axis of data for each axis of the result; (): all in reverse order")
 
 
 def permutation(p: TransposeParams, ndim: int) -> tuple[int, ...]:
@@ -130,8 +130,8 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class SwapAxisParams:
-    dim1: int = param(0, doc="one axis")
-    dim2: int = param(0, doc="the other")
+    dim1: Axis = param(0, doc="one axis")
+    dim2: Axis = param(0, doc="the other")
 
 
 def _swapped(p: SwapAxisParams, shape: Shape | None) -> Shape | None:
@@ -152,6 +152,7 @@ register_op(
     "SwapAxis",
     aliases=("_npi_swapaxes", "swapaxes"),
     params=SwapAxisParams,
+    inputs=("data",),
     infer_shape=_swap_axis_shapes,
     gradient=lambda node, ograds: [
         apply("SwapAxis", ograds[0], dim1=node.attrs.parsed.dim1, dim2=node.attrs.parsed.dim2)
@@ -206,6 +207,7 @@ for _name, _inverse_name, _to, _back, _doc in (
     register_op(
         _name,
         params=BlockParams,
+        inputs=("data",),
         infer_shape=lambda p, ins, outs, to=_to, back=_back: ([back(p, outs[0])], [to(p, ins[0])]),
         gradient=lambda node, ograds, inverse=_inverse_name: [
             apply(inverse, ograds[0], block_size=node.attrs.parsed.block_size)

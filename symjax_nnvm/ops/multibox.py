@@ -74,6 +74,7 @@ register_op(
     "_contrib_MultiBoxPrior",
     aliases=("_npx_multibox_prior",),
     params=MultiBoxPriorParams,
+    inputs=("data",),
     infer_shape=_prior_shapes,
     infer_type=float_type,
     gradient=no_gradient,

@@ -8,7 +8,7 @@ from typing import Protocol
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, first_type, register_op, same_shape
 from symjax_nnvm.ir.types import DType, is_float
 
@@ -19,7 +19,7 @@ Entries = list[NodeEntry]
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelParams:
-    axis: int = param(1, doc="the axis of `like` that the vector runs along; past the last axis: the last")
+    axis: Axis = param(1, doc="the axis of `like` that the vector runs along; past the last axis: the last")
 
 
 def channel_axis(axis: int, ndim: int) -> int:
@@ -59,7 +59,7 @@ class BatchNormParams:
     fix_gamma: bool = param(True, doc="take 1 for gamma and give it no gradient")
     use_global_stats: bool = param(False, doc="normalise with the moving statistics in training, too")
     output_mean_var: bool = param(False, doc="show the outputs `mean` and `var`")
-    axis: int = param(1, doc="the axis of channels")
+    axis: Axis = param(1, doc="the axis of channels")
     cudnn_off: bool = param(False, doc="accepted and without effect")
     min_calib_range: float | None = param(None, doc="for quantisation; accepted and without effect")
     max_calib_range: float | None = param(None, doc="for quantisation; accepted and without effect")

@@ -253,6 +253,7 @@ for _row in UPDATES:
         aliases=_row.aliases,
         params=_row.params,
         inputs=_row.inputs,
+        unlisted_inputs=True,
         mutates=[_row.inputs.index(state) for state in _row.states],
         infer_shape=shapes_but_numbers(_row.inputs, _row.numbers),
         infer_type=floats_but_float32(_row.inputs, _row.single),

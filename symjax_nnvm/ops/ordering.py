@@ -8,7 +8,7 @@ from typing import Literal
 from symjax_nnvm.errors import ParamError, explain
 from symjax_nnvm.ir.axes import normal_axis, replaced, size_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, Types, backward_shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape
 
@@ -39,13 +39,13 @@ def _to_data(dy: NodeEntry, indices: NodeEntry, data: NodeEntry, axis: int | Non
 
 @dataclass(frozen=True, kw_only=True)
 class SortParams:
-    axis: int | None = param(-1, doc=_AXIS)
+    axis: Axis | None = param(-1, doc=_AXIS)
     is_ascend: bool = param(True, doc="smallest first; else largest first")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArgsortParams:
-    axis: int | None = param(-1, doc=_AXIS)
+    axis: Axis | None = param(-1, doc=_AXIS)
     is_ascend: bool = param(True, doc="smallest first; else largest first")
     dtype: IndexType = param("float32", doc=_INDEX_TYPE)
 
@@ -87,7 +87,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class TopKParams:
-    axis: int | None = param(-1, doc=_AXIS)
+    axis: Axis | None = param(-1, doc=_AXIS)
     k: int = param(1, doc="number of elements of each line; less than 1: all of them")
     ret_typ: Literal["both", "indices", "mask", "value"] = param(
         "indices", doc="values, indices, both, or 1 where an element is among the first k and 0 elsewhere"
@@ -158,7 +158,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class AlongAxisParams:
-    axis: int = param(-1, doc="the axis to take from")
+    axis: Axis = param(-1, doc="the axis to take from")
     distinct: bool = param(False, doc="the indices of each line are known to be distinct")
 
 

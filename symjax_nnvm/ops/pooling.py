@@ -250,6 +250,7 @@ register_op(
     "Pooling",
     aliases=("_npx_pooling",),
     params=PoolingParams,
+    inputs=("data",),
     infer_shape=pooling_shapes,
     infer_type=float_type,
     gradient=_pooling_gradient,

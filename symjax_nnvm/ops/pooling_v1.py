@@ -91,6 +91,7 @@ def _transposed(name: str) -> Any:
 register_op(
     "Pooling_v1",
     params=PoolingV1Params,
+    inputs=("data",),
     infer_shape=_pooling_shapes,
     infer_type=float_type,
     gradient=_pooling_gradient,

@@ -8,15 +8,17 @@ key of its node; nothing flows back through a draw.
 from __future__ import annotations
 
 from dataclasses import dataclass, make_dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, Types, float_type, register_op, same_shape, same_type
+from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape, type_of_readers
 from symjax_nnvm.ir.types import shape_from_legacy
 
 FloatType = Literal["float16", "float32", "float64"]
+_DRAWN_TYPE = type_of_readers(*get_args(FloatType), unset=None)
 
 _CTX = "device of an imperative call; a graph's devices are chosen where it is run"
+_DTYPE = "the dtype; None: the one that the operators using the draws need, else float32"
 _SHAPE = "the shape; 0 for a dimension, () for a rank, that the operators using it decide"
 
 # -- the parameters of the distributions, as numbers ------------------------------------------------------------------
@@ -78,7 +80,7 @@ class ArrayParams:
 
     shape: Tuple | None = param(None, doc=_SHAPE)
     ctx: str = param("", doc=_CTX)
-    dtype: FloatType | None = param(None, doc="the dtype; None is float32")
+    dtype: FloatType | None = param(None, doc=_DTYPE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,18 +88,12 @@ class SampleParams:
     """Of draws whose distributions are given as arrays."""
 
     shape: Tuple = param((), ge=1, doc="shape [t] of the draws from each distribution; () draws one")
-    dtype: FloatType | None = param(None, doc="the dtype; None is float32")
+    dtype: FloatType | None = param(None, doc=_DTYPE)
 
 
 def drawn_shape(p: ArrayParams | RandintParams, ins: Shapes, outs: Shapes):
     """→ the shape parameter, completed by what the users of the array say."""
     return (), [shape_from_legacy(p.shape or ())]
-
-
-def _drawn_type(p: ArrayParams | SampleParams, ins: Types, outs: Types):
-    """Parameters of any one dtype → the dtype parameter, which stands for itself whatever the inputs are."""
-    inputs, _ = same_type(p, ins, ())
-    return inputs, [p.dtype or outs[0] or "float32"]
 
 
 def _sample_shapes(p: SampleParams, ins: Shapes, outs: Shapes):
@@ -154,7 +150,7 @@ for _row in DISTRIBUTIONS:
         params=make_dataclass(f"Random{_class}Params", (), bases=(ArrayParams, _row.params), frozen=True, kw_only=True),
         inputs=(),
         infer_shape=drawn_shape,
-        infer_type=_drawn_type,
+        **_DRAWN_TYPE,
         THasDeterministicOutput=False,
         doc=f"Draws from {_row.doc}.",
     )
@@ -174,7 +170,7 @@ for _row in DISTRIBUTIONS:
         params=SampleParams,
         inputs=_row.inputs,
         infer_shape=_sample_shapes,
-        infer_type=_drawn_type,
+        **_DRAWN_TYPE,
         gradient=lambda node, ograds: [None] * len(node.inputs),
         THasDeterministicOutput=False,
         doc=f"Draws from {_row.doc}: parameters [s] → [t] draws for each element, [s]x[t].{_OUTSIDE}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symjax_nnvm.ir.axes import normal_axis, replaced
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, Axis, param
 from symjax_nnvm.ir.register import Shapes, Types, check_number, register_op, same_shape, same_type
 
 # -- arange_like -----------------------------------------------------------------------------------------------------
@@ -17,7 +17,7 @@ class ArangeLikeParams:
     step: float = param(1.0, doc="difference of neighbours; of integer data only its whole part counts")
     repeat: int = param(1, ge=1, doc="how often each value appears")
     ctx: str = param("", doc="device of an imperative call; a graph's devices are chosen where it is run")
-    axis: int | None = param(None, doc="the axis whose length the range has; None: data's shape, counted row by row")
+    axis: Axis | None = param(None, doc="the axis whose length the range has; None: data's shape, counted row by row")
 
 
 def _arange_like_shapes(p: ArangeLikeParams, ins: Shapes, outs: Shapes):
@@ -57,7 +57,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class IndexArrayParams:
-    axes: Tuple | None = param(None, doc="the axes whose indices are wanted, in this order; None: all")
+    axes: Axes | None = param(None, doc="the axes whose indices are wanted, in this order; None: all")
 
     def check(self) -> str | None:
         return "axes names no axis: leave it out for all axes" if self.axes == () else None
@@ -84,6 +84,7 @@ def _index_array_type(p: IndexArrayParams, ins: Types, outs: Types):
 register_op(
     "_contrib_index_array",
     params=IndexArrayParams,
+    inputs=("data",),
     infer_shape=_index_array_shapes,
     infer_type=_index_array_type,
     gradient=lambda node, ograds: [None],

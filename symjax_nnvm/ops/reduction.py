@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape
 
@@ -25,7 +25,7 @@ class _Reduces(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceParams:
-    axis: Tuple | None = param(None, doc="axes to reduce over; None or (): all")
+    axis: Axes | None = param(None, doc="axes to reduce over; None or (): all")
     keepdims: bool = param(False, doc="keep the reduced axes, with length 1")
     exclude: bool = param(False, doc="reduce over all axes but those in `axis`")
 
@@ -164,7 +164,7 @@ for _name, _forward in (("_backward_sum", "sum"), ("_backward_mean", "mean")):
 @dataclass(frozen=True, kw_only=True)
 class NormParams:
     ord: int = param(2, ge=1, le=2, doc="1: sum of magnitudes; 2: root of the sum of squares")
-    axis: Tuple | None = param(None, doc="axes to reduce over; None: all")
+    axis: Axes | None = param(None, doc="axes to reduce over; None: all")
     out_dtype: Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None = param(
         None, doc="dtype of the result; None: that of data"
     )
@@ -204,7 +204,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceAxisParams:
-    axis: int | None = param(None, doc="the axis to search along; None: all elements in order")
+    axis: Axis | None = param(None, doc="the axis to search along; None: all elements in order")
     keepdims: bool = param(False, doc="keep the reduced axis, with length 1")
 
 
@@ -230,17 +230,19 @@ for _name, _what in (("argmax", "largest"), ("argmin", "smallest")):
 
 
 def _argmax_channel_shapes(p: NoParams, ins: Shapes, outs: Shapes):
-    """data (n, d) → (n,)."""
+    """data (n, d, …) ↔ (n, …)."""
     data, out = ins[0], outs[0]
-    if data is not None and len(data) != 2:
-        raise InferenceError(explain("Not a matrix", expected="2 axes", got=f"{len(data)}"))
-    rows = data[0] if data is not None else out[0] if out else None
-    return [(rows, None)], [(rows,)]
+    if data is None:
+        return [None if not out else (out[0], None, *out[1:])], outs
+    if len(data) < 2:
+        raise InferenceError(explain("No axis of channels", expected="2 axes or more", got=f"{len(data)}"))
+    back = data if out is None or len(out) != len(data) - 1 else (out[0], data[1], *out[1:])
+    return [back], [(data[0], *data[2:])]
 
 
 register_op(
     "argmax_channel",
     infer_shape=_argmax_channel_shapes,
     gradient=lambda node, ograds: [None],
-    doc="Where the largest element of each row is.",
+    doc="Where the largest element along axis 1 is, the first of equals.",
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
-from symjax_nnvm.ir.axes import known, normal_axes, normal_axis, size_of
+from symjax_nnvm.ir.axes import known, normal_axis, size_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -72,8 +72,8 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class BroadcastAxisParams:
-    axis: Tuple = param((), doc="axes of length 1 to repeat along; negative ones count from the end")
-    size: Tuple = param((), ge=1, doc="how often, for each axis")
+    axis: Axes = param((), doc="axes of length 1 to repeat along; negative ones count from the end")
+    size: Tuple = param((), ge=0, doc="how often, for each axis")
 
     def check(self) -> str | None:
         if len(self.axis) != len(self.size):
@@ -87,18 +87,19 @@ def broadcast_axis_shapes(p: BroadcastAxisParams, ins: Shapes, outs: Shapes):
     if data is None and out is None:
         return ins, outs
     ndim = len(data if data is not None else out or ())
-    axes = normal_axes(p.axis, ndim)
-    for axis in axes:
-        if data is not None and data[axis] not in (1, None):
+    sizes: dict[int, int] = {}
+    for place, size in zip(p.axis, p.size, strict=True):
+        axis = normal_axis(place, ndim)
+        if sizes.get(axis, 1) != 1 or (data is not None and data[axis] not in (1, None)):
             raise ParamError(
                 explain(
                     "broadcast_axis repeats along axes of length 1 only",
                     param="axis",
                     expected="axes of length 1",
-                    got=f"axis {axis} of {format_shape(data)}",
+                    got=f"axis {axis} of {format_shape(data)}, repeated along {p.axis}",
                 )
             )
-    sizes = dict(zip(axes, p.size, strict=True))
+        sizes[axis] = size
     base = data if data is not None else out or ()
     return [tuple(1 if i in sizes else dim for i, dim in enumerate(base))], [
         tuple(sizes.get(i, dim) for i, dim in enumerate(base))
@@ -117,8 +118,8 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class BroadcastLikeParams:
-    lhs_axes: Tuple | None = param(None, doc="axes of lhs to repeat along; None: all")
-    rhs_axes: Tuple | None = param(None, doc="the axes of rhs that say how often")
+    lhs_axes: Axes | None = param(None, doc="axes of lhs to repeat along; None: all")
+    rhs_axes: Axes | None = param(None, doc="the axes of rhs that say how often")
 
     def check(self) -> str | None:
         lhs, rhs = self.lhs_axes, self.rhs_axes
@@ -135,9 +136,10 @@ def broadcast_like_shapes(p: BroadcastLikeParams, ins: Shapes, outs: Shapes):
         return ins, [rhs if lhs is None or rhs is None else _spread(lhs, rhs)]
     if lhs is None or rhs is None:
         return ins, outs
-    left = normal_axes(p.lhs_axes, len(lhs), "lhs_axes")
-    right = normal_axes(p.rhs_axes, len(rhs), "rhs_axes")
-    sizes = {i: rhs[j] for i, j in zip(left, right, strict=True)}
+    sizes = {  # of an axis that is named twice MXNet, too, takes the last
+        normal_axis(i, len(lhs), "lhs_axes"): rhs[normal_axis(j, len(rhs), "rhs_axes")]
+        for i, j in zip(p.lhs_axes, p.rhs_axes, strict=True)
+    }
     return ins, [_spread(lhs, tuple(sizes.get(i, dim) for i, dim in enumerate(lhs)))]
 
 
@@ -206,21 +208,25 @@ register_op(
     "tile",
     aliases=("_npi_tile",),
     params=TileParams,
+    inputs=("data",),
     infer_shape=_tile_shapes,
     gradient=_tile_gradient,
-    doc="Repeat the whole array along each axis.",
+    doc="Repeat the whole array along each axis. Four axes or more are no exception, where MXNet refuses them or "
+    "returns what is in its memory.",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatParams:
-    repeats: int = param(ge=1, doc="how often each element appears")
-    axis: int | None = param(None, doc="the axis to repeat along; None: of the flattened array")
+    repeats: int = param(ge=0, doc="how often each element appears; 0: there are none, and no axes either but one")
+    axis: Axis | None = param(None, doc="the axis to repeat along; None: of the flattened array")
 
 
 def _repeat_shapes(p: RepeatParams, ins: Shapes, outs: Shapes):
-    """data (…, d, …) ↔ (…, d · repeats, …); without axis (n,), n all the elements."""
+    """data (…, d, …) ↔ (…, d · repeats, …); without axis (n,), n all the elements; (0,) for 0 repeats, as in MXNet."""
     data, out = ins[0], outs[0]
+    if p.repeats == 0:
+        return ins, [(0,)]
     if data is None:
         return ins, outs
     if p.axis is None:
@@ -234,6 +240,8 @@ def _repeat_shapes(p: RepeatParams, ins: Shapes, outs: Shapes):
 def _repeat_gradient(node: Node, ograds: Entries):
     """dX = dY with its axis split in (place, repetition), summed over repetitions."""
     p: RepeatParams = node.attrs.parsed
+    if p.repeats == 0:
+        return [None]
     if p.axis is None:
         pieces = apply("Reshape", ograds[0], shape=(-1, p.repeats))
         return [apply("reshape_like", apply("sum", pieces, axis=1), node.inputs[0])]
@@ -249,6 +257,7 @@ register_op(
     "repeat",
     aliases=("_np_repeat",),
     params=RepeatParams,
+    inputs=("data",),
     infer_shape=_repeat_shapes,
     gradient=_repeat_gradient,
     doc="Repeat each element, neighbour by neighbour.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known, size_of, solve_sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -157,10 +157,10 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class ReshapeLikeParams:
-    lhs_begin: int | None = param(None, doc="first axis of lhs that is reshaped; default 0")
-    lhs_end: int | None = param(None, doc="the axis of lhs after the last that is reshaped; default all")
-    rhs_begin: int | None = param(None, doc="first axis of rhs whose shape is taken; default 0")
-    rhs_end: int | None = param(None, doc="the axis of rhs after the last whose shape is taken; default all")
+    lhs_begin: Axis | None = param(None, doc="first axis of lhs that is reshaped; default 0")
+    lhs_end: Axis | None = param(None, doc="the axis of lhs after the last that is reshaped; default all")
+    rhs_begin: Axis | None = param(None, doc="first axis of rhs whose shape is taken; default 0")
+    rhs_end: Axis | None = param(None, doc="the axis of rhs after the last whose shape is taken; default all")
 
     @property
     def is_whole(self) -> bool:

@@ -265,8 +265,9 @@ register_op(
     "gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, "
     "where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and "
     "h2r) of every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an "
-    "explicit key. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: "
-    "outputs past a sequence's end are 0, the states are those after its last step, and backward cells start there.",
+    "explicit key; MXNet drops none on a CPU. Sequence lengths and state clipping, which MXNet ignores or refuses on "
+    "the CPU, work as in cuDNN: outputs past a sequence's end are 0, the states are those after its last step, and "
+    "backward cells start there.",
 )
 
 register_op(

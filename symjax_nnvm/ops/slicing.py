@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
-from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
+from symjax_nnvm.ir.axes import normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, backward_shapes, first_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -19,7 +20,7 @@ Entries = list[NodeEntry]
 
 @dataclass(frozen=True, kw_only=True)
 class SliceAxisParams:
-    axis: int = param(doc="the axis to cut; negative counts from the end")
+    axis: Axis = param(doc="the axis to cut; negative counts from the end")
     begin: int = param(doc="first index kept; negative counts from the end")
     end: int | None = param(doc="the index after the last kept; negative counts from the end, None: to the end")
 
@@ -82,21 +83,10 @@ class SliceParams:
 
 
 def kept_indices(p: SliceParams, axis: int, length: int) -> range:
-    """The indices kept of an axis of this length. Raises ParamError when there are none."""
+    """The indices kept of an axis of this length; range(0) when there are none, as in MXNet."""
     if axis >= len(p.begin):
         return range(length)
-    begin, end, step = p.begin[axis], p.end[axis], p.steps[axis]
-    kept = range(length)[slice(begin, end, step)]
-    if not kept:
-        raise ParamError(
-            explain(
-                f"Slice keeps nothing of axis {axis}",
-                param="begin, end",
-                expected=f"at least one index of an axis of length {length}",
-                got=f"begin={begin}, end={end}, step={step}",
-            )
-        )
-    return kept
+    return range(length)[slice(p.begin[axis], p.end[axis], p.steps[axis])] or range(0)
 
 
 def _slice_shapes(p: SliceParams, ins: Shapes, outs: Shapes):
@@ -152,11 +142,14 @@ for _name, _aliases, _params, _shapes, _doc in (
 
 @dataclass(frozen=True, kw_only=True)
 class SliceLikeParams:
-    axes: Tuple = param((), doc="the axes to cut; (): all")
+    axes: Axes = param((), doc="the axes to cut, negative ones counted from the end of data; (): all")
 
 
 def cut_shape(p: SliceLikeParams, data: Shape, like: Shape) -> Shape:
-    """The shape of data with the lengths of like on the chosen axes. Raises InferenceError when one is longer."""
+    """The shape of data with the lengths of like on the chosen axes: an axis is the same one, from the front, of both.
+
+    Raises ParamError when one of them has no such axis, InferenceError when it is longer in like.
+    """
     if not p.axes and len(data) != len(like):
         raise InferenceError(
             explain(
@@ -167,12 +160,20 @@ def cut_shape(p: SliceLikeParams, data: Shape, like: Shape) -> Shape:
                 fix="Pass axes=.",
             )
         )
-    places = p.axes or tuple(range(len(data)))
     dims = list(data)
-    for axis, length in zip(
-        normal_axes(places, len(data), "axes"), (like[i] for i in normal_axes(places, len(like), "axes")), strict=True
-    ):
-        dim = data[axis]
+    for place in p.axes or range(len(data)):
+        axis = normal_axis(place, len(data), "axes")
+        if axis >= len(like):
+            raise ParamError(
+                explain(
+                    f"shape_like has no axis {axis}",
+                    param="axes",
+                    expected=f"axes of data, counted from its front, that an array of {len(like)} axes has",
+                    got=p.axes,
+                    fix="Negative axes are counted from the end of data.",
+                )
+            )
+        dim, length = data[axis], like[axis]
         if length is not None and dim is not None and length > dim:
             raise InferenceError(
                 explain(
@@ -225,13 +226,18 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseParams:
-    axis: Tuple = param(doc="the axes to reverse")
+    axis: Axes = param(doc="the axes to reverse; one that is named twice is turned back")
+
+    def turned(self, ndim: int) -> tuple[int, ...]:
+        """The axes that come out reversed, ascending. Raises ParamError when there is no such axis."""
+        axes = [normal_axis(axis, ndim) for axis in self.axis]
+        return tuple(axis for axis in sorted(set(axes)) if axes.count(axis) % 2)
 
 
 def _reverse_shapes(p: ReverseParams, ins: Shapes, outs: Shapes):
     """data (…) ↔ the same shape."""
     if ins[0] is not None:
-        normal_axes(p.axis, len(ins[0]))
+        p.turned(len(ins[0]))
     return same_shape(p, ins, outs)
 
 
@@ -239,6 +245,7 @@ register_op(
     "reverse",
     aliases=("flip",),
     params=ReverseParams,
+    inputs=("data",),
     infer_shape=_reverse_shapes,
     gradient=lambda node, ograds: [apply("reverse", ograds[0], axis=node.attrs.parsed.axis)],
     doc="Turn the order along some axes around.",
@@ -281,7 +288,7 @@ def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
             )
     back = None
     if out is not None:
-        back = tuple(dim and dim - before - after for dim, (before, after) in zip(out, p.widths, strict=True))
+        back = _widened(out, [(-before, -after) for before, after in p.widths])
     if data is None:
         return [back], outs
     for dim, width in zip(data, p.widths, strict=True):
@@ -291,7 +298,11 @@ def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
                     "A mirror image is shorter than its original", param="pad_width", expected=f"< {dim}", got=width
                 )
             )
-    return [back], [tuple(dim and before + dim + after for dim, (before, after) in zip(data, p.widths, strict=True))]
+    return [back], [_widened(data, p.widths)]
+
+
+def _widened(shape: Shape, widths: Sequence[tuple[int, int]]) -> Shape:
+    return tuple(None if dim is None else dim + sum(width) for dim, width in zip(shape, widths, strict=True))
 
 
 def _backward_pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
@@ -313,6 +324,7 @@ register_op(
     "Pad",
     aliases=("pad",),
     params=PadParams,
+    inputs=("data",),
     infer_shape=_pad_shapes,
     gradient=_pad_gradient,
     doc="Put a border around data. Any rank and any axes are accepted.",

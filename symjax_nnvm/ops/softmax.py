@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape, is_float
 
@@ -25,7 +25,7 @@ class _SoftmaxLike(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxParams:
-    axis: int = param(-1, doc="axis over which the result is normalised")
+    axis: Axis = param(-1, doc="axis over which the result is normalised")
     temperature: float | None = param(None, doc="divisor of data; None: 1")
     dtype: FloatType | None = param(None, doc="dtype of the result, and of the computation if wider; None: data's")
     use_length: bool | None = param(False, doc="softmax only: normalise the first `length` elements, 0 for the rest")
@@ -116,6 +116,7 @@ register_op(
     "log_softmax",
     aliases=("_npx_log_softmax",),
     params=UnmaskedSoftmaxParams,
+    inputs=("data",),
     infer_shape=_softmax_shapes,
     infer_type=_softmax_types,
     gradient=_log_softmax_gradient,
@@ -171,5 +172,6 @@ register_op(
     infer_shape=_softmax_activation_shapes,
     gradient=_softmax_activation_gradient,
     inplace=((0, 0),),
-    doc="(deprecated; use softmax) Softmax over channels or over the last axis.",
+    doc="(deprecated; use softmax) Softmax over channels or over the last axis. Of data with more than two axes "
+    "MXNet's gradient in mode instance is not that of its output; here it is.",
 )

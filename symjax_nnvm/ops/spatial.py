@@ -88,6 +88,7 @@ def _grid_gradient_gradient(node: Node, ograds: Entries):
 register_op(
     "GridGenerator",
     params=GridGeneratorParams,
+    inputs=("data",),
     outputs=("output", "grid_dst"),
     visible_outputs=1,
     infer_shape=_grid_shapes,

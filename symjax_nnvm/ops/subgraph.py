@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from symjax_nnvm.ir.graph import Graph
@@ -18,6 +18,7 @@ from symjax_nnvm.symbol.gradient import gradient_entries
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = [
+    "DEFAULT_DTYPES",
     "DTYPES",
     "SHAPES",
     "Head",
@@ -32,10 +33,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Inference:
-    """Inference of one quantity through subgraphs; the two instances are SHAPES and DTYPES.
+    """Inference of one quantity through subgraphs; the instances are SHAPES, DTYPES and DEFAULT_DTYPES.
 
     merge: what several values say together. slice: the value of an array → that of its slices along axis 0.
     stack: (length, the value of a slice, what is known of the stacked array) → that of the stacked array.
+    decides: whether operators inside may decide what nothing else does; the graph outside comes first.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Inference:
     slice: Callable[[Any], Any]
     stack: Callable[[int | None, Any], Any]
     length: Callable[[Any], int | None]
+    decides: bool = False
 
     def merge(self, *values: Any) -> Any:
         """What the values say together; contradictions are left for the pass to find."""
@@ -57,6 +60,7 @@ class Inference:
             f"{self.name}_inputs": self.result(variables),
             f"{self.name}_hints": known,
             f"{self.name}_attr_key": f"__{self.name}__",
+            f"{self.name}_defaults": self.decides,
         }
         inferred = apply_pass(Graph(graph.outputs, request), self.pass_name)
         index, values = inferred.indexed_graph(), inferred.attrs[self.name]
@@ -89,11 +93,15 @@ DTYPES = Inference(
 )
 
 
+DEFAULT_DTYPES = replace(DTYPES, decides=True)
+
+
 def inference_rules(rule: Callable[[Inference, NodeAttrs, Sequence[Any], Sequence[Any]], Any]) -> dict[str, Any]:
-    """One rule for shapes and dtypes, as the attributes FInferShape and FInferType."""
+    """One rule for shapes and dtypes, as the attributes FInferShape, FInferType and FInferDefaultType."""
     return {
         "FInferShape": lambda attrs, ins, outs: rule(SHAPES, attrs, ins, outs),
         "FInferType": lambda attrs, ins, outs: rule(DTYPES, attrs, ins, outs),
+        "FInferDefaultType": lambda attrs, ins, outs: rule(DEFAULT_DTYPES, attrs, ins, outs),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Axes, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.reduction import ReduceParams, reduced_shape
@@ -66,6 +66,7 @@ def _l2_gradient(node: Node, ograds: Entries):
 register_op(
     "L2Normalization",
     params=L2NormalizationParams,
+    inputs=("data",),
     outputs=("output", "norm"),
     visible_outputs=1,
     infer_shape=_l2_shapes,
@@ -132,6 +133,7 @@ def _factor(p: LRNParams, norm: NodeEntry) -> NodeEntry:
 register_op(
     "LRN",
     params=LRNParams,
+    inputs=("data",),
     outputs=("output", "tmp_norm"),
     visible_outputs=1,
     infer_shape=_channels,
@@ -155,7 +157,7 @@ register_op(
 
 @dataclass(frozen=True, kw_only=True)
 class MomentsParams:
-    axes: Tuple | None = param(None, doc="axes to reduce over; must be given")
+    axes: Axes | None = param(None, doc="axes to reduce over; must be given")
     keepdims: bool = param(False, doc="keep the reduced axes, with length 1")
 
     def check(self) -> str | None:
@@ -194,6 +196,7 @@ def _moments_gradient(node: Node, ograds: Entries):
 register_op(
     "moments",
     params=MomentsParams,
+    inputs=("data",),
     num_outputs=2,
     infer_shape=_moments_shapes,
     gradient=_moments_gradient,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import FMutateInputs, Op, THasDeterministicOutput
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
-from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ir.rewrite import rewrite
 
 __all__ = ["copy_repeated", "eliminate_common_expressions"]
 
@@ -28,36 +27,17 @@ def eliminate_common_expressions(graph: G) -> G:
 
 
 @register_pass("EliminateCommonExpr", op_attrs=("FMutateInputs", "THasDeterministicOutput"), change_graph=True)
-@bulk_allocation()
 def _eliminate(graph: Graph) -> Graph:
     """Merge equal nodes; see `eliminate_common_expressions`."""
-    stand_in: dict[Node, Node] = {}  # a node → the one that computes it, where that is another
-    kept: dict[Hashable, Node] = {}
-    merged = False
-    for node in post_order(graph.outputs):
-        if node.is_variable:
-            continue
-        renewed = _renewed(node, stand_in)
-        if _can_merge(renewed):
-            first = kept.setdefault(_identity(renewed), renewed)
-            merged |= first is not renewed
-            renewed = first
-        if renewed is not node:
-            stand_in[node] = renewed
-    if not merged:
+    first: dict[Hashable, Node] = {}
+
+    def merge(node: Node, draft: Node) -> Node:
+        return first.setdefault(_identity(draft), draft) if _can_merge(draft) else draft
+
+    merged = rewrite(graph.outputs, merge)
+    if not merged.changed:
         return graph.derive()
-    heads = [entry._replace(node=stand_in.get(entry.node, entry.node)) for entry in graph.outputs]
-    return graph.derive(copy_repeated(heads, "_copy", first_number=0))
-
-
-def _renewed(node: Node, stand_in: dict[Node, Node]) -> Node:
-    """The node itself, or a copy of it where what it reads has been merged."""
-    if not any(entry.node in stand_in for entry in node.inputs) and not any(d in stand_in for d in node.control_deps):
-        return node
-    copy = node.copy()
-    copy.inputs = [entry._replace(node=stand_in.get(entry.node, entry.node)) for entry in node.inputs]
-    copy.control_deps = [stand_in.get(dep, dep) for dep in node.control_deps]
-    return copy
+    return graph.derive(copy_repeated(merged.outputs, "_copy", first_number=0))
 
 
 def _can_merge(node: Node) -> bool:

@@ -119,7 +119,8 @@ def _start(
                     f"Cannot differentiate with respect to the {i + 1}-th variable because it is unreachable from "
                     "the outputs",
                     node=x.node,
-                    fix="Ask only for gradients of what the outputs depend on.",
+                    fix="Ask only for gradients of what the outputs depend on, or for zeros elsewhere: "
+                    "symbol.gradient(..., zeros_if_unreachable=True).",
                 )
             )
     for y, out_grad in zip(ys, ys_out_grad, strict=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError, explain, unknown_keyword
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
@@ -113,10 +113,7 @@ def _with_inputs(graph: G, quantity: Quantity, given: Any, attr_key: str | None)
         names = index.input_names
         for name in given:
             if name not in names:
-                listed = "".join(f"\t[{i}]{candidate}\n" for i, candidate in enumerate(names))
-                raise InferenceError(
-                    f"{quantity.pass_name}Keyword argument name {name} not found.\nCandidate arguments:\n{listed}"
-                )
+                raise InferenceError(unknown_keyword(quantity.pass_name, name, names))
         given = [given.get(name) for name in names]
     attrs = {**graph.attrs, f"{quantity.name}_inputs": quantity.result(given or ())}
     if attr_key is not None:
@@ -151,7 +148,8 @@ def _infer(
     hints = graph.attrs.get(f"{quantity.name}_hints", {})
     if not isinstance(hints, Mapping) or not all(isinstance(entry, NodeEntry) for entry in hints):
         raise _wrong_attribute(f"{quantity.name}_hints", f"a dict of {quantity.name}s by entry", hints)
-    engine = InferenceEngine(index, quantity, values, ask_always)
+    decides = graph.attrs.get(f"{quantity.name}_defaults", True) is not False
+    engine = InferenceEngine(index, quantity, values, ask_always, decides)
     engine.apply_hints(hints)
     engine.run()
     return quantity.result(values)

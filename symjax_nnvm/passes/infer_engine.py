@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError, NNVMError, explain
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
 from symjax_nnvm.ir.node import NodeAttrs, NodeEntry, create_variable_node
-from symjax_nnvm.ir.op import FGradient, FListInputNames, Op, TIsBackward
+from symjax_nnvm.ir.op import FGradient, FListInputNames, Op, OpMap, TIsBackward
 from symjax_nnvm.passes.infer_quantity import Quantity
 
 __all__ = ["InferenceEngine"]
@@ -29,16 +29,20 @@ _SHOWN = 20  # inputs in one message
 class InferenceEngine:
     """The state of one inference: a value per entry, and which nodes may still learn something.
 
-    `values` is completed in place.
+    `values` is completed in place. decides: apply, in the end, the operators' last rules to what nothing else decided.
     """
 
-    def __init__(self, index: IndexedGraph, quantity: Quantity, values: list[Any], ask_always: bool):
+    def __init__(
+        self, index: IndexedGraph, quantity: Quantity, values: list[Any], ask_always: bool, decides: bool = True
+    ):
         self.index = index
         self.quantity = quantity
         self.values = values
         self.ask_always = ask_always
+        self.decides = decides
         self._rule_of: dict[Op, Callable[..., Any] | None] = {}
         self._backward: dict[int, list[tuple[int, int]]] = {}
+        self._asked: dict[int, tuple[list[Any], list[Any]]] = {}
 
     def apply_hints(self, hints: Mapping[NodeEntry, Any]) -> None:
         """Merge what the caller knows of entries inside the graph; hints for other graphs' nodes are ignored."""
@@ -80,19 +84,30 @@ class InferenceEngine:
                 )
 
     def _settle(self, pending: list[int]) -> None:
-        """Visit incomplete nodes, last first, then again whenever one of their entries becomes better known."""
-        nodes = self.index.nodes
+        """Visit incomplete nodes, last first, then again whenever one of their entries becomes better known.
+
+        Then let operators decide what nothing else does, first node first, and follow each decision.
+        """
         users: dict[int, list[int]] = {}
         for nid in pending:
             for eid in self._entries(nid):
                 users.setdefault(eid, []).append(nid)
-        queue = deque(reversed(pending))
-        queued = set(pending)
         complete: set[int] = set()
+        self._follow(reversed(pending), users, complete)
+        if self.decides and self.quantity.last_rules is not None:
+            for nid in pending:
+                if nid not in complete:
+                    changed = self._decide(nid, self.quantity.last_rules)
+                    self._follow((user for eid in changed for user in users[eid]), users, complete)
+
+    def _follow(self, start: Iterable[int], users: Mapping[int, list[int]], complete: set[int]) -> None:
+        """Visit nodes, and whoever uses what they learn, until nothing more can be learnt."""
+        queue = deque(dict.fromkeys(nid for nid in start if nid not in complete))
+        queued = set(queue)
         while queue:
             nid = queue.popleft()
             queued.discard(nid)
-            changed, is_open = self._visit(nid, nodes[nid])
+            changed, is_open = self._visit(nid, self.index.nodes[nid])
             if not is_open:
                 complete.add(nid)
             for eid in changed:
@@ -100,6 +115,18 @@ class InferenceEngine:
                     if user not in queued and user not in complete:
                         queued.add(user)
                         queue.append(user)
+
+    def _decide(self, nid: int, last_rules: OpMap[Any]) -> Sequence[int]:
+        """Apply one node's last rule. The entries that became better known."""
+        inode = self.index.nodes[nid]
+        rule = last_rules.get(inode.source.attrs.op)
+        if rule is None:
+            return _NOTHING
+        first, last = self.index.entry_rptr[nid : nid + 2]
+        ins = [self.index.entry_rptr[source] + i for source, i, _ in inode.inputs]
+        outs = range(first, last)
+        known = [self.values[eid] for eid in ins], [self.values[eid] for eid in outs]
+        return self._merge(nid, [*ins, *outs], self._ask(rule, inode, *known))
 
     def _entries(self, nid: int) -> list[int]:
         """The entries whose values a visit of the node reads."""
@@ -126,12 +153,18 @@ class InferenceEngine:
             rule = self._rule_of[op] = self._find_rule(op)  # type: ignore[index,arg-type]
         eids.extend(range(first, rptr[nid + 1]))
         if rule is not None:
+            # A rule says the same of the same: asking again would take twice the time at each level of nested loops.
+            if self._asked.get(nid) == (ins, outs):
+                return _NOTHING, True
             changed = self._merge(nid, eids, self._ask(rule, inode, ins, outs))
         elif inode.control_deps and TIsBackward.get(op):
             changed = self._copy_from_forward(nid, inode)
         else:
             return _NOTHING, False
-        return changed, not quantity.all_known([values[eid] for eid in eids])
+        is_open = not quantity.all_known([values[eid] for eid in eids])
+        if is_open:
+            self._asked[nid] = (ins, outs)
+        return changed, is_open
 
     def _find_rule(self, op: Op) -> Callable[..., Any] | None:
         """The operator's own rule, or the default one; None for backward operators that leave it to their forward."""
@@ -145,6 +178,8 @@ class InferenceEngine:
             new_ins, new_outs = rule(node.attrs, ins, outs)
         except (NNVMError, ValueError, OverflowError) as error:
             raise self._refusal(inode, str(error)) from error
+        except ZeroDivisionError as error:  # MXNet has no empty arrays: there 0 is an unknown size
+            raise self._refusal(inode, "it does not take arrays with an empty axis") from error
         proposed = [*new_ins, *new_outs]
         if len(proposed) != len(ins) + len(outs):
             raise InferenceError(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.ir.op import FInferShape, FInferType, OpMap
+from symjax_nnvm.ir.op import FInferDefaultType, FInferShape, FInferType, OpMap
 from symjax_nnvm.ir.register import same_type
 from symjax_nnvm.ir.types import (
     DTYPE_CODES,
@@ -32,7 +32,8 @@ class Quantity:
     """A quantity that every entry of a graph has.
 
     name: prefix of its graph attributes. pass_name: NNVM's name of its pass. rules: the operator attribute that holds
-    its rules. default_rule: the rule of operators without one. merge: two values → what either knows; ValueError when
+    its rules. default_rule: the rule of operators without one. last_rules: the operator attribute that
+    holds rules for what nothing else decides. merge: two values → what either knows; ValueError when
     they differ. all_known: whether values are all complete. unknown_parts: how much of a value is unknown, as MXNet
     counts. from_text: a variable's declaration → value. text_form: what from_text takes, for people. from_border: a
     value in MXNet's spelling → value. conflict: (provided, inferred, node, place) → MXNet's words for a contradiction.
@@ -43,6 +44,7 @@ class Quantity:
     pass_name: str
     rules: OpMap[Any]
     default_rule: Callable[..., Any] | None
+    last_rules: OpMap[Any] | None
     merge: Callable[[Any, Any], Any]
     all_known: Callable[[Iterable[Any]], bool]
     unknown_parts: Callable[[Any], int]
@@ -92,6 +94,7 @@ SHAPE = Quantity(
     pass_name="InferShape",
     rules=FInferShape,
     default_rule=None,
+    last_rules=None,
     merge=_merge_shapes,
     all_known=_shapes_known,
     unknown_parts=_unknown_dims,
@@ -133,6 +136,7 @@ DTYPE = Quantity(
     pass_name="InferType",
     rules=FInferType,
     default_rule=same_type,
+    last_rules=FInferDefaultType,
     merge=merge_dtypes,
     all_known=_dtypes_known,
     unknown_parts=lambda dtype: int(dtype is None),

@@ -13,7 +13,7 @@ from symjax_nnvm.errors import JSONFormatError, explain
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, VariableParam
-from symjax_nnvm.ir.op import Op, unregistered, why_left_out
+from symjax_nnvm.ir.op import Op, closest_ops, unregistered, why_left_out
 from symjax_nnvm.passes.json_attrs import attr_from_json, brief
 from symjax_nnvm.passes.json_checks import Report, check_nodes, tell
 from symjax_nnvm.passes.json_text import decode
@@ -70,6 +70,12 @@ def load_json(text: str, *, parse: bool = True, report: Report | None = None) ->
     return Graph(heads, attrs)
 
 
+def _way_out(op: str) -> str:
+    close = closest_ops(op)
+    fix = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
+    return f"{fix}symjax_nnvm.check(file) shows all that is in the way at once."
+
+
 def _refuse(field: str, where: str, expected: str, got: object) -> NoReturn:
     raise JSONFormatError(
         explain(f"Malformed graph JSON: field {field!r} of {where}", expected=expected, got=brief(got))
@@ -116,6 +122,7 @@ class _Reader:
             problem = explain(
                 f"Failed loading Op {nodes[0].name} of type {op}: Operator {op} is not registered{why_left_out(op)}",
                 got=f"{len(nodes)} such nodes" + (f", and unknown operators {', '.join(others)}" if others else ""),
+                fix=_way_out(op) if self._report is None else None,
             )
             for node in nodes:
                 tell(self._report, node, problem)

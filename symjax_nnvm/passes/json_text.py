@@ -35,7 +35,12 @@ def decode(text: object) -> Any:
         raise JSONFormatError("Malformed graph JSON: the values are nested too deep.") from None
     except UnicodeEncodeError:
         raise JSONFormatError("Malformed graph JSON: a string has half of a surrogate pair.") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
+        # What is cut off ends where a value, a comma or a quotation mark should follow.
+        ends = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        fix = " The text seems to be cut off: fetch the file again." if ends else ""
+        raise JSONFormatError(f"Malformed graph JSON: {error}.{fix}") from None
+    except ValueError as error:  # a number of too many digits
         raise JSONFormatError(f"Malformed graph JSON: {error}.") from None
     return document
 

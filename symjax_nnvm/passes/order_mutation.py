@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from symjax_nnvm.errors import GraphError, explain
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import FMutateInputs
 from symjax_nnvm.ir.pass_registry import register_pass
+from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.traverse import post_order
 
 __all__ = ["order_mutation"]
@@ -40,17 +41,16 @@ def order_mutation(graph: Graph) -> Graph:
     if not tracked:
         return graph
     dependencies = _dependencies(nodes, tracked)
-    copies: dict[Node, Node] = {}
-    for node in nodes:
+
+    def own(node: Node, draft: Node) -> Node:
         versioned = any(entry.version and entry.node.is_variable for entry in node.inputs)
-        if versioned or any(e.node in copies for e in node.inputs) or any(d in copies for d in node.control_deps):
-            copies[node] = Node(node.attrs.copy())
-    for node, copy in copies.items():
-        copy.inputs = [NodeEntry(copies.get(source, source), i, version) for source, i, version in node.inputs]
+        return node.copy() if versioned and draft is node else draft
+
+    rewritten = rewrite(graph.outputs, own, order=nodes)
+    for node, copy in rewritten.replaced():  # what a node waits for may come later in the order
         added = (dep for slot in range(len(node.inputs)) for dep in dependencies.get((node, slot), ()))
-        copy.control_deps = [copies.get(dep, dep) for dep in (*node.control_deps, *added)]
-    outputs = [NodeEntry(copies.get(node, node), index, version) for node, index, version in graph.outputs]
-    ordered = graph.derive(outputs, attrs={})
+        copy.control_deps = [rewritten.node(dep) for dep in (*node.control_deps, *added)]
+    ordered = graph.derive(rewritten.outputs, attrs={})
     try:
         ordered.indexed_graph()
     except GraphError as error:

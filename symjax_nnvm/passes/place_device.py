@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from symjax_nnvm.errors import PassError, explain
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
+from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import FMutateInputs, Op, TIsBackward
 from symjax_nnvm.ir.pass_registry import register_pass
+from symjax_nnvm.ir.rewrite import rewrite
 
 __all__ = ["UNPLACED", "place_device"]
 
@@ -65,9 +66,9 @@ def place_device(
     _spread(index, placed, group_attr_key, assign_map)
     if len(set(placed)) <= 1:
         return graph.derive(attrs=graph.attrs | {"device": placed})
-    outputs, device_of = _Rebuild(index, placed, operator).run(graph.outputs)
-    rebuilt = graph.derive(outputs, attrs={})
-    rebuilt.attrs["device"] = [device_of[node.source] for node in rebuilt.indexed_graph().nodes]
+    transfers = _Transfers(index, placed, operator)
+    rebuilt = graph.derive(rewrite(graph.outputs, transfers.insert).outputs, attrs={})
+    rebuilt.attrs["device"] = [transfers.device_of[node.source] for node in rebuilt.indexed_graph().nodes]
     return rebuilt
 
 
@@ -100,54 +101,40 @@ def _spread(index: IndexedGraph, placed: list[int], group_attr_key: str, assign_
     placed[:] = [0 if device == UNPLACED else device for device in placed]
 
 
-class _Rebuild:
-    """The graph again, with copy nodes between devices."""
+class _Transfers:
+    """The rule of the rewriting: copy nodes where data crosses devices. device_of: where each new node runs."""
 
     def __init__(self, index: IndexedGraph, placed: Sequence[int], copy_op: Op):
         self.index = index
         self.placed = placed
         self.copy_op = copy_op
-        self.renewed: dict[int, Node] = {}
         self.device_of: dict[Node, int] = {}
         # The version is part of the key: a value before and one after a write are different data.
-        self.transfers: dict[tuple[IndexedEntry, int], Node] = {}
+        self.transfers: dict[tuple[NodeEntry, int], Node] = {}
 
-    def run(self, outputs: Sequence[NodeEntry]) -> tuple[list[NodeEntry], dict[Node, int]]:
-        """The new heads, and the device of every node they reach."""
-        index, placed, renewed = self.index, self.placed, self.renewed
-        for nid, node in enumerate(index.nodes):
-            self._check_mutation(nid)
-            source = node.source
-            remote = any(e.node_id in renewed or placed[e.node_id] != placed[nid] for e in node.inputs)
-            if remote or any(dep in renewed for dep in node.control_deps):
-                source = Node(node.source.attrs.copy())
-                source.inputs = [self._input(nid, entry) for entry in node.inputs]
-                source.control_deps = [renewed.get(dep, index.nodes[dep].source) for dep in node.control_deps]
-                renewed[nid] = source
-            self.device_of[source] = placed[nid]
-        heads = [NodeEntry(renewed.get(index.node_id(e.node), e.node), e.index, e.version) for e in outputs]
-        return heads, self.device_of
-
-    def _input(self, nid: int, entry: IndexedEntry) -> NodeEntry:
-        """The entry on the device of its consumer."""
-        local = self._renewed(entry)
+    def insert(self, node: Node, draft: Node) -> Node:
+        """The node, or a copy that reads copies of what is on other devices."""
+        nid = self.index.node_id(node)
+        self._check_mutation(nid)
         target = self.placed[nid]
-        if self.placed[entry.node_id] == target:
-            return local
+        inputs = [self._local(entry, target) for entry in draft.inputs]
+        if inputs != draft.inputs:
+            draft = node.copy() if draft is node else draft
+            draft.inputs = inputs
+        self.device_of[draft] = target
+        return draft
+
+    def _local(self, entry: NodeEntry, target: int) -> NodeEntry:
+        """The entry on a device."""
+        if self.device_of[entry.node] == target:
+            return entry
         transfer = self.transfers.get((entry, target))
         if transfer is None:
-            name = f"{local.node.name}_{entry.index}_copy"
-            transfer = Node(NodeAttrs(self.copy_op, name), [local])
-            transfer.attrs.parse()
-            self.transfers[entry, target] = transfer
+            attrs = NodeAttrs(self.copy_op, f"{entry.node.name}_{entry.index}_copy")
+            attrs.parse()
+            transfer = self.transfers[entry, target] = Node(attrs, [entry])
             self.device_of[transfer] = target
         return NodeEntry(transfer, 0, 0)
-
-    def _renewed(self, entry: IndexedEntry) -> NodeEntry:
-        node = self.renewed.get(entry.node_id)
-        if node is None:
-            return NodeEntry(self.index.nodes[entry.node_id].source, entry.index, entry.version)
-        return NodeEntry(node, entry.index, 0)
 
     def _check_mutation(self, nid: int) -> None:
         node = self.index.nodes[nid]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from symjax_nnvm.errors import GraphError, PassError, explain
+from symjax_nnvm.errors import GraphError, PassError, explain, printable
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.pass_registry import register_pass
@@ -14,6 +14,7 @@ from symjax_nnvm.ir.types import DTypeList, ShapeList, dtype_code, shape_to_lega
 __all__ = ["print_ir"]
 
 _MAX_INLINE_INPUTS = 3  # more inputs than this are listed one per line
+_SEPARATOR = ",\n      "
 
 
 def print_ir(graph: Graph, *, join_entry_attrs: Sequence[str] = (), join_node_attrs: Sequence[str] = ()) -> str:
@@ -27,7 +28,7 @@ def print_ir(graph: Graph, *, join_entry_attrs: Sequence[str] = (), join_node_at
     joins = [_entry_join(graph, index, key) for key in join_entry_attrs]
     joins += [_node_join(graph, index, key) for key in join_node_attrs]
     names = [f"%{name}" for name in index.input_names]
-    separator = ", " if len(names) <= _MAX_INLINE_INPUTS else ",\n      "
+    separator = ", " if len(names) <= _MAX_INLINE_INPUTS else _SEPARATOR
     lines = [f"Graph({separator.join(names)}) {{"]
     if joins:
         lines += [f"  %{index.nodes[nid].source.name}{_joined(joins, nid)}" for nid in index.input_nodes]
@@ -43,7 +44,7 @@ def print_ir(graph: Graph, *, join_entry_attrs: Sequence[str] = (), join_node_at
     lines.append(f"  ret {', '.join(_entry_text(index, entry) for entry in index.outputs)}")
     lines.append("}")
     keys = sorted(graph.attrs)
-    return "\n".join(lines) + (f"\ngraph_attr_keys = [{', '.join(keys)}]\n" if keys else "")
+    return "\n".join(map(_safe, lines)) + (f"\ngraph_attr_keys = [{', '.join(keys)}]\n" if keys else "")
 
 
 @register_pass("PrintGraphIR", provides=("graphir",))
@@ -54,6 +55,11 @@ def _print_ir_pass(graph: Graph) -> Graph:
     node_keys = _key_list(attrs.pop("join_node_attrs", ()), "join_node_attrs")
     text = print_ir(graph.derive(attrs=attrs), join_entry_attrs=entry_keys, join_node_attrs=node_keys)
     return graph.derive((), {"graphir": text})
+
+
+def _safe(line: str) -> str:
+    """A line whose names cannot begin another, but for the separator of many inputs."""
+    return _SEPARATOR.join(map(printable, line.split(_SEPARATOR)))
 
 
 def _key_list(keys: Any, name: str) -> Sequence[str]:

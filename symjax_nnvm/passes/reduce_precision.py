@@ -13,10 +13,10 @@ from functools import cache
 from symjax_nnvm.errors import InferenceError, PassError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import FInferType, FMutateInputs, Op
+from symjax_nnvm.ir.op import FInferDefaultType, FInferType, FMutateInputs, Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.register import same_type
-from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import DType
 
 __all__ = ["EITHER", "HALF", "reduce_precision"]
@@ -50,7 +50,7 @@ def _reduce_precision_pass(graph: Graph) -> Graph:
 
 
 def reduce_precision(graph: Graph, target_dtype: DType) -> Graph:
-    """The graph with `amp_cast` nodes, its other operator nodes copied; variables stay the same objects.
+    """The graph with `amp_cast` nodes where dtypes change; what nothing changes stays the same objects.
 
     Raises PassError for another dtype than bfloat16 or float16, InferenceError.
     """
@@ -58,10 +58,9 @@ def reduce_precision(graph: Graph, target_dtype: DType) -> Graph:
         raise PassError(
             explain("No half precision", param="target_dtype", expected="bfloat16 or float16", got=target_dtype)
         )
-    writer = _Writer(graph, target_dtype)
-    for node in post_order(graph.outputs):
-        writer.add(node)
-    return graph.derive([writer.cast(writer.moved(head), "float32") for head in graph.outputs], attrs={})
+    casts = _Casts(graph, target_dtype)
+    reduced = rewrite(graph.outputs, casts.insert)
+    return graph.derive([casts.cast(head, "float32") for head in reduced.outputs], attrs={})
 
 
 @cache
@@ -69,12 +68,11 @@ def _ops(names: tuple[str, ...]) -> frozenset[Op]:
     return frozenset(Op.get(name) for name in names)
 
 
-class _Writer:
-    """The new graph while it is written: copies of nodes, and the dtype of each of their outputs."""
+class _Casts:
+    """The rule of the rewriting: it casts what operators read, and knows the dtype of every new node's outputs."""
 
     def __init__(self, graph: Graph, target: DType):
         self._target = target
-        self._copies: dict[Node, Node] = {}
         self._dtypes: dict[tuple[Node, int], DType | None] = {}
         self._casts: dict[tuple[Node, int, int, DType], NodeEntry] = {}
         inferred = apply_pass(graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType").attrs["dtype"]
@@ -83,10 +81,6 @@ class _Writer:
         self._declared = {
             index.nodes[nid].source: inferred[index.entry_rptr[nid]] or "float32" for nid in index.input_nodes
         }
-
-    def moved(self, entry: NodeEntry) -> NodeEntry:
-        """An entry of the old graph in the new one."""
-        return NodeEntry(self._copies[entry.node], entry.index, entry.version)
 
     def cast(self, entry: NodeEntry, dtype: DType) -> NodeEntry:
         """The entry in another dtype, if it is float32 or of the target dtype; else as it is."""
@@ -100,13 +94,12 @@ class _Writer:
             self._dtypes[made.node, 0] = dtype
         return self._casts[key]
 
-    def add(self, node: Node) -> None:
-        """Copy a node whose inputs have been copied."""
+    def insert(self, node: Node, draft: Node) -> Node:
+        """The node, or a copy that reads casts."""
         if node.op is None:
-            self._copies[node] = node
             self._dtypes[node, 0] = self._declared.get(node, "float32")
-            return
-        inputs = [self.moved(entry) for entry in node.inputs]
+            return node
+        inputs = draft.inputs
         mutates = FMutateInputs.get(node.op)
         written = set() if mutates is None else set(mutates(node.attrs))
         if node.op in _ops(HALF):
@@ -117,9 +110,12 @@ class _Writer:
                 inputs, outputs = self._typed(node, inputs, written, "float32")
         else:
             inputs, outputs = self._typed(node, inputs, written, "float32")
-        copy = self._copies[node] = Node(node.attrs.copy(), inputs, [self._copies[dep] for dep in node.control_deps])
+        if inputs != draft.inputs:
+            draft = node.copy() if draft is node else draft
+            draft.inputs = inputs
         for i, dtype in enumerate(outputs):
-            self._dtypes[copy, i] = dtype
+            self._dtypes[draft, i] = dtype
+        return draft
 
     def _typed(
         self, node: Node, inputs: list[NodeEntry], written: set[int], dtype: DType
@@ -139,6 +135,8 @@ class _Writer:
         try:
             if node.op in FInferType:
                 wanted, outputs = FInferType[node.op](node.attrs, list(known), unknown)
+                if node.op in FInferDefaultType:
+                    wanted, outputs = FInferDefaultType[node.op](node.attrs, list(wanted), list(outputs))
             else:
                 wanted, outputs = same_type(None, known, unknown)
         except InferenceError:

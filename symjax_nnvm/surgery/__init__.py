@@ -8,3 +8,5 @@ from symjax_nnvm.surgery.heads import replace_head as replace_head
 from symjax_nnvm.surgery.inference_head import inference_symbol as inference_symbol
 from symjax_nnvm.surgery.names import freeze as freeze
 from symjax_nnvm.surgery.names import rename as rename
+from symjax_nnvm.surgery.statistics import freeze_statistics as freeze_statistics
+from symjax_nnvm.surgery.subset import subset as subset

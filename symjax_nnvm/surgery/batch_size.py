@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
 
-from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, explain
+from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, explain, printable
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.params import value_to_text
+from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import parse_shape
 from symjax_nnvm.ops.random_draws import DISTRIBUTIONS
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.roles import learned_variables
-from symjax_nnvm.surgery.rebuild import reachable_from, rebuild
+from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["HardCodedBatch", "hard_coded_batch", "set_batch_size"]
@@ -48,11 +50,12 @@ class HardCodedBatch:
     size: int
 
     def __str__(self) -> str:
-        return f"{self.op or 'variable'} {self.node}: {self.param}={self.text}"
+        return printable(f"{self.op or 'variable'} {self.node}: {self.param}={self.text}")
 
 
 def hard_coded_batch(symbol: Symbol) -> list[HardCodedBatch]:
     """The places where a batch size may be written into the graph: what `set_batch_size` is going to look at."""
+    expect_symbol(symbol, "hard_coded_batch")
     return list(_places(symbol).values())
 
 
@@ -69,8 +72,9 @@ def set_batch_size(symbol: Symbol, n: int, old: int | None = None, *, merged: bo
     Raises SymbolValueError for sizes < 1 and for an `old` that stands nowhere; GraphError when places disagree, when
     merged sizes are found and `merged` is not given, or when shapes contradict each other after the change.
     """
-    if n < 1 or (old is not None and old < 1):
-        raise SymbolValueError(f"A batch size is a number ≥ 1, got n={n}, old={old}")
+    expect_symbol(symbol, "set_batch_size")
+    if not all(isinstance(size, Integral) and size >= 1 for size in (n, 1 if old is None else old)):
+        raise SymbolValueError(f"A batch size is a whole number ≥ 1, got n={n!r}, old={old!r}")
     places = _places(symbol)
     old = _agreed(list(places.values())) if old is None else old
     if old is None:

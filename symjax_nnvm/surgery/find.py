@@ -1,21 +1,15 @@
-"""Outputs and nodes by name, with close matches for names that are not there."""
+"""Outputs and nodes by name."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
-from symjax_nnvm.errors import SymbolValueError, explain
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, did_you_mean, explain
 from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["did_you_mean", "find_outputs"]
+__all__ = ["find_outputs"]
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """` Did you mean 'a' or 'b'?`, or nothing when no name is close."""
-    close = difflib.get_close_matches(name, list(dict.fromkeys(names)), n=4, cutoff=0.5)
-    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+_HOW_TO_LIST = "symbol.get_internals().list_outputs() lists all outputs."
 
 
 def find_outputs(symbol: Symbol, name: str) -> list[NodeEntry]:
@@ -23,6 +17,8 @@ def find_outputs(symbol: Symbol, name: str) -> list[NodeEntry]:
 
     Raises SymbolValueError when there is none, or when several outputs or nodes have the name.
     """
+    if not isinstance(name, str):
+        raise SymbolTypeError(explain("Outputs are found by name", got=type(name).__name__, fix=_HOW_TO_LIST))
     internals = symbol.get_internals()
     names = internals.list_outputs()
     found = [entry for entry, output in zip(internals.outputs, names, strict=True) if output == name]
@@ -44,7 +40,7 @@ def find_outputs(symbol: Symbol, name: str) -> list[NodeEntry]:
         raise SymbolValueError(
             explain(
                 f"The symbol has no output and no node named {name!r}",
-                fix=did_you_mean(name, nodes_and_outputs) or "symbol.get_internals().list_outputs() lists all outputs.",
+                fix=did_you_mean(name, nodes_and_outputs) or _HOW_TO_LIST,
             )
         )
     return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain
+from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain, plain_list
 from symjax_nnvm.ir.node import NodeEntry
+from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.surgery.find import find_outputs
-from symjax_nnvm.surgery.rebuild import reachable_from, rebuild
+from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["cut", "replace_head"]
@@ -21,7 +22,9 @@ def cut(symbol: Symbol, output_name: str | Sequence[str]) -> Symbol:
     output_name: the name of an output (`fc7_output`), of a node (`fc7`: all its visible outputs), or several of them.
     Raises SymbolValueError when a name does not exist, with close matches, or when it is not unique.
     """
-    names = [output_name] if isinstance(output_name, str) else list(output_name)
+    expect_symbol(symbol, "cut")
+    several = isinstance(output_name, Iterable) and not isinstance(output_name, str)
+    names: list[str] = list(output_name) if several else [output_name]  # type: ignore[list-item]
     if not names:
         raise SymbolValueError("cut needs at least one output name")
     return Symbol(rebuild([entry for name in names for entry in find_outputs(symbol, name)]))
@@ -36,6 +39,15 @@ def replace_head(symbol: Symbol, output_name: str, fn: Callable[[Symbol], Symbol
     Raises SymbolValueError for a name that does not exist, SymbolTypeError when fn gives no symbol, ComposeError when
     the new head does not use the features, or names a variable as the network already does.
     """
+    expect_symbol(symbol, "replace_head")
+    if isinstance(fn, Symbol) or not callable(fn):
+        raise SymbolTypeError(
+            explain(
+                "replace_head needs a function that builds the new head on the features it is given",
+                got=type(fn).__name__,
+                fix="For instance: lambda features: symbol.FullyConnected(features, num_hidden=10, name='new_fc').",
+            )
+        )
     features = find_outputs(symbol, output_name)
     after = reachable_from(symbol.outputs, {features[0].node})
     kept = [entry for entry in symbol.outputs if entry.node not in after]
@@ -43,12 +55,15 @@ def replace_head(symbol: Symbol, output_name: str, fn: Callable[[Symbol], Symbol
     trunk = Symbol(copies[: len(features)])
     head = fn(Symbol(trunk.outputs))
     if not isinstance(head, Symbol):
-        raise SymbolTypeError(f"The function of replace_head must return a Symbol, got {type(head).__name__}")
+        fix = "End it with `return` and the new head."
+        raise SymbolTypeError(
+            explain("The function of replace_head must return a Symbol", got=type(head).__name__, fix=fix)
+        )
     if not _uses(head, trunk):
         raise ComposeError(
             explain(
                 "The new head does not use the features it was given",
-                got=f"outputs {head.list_outputs()}",
+                got=f"outputs {plain_list(head.list_outputs())}",
                 fix=f"Build it on the argument of the function, which is {output_name!r}.",
             )
         )
@@ -74,7 +89,7 @@ def _refuse_repeated_variables(outputs: Sequence[NodeEntry], before: Sequence[No
         raise ComposeError(
             explain(
                 "The new head names variables as the network does",
-                got=", ".join(map(repr, repeated)),
+                got=plain_list(map(repr, repeated)),
                 fix="Give the operators of the new head names of their own: name=.",
             )
         )

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from symjax_nnvm.errors import GraphError, InferenceError, explain
+from symjax_nnvm.errors import GraphError, InferenceError, explain, plain_list
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.rewrite import count_versions, reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.roles import label_variables
-from symjax_nnvm.surgery.rebuild import count_versions, reachable_from, rebuild
+from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["inference_symbol"]
@@ -36,6 +37,7 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
     and those whose names end in `label`.
     Raises GraphError when every output needs a label, naming the outputs where the network can be cut instead.
     """
+    expect_symbol(symbol, "inference_symbol")
     heads = {entry.node for entry in symbol.outputs}
     ranks = cache(lambda: _ranks(symbol))  # most networks need none, or one
 
@@ -57,10 +59,10 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
     if not kept and outputs:
         raise GraphError(
             explain(
-                f"Every output needs a label ({', '.join(sorted(names))})",
-                got=f"outputs {', '.join(symbol.list_outputs()[:5])}",
+                f"Every output needs a label ({plain_list(sorted(names))})",
+                got=f"outputs {plain_list(symbol.list_outputs())}",
                 fix="Cut the network where its prediction is, with symjax_nnvm.cut(symbol, name); outputs that need no "
-                f"label and feed the losses: {', '.join(_frontier(outputs, needing)) or 'none'}.",
+                f"label and feed the losses: {plain_list(_frontier(outputs, needing))}.",
             )
         )
     return Symbol(count_versions(kept))

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain
+from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, did_you_mean, explain, plain_list
 from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.roles import label_variables
-from symjax_nnvm.surgery.find import did_you_mean
-from symjax_nnvm.surgery.rebuild import rebuild
+from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["freeze", "rename"]
@@ -31,13 +31,20 @@ def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> S
     Raises SymbolValueError for a name that does not exist, with close matches; SymbolTypeError for a new name that is
     no text; ComposeError when two variables, or two operators, would come to share a name.
     """
+    expect_symbol(symbol, "rename")
+    if not isinstance(names, Mapping) and not callable(names):
+        fix = "For instance {'fc1': 'head'}, or lambda name: 'net_' + name."
+        raise SymbolTypeError(
+            explain("New names are a dict old → new, or a function", got=type(names).__name__, fix=fix)
+        )
     nodes = post_order(symbol.outputs)
     if isinstance(names, Mapping):
         existing = dict.fromkeys(node.name for node in nodes)
         unknown = [name for name in names if name not in existing]
         if unknown:
-            fix = " ".join(did_you_mean(str(name), existing) for name in unknown[:3])
-            raise SymbolValueError(explain(f"The symbol has no node named {', '.join(map(repr, unknown))}", fix=fix))
+            close = " ".join(did_you_mean(str(name), existing) for name in unknown[:3]).strip()
+            fix = close or f"Its variables are {plain_list(symbol.list_inputs())}."
+            raise SymbolValueError(explain(f"The symbol has no node named {plain_list(map(repr, unknown))}", fix=fix))
         mapping = names
         new_name = lambda name: mapping.get(name, name)  # noqa: E731
     else:
@@ -63,8 +70,8 @@ def _refuse_collisions(kind: str, olds: Iterable[str], renamed: Mapping[str, str
         sources = [old for old in renamed if renamed[old] == taken[0]]
         raise ComposeError(
             explain(
-                f"Several {kind} would be named {', '.join(map(repr, taken[:5]))}",
-                got=f"{taken[0]!r} for {', '.join(map(repr, sources))}",
+                f"Several {kind} would be named {plain_list(map(repr, taken))}",
+                got=f"{taken[0]!r} for {plain_list(map(repr, sources))}",
                 fix="Choose names that are not in use, or rename their holders at the same time.",
             )
         )
@@ -85,7 +92,13 @@ def freeze(
     finds) are no parameters and never listed.
     Raises SymbolValueError for a pattern that matches no argument, with close matches.
     """
-    patterns = [pattern] if isinstance(pattern, (str, re.Pattern)) else list(pattern)
+    expect_symbol(symbol, "freeze")
+    several = isinstance(pattern, Iterable) and not isinstance(pattern, str)
+    patterns: list[Pattern] = list(pattern) if several else [pattern]  # type: ignore[list-item]
+    for each in patterns:
+        if not isinstance(each, (str, re.Pattern)):
+            fix = "Shell patterns such as 'conv1_*', or a compiled regular expression."
+            raise SymbolTypeError(explain("Names are frozen by patterns", got=type(each).__name__, fix=fix))
     nodes = symbol.list_input_nodes("read_only")
     names = list(dict.fromkeys(node.name for node in nodes))
     frozen = {node.name for node in nodes if _is_zero(node.attrs.dict.get("__lr_mult__"))}
@@ -93,7 +106,8 @@ def freeze(
         matched = [name for name in names if _matches(each, name)]
         if not matched:
             text = each if isinstance(each, str) else each.pattern
-            raise SymbolValueError(explain(f"No argument matches {text!r}", fix=did_you_mean(text, names) or None))
+            fix = did_you_mean(text, names) or f"The arguments are {plain_list(names)}."
+            raise SymbolValueError(explain(f"No argument matches {text!r}", fix=fix))
         frozen.update(matched)
     labels = [node.name for node in label_variables(symbol)] if label_names is None else label_names
     data = [name for name in names if _DATA.fullmatch(name)] if data_names is None else data_names

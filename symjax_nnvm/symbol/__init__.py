@@ -12,7 +12,7 @@ from typing import Any
 from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
 from symjax_nnvm.symbol import control_flow, random_functions, wrappers
 from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS, OperatorFunction, function_named, scalar_function
-from symjax_nnvm.symbol.namespaces import Namespace
+from symjax_nnvm.symbol.namespaces import Namespace, closest_functions
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 from symjax_nnvm.symbol.scope import NameManager as NameManager
 from symjax_nnvm.symbol.scope import Prefix as Prefix
@@ -49,7 +49,8 @@ def __getattr__(name: str) -> OperatorFunction:
     elif Op.exists(name):
         function = function_named(name)
     else:
-        raise AttributeError(f"no symbol function and no registered operator is named {name!r}{why_left_out(name)}")
+        where = "" if name.startswith("__") else why_left_out(name) or closest_functions(name, None)
+        raise AttributeError(f"no symbol function and no registered operator is named {name!r}{where}")
     globals()[name] = function
     return function
 

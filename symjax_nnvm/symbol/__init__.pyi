@@ -173,10 +173,12 @@ def clip(data: Symbol, a_min: float, a_max: float, name: str | None = None, attr
     a_max: float, required. largest value."""
 _npi_clip = clip
 _sparse_clip = clip
-def smooth_l1(data: Symbol, scalar: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def smooth_l1(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(σ x)² / 2 where |x| < 1/σ², else |x| - 1/(2 σ²).
 
-    scalar: float, optional, default=1.0. σ: the function is quadratic where |x| < 1/σ²."""
+    scalar: float, optional, default=1.0. σ: the function is quadratic where |x| < 1/σ².
+
+    is_int: boolean, optional, default=True. changes nothing; MXNet takes it as one of its functions of an array and a number."""
 _npx_smooth_l1 = smooth_l1
 def hard_sigmoid(data: Symbol, alpha: float = 0.2, beta: float = 0.5, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """α x + β, clipped to [0, 1].
@@ -201,7 +203,7 @@ def Activation(data: Symbol, act_type: Literal['relu', 'sigmoid', 'softrelu', 's
     act_type: one of 'relu', 'sigmoid', 'softrelu', 'softsign', 'tanh', required. the function."""
 _npx_activation = Activation
 def LeakyReLU(data: Symbol, gamma: Symbol | None = None, act_type: Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'] = 'leaky', slope: float = 0.25, lower_bound: float = 0.125, upper_bound: float = 0.333999991, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for each channel, rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ.
+    """x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) with the exact normal distribution Φ. gamma's gradient is right wherever prelu stands; inside a network MXNet's can come out multiplied by gamma.
 
     act_type: one of 'elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu', optional, default='leaky'. the function.
 
@@ -211,6 +213,8 @@ def LeakyReLU(data: Symbol, gamma: Symbol | None = None, act_type: Literal['elu'
 
     upper_bound: float, optional, default=0.333999991. rrelu: largest slope."""
 _npx_leaky_relu = LeakyReLU
+def _slopes_like(gamma: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The learned slopes of LeakyReLU, shaped to be broadcast along `like`."""
 def Embedding(data: Symbol, weight: Symbol | None = None, *, input_dim: int, output_dim: int, dtype: _DType = 'float32', sparse_grad: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Rows of weight by number; numbers outside are clipped. The gradient of the numbers is zero, where MXNet has an error.
 
@@ -226,7 +230,7 @@ _sparse_Embedding = Embedding
 def one_hot(indices: Symbol, depth: int, on_value: float = 1.0, off_value: float = 0.0, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """One value at each index, another elsewhere; indices outside mark nothing.
 
-    depth: int ≥ 1, required. length of the new last axis.
+    depth: int ≥ 0, required. length of the new last axis.
 
     on_value: float, optional, default=1.0. the value where the index is.
 
@@ -237,7 +241,7 @@ _npx_one_hot = one_hot
 def pick(data: Symbol, index: Symbol | None = None, axis: int | None = -1, keepdims: bool = False, mode: Literal['clip', 'wrap'] = 'clip', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """One element along an axis, chosen by an array of indices.
 
-    axis: int or None, optional, default=-1. the axis to pick from.
+    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to pick from.
 
     keepdims: boolean, optional, default=False. keep the axis, with length 1.
 
@@ -247,14 +251,14 @@ choose_element_0index = pick
 def batch_take(a: Symbol, indices: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """(deprecated, see pick) One element of each row. Unlike MXNet's it has a gradient."""
 def take(a: Symbol, indices: Symbol | None = None, axis: int = 0, mode: Literal['clip', 'raise', 'wrap'] = 'clip', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Slices along an axis by number.
+    """Slices along an axis by number. Numbers outside are clipped under mode `raise`, too, where MXNet has an error: a compiled program cannot stop.
 
-    axis: int, optional, default=0. the axis to take from; negative counts from the end.
+    axis: int ≥ -64 ≤ 64, optional, default=0. the axis to take from; negative counts from the end.
 
     mode: one of 'clip', 'raise', 'wrap', optional, default='clip'. what an index outside means: the nearest, or the rest modulo d; `raise` acts as `clip`."""
 _npi_take = take
 def gather_nd(data: Symbol, indices: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Elements or slices of data by tuples of indices: data[indices[0], indices[1], …]. Negative indices count from the end; others outside are clipped."""
+    """Elements or slices of data by tuples of indices: data[indices[0], indices[1], …]. Negative indices count from the end, for the gradient, too, which MXNet writes outside of its memory; others outside are clipped, where MXNet has an error."""
 _npi_gather_nd = gather_nd
 _npx_gather_nd = gather_nd
 def scatter_nd(data: Symbol, indices: Symbol | None = None, *, shape: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -264,7 +268,7 @@ def scatter_nd(data: Symbol, indices: Symbol | None = None, *, shape: Sequence[i
 def slice_axis(data: Symbol, axis: int, begin: int, end: int | None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A piece of one axis.
 
-    axis: int, required. the axis to cut; negative counts from the end.
+    axis: int ≥ -64 ≤ 64, required. the axis to cut; negative counts from the end.
 
     begin: int, required. first index kept; negative counts from the end.
 
@@ -284,11 +288,11 @@ crop = slice
 def slice_like(data: Symbol, shape_like: Symbol | None = None, axes: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The leading piece of data that has the lengths of shape_like, on all axes or on some.
 
-    axes: tuple of int, optional, default=(). the axes to cut; (): all."""
+    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). the axes to cut, negative ones counted from the end of data; (): all."""
 def reverse(data: Symbol, axis: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Turn the order along some axes around.
 
-    axis: tuple of int, required. the axes to reverse."""
+    axis: tuple of int ≥ -64 ≤ 64, required. the axes to reverse; one that is named twice is turned back."""
 flip = reverse
 def Pad(data: Symbol, mode: Literal['constant', 'edge', 'reflect'], pad_width: Sequence[int] | int, constant_value: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Put a border around data. Any rank and any axes are accepted.
@@ -349,7 +353,7 @@ def _contrib_interleaved_matmul_encdec_valatt(keys_values: Symbol, attention: Sy
 def _channels_like(data: Symbol, like: Symbol | None = None, axis: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A vector, shaped to be broadcast along one axis of `like`: (c,) → (1, c, 1, 1).
 
-    axis: int, optional, default=1. the axis of `like` that the vector runs along; past the last axis: the last."""
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of `like` that the vector runs along; past the last axis: the last."""
 def BatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, moving_mean: Symbol | None = None, moving_var: Symbol | None = None, eps: float = 0.0010000000474974513, momentum: float = 0.899999976, fix_gamma: bool = True, use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1, cudnn_off: bool = False, min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Data with mean 0 and variance 1 in every channel, times gamma, plus beta. In training the statistics are those of the batch, with the biased variance, and the moving ones follow; else the moving ones are used. The output `var` is 1 / √(variance + eps). fix_gamma is on unless it is switched off.
 
@@ -363,7 +367,7 @@ def BatchNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = N
 
     output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
 
-    axis: int, optional, default=1. the axis of channels.
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels.
 
     cudnn_off: boolean, optional, default=False. accepted and without effect.
 
@@ -412,7 +416,7 @@ def _contrib_BatchNormWithReLU(data: Symbol, gamma: Symbol | None = None, beta: 
 
     output_mean_var: boolean, optional, default=False. show the outputs `mean` and `var`.
 
-    axis: int, optional, default=1. the axis of channels.
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels.
 
     cudnn_off: boolean, optional, default=False. accepted and without effect.
 
@@ -422,7 +426,7 @@ def _contrib_BatchNormWithReLU(data: Symbol, gamma: Symbol | None = None, beta: 
 def _contrib_boolean_mask(data: Symbol, index: Symbol | None = None, axis: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The slices of data along an axis whose index is not 0. How many remain depends on values, and XLA compiles for shapes, so it runs where the mask is known: outside jax.jit, or closed over by what is jitted. Unlike MXNet's it takes any axis.
 
-    axis: int, optional, default=0. the axis whose slices are kept or dropped; negative counts from the end."""
+    axis: int ≥ -64 ≤ 64, optional, default=0. the axis whose slices are kept or dropped; negative counts from the end."""
 _npi_boolean_mask = _contrib_boolean_mask
 def _contrib_box_iou(lhs: Symbol, rhs: Symbol | None = None, format: Literal['center', 'corner'] = 'corner', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Intersection over union of every box of lhs with every box of rhs. Its gradient is zero.
@@ -443,7 +447,7 @@ def _contrib_box_nms(data: Symbol, overlap_thresh: float = 0.5, valid_thresh: fl
 
     id_index: int, optional, default=-1. where in a row the class is; negative: boxes have none.
 
-    background_id: int, optional, default=-1. boxes of this class take no part; negative: there is none.
+    background_id: int, optional, default=-1. boxes of this class take no part, where rows have classes.
 
     force_suppress: boolean, optional, default=False. a box may also go for one of another class.
 
@@ -702,7 +706,7 @@ _npi_histogram = _histogram
 def _np_cumsum(a: Symbol, axis: int | None = None, dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Running sums along an axis. Negative axes are accepted.
 
-    axis: int or None, optional, default=None. the axis to add along; None: all elements in one line.
+    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to add along; None: all elements in one line.
 
     dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans."""
 cumsum = _np_cumsum
@@ -712,7 +716,7 @@ def _ravel_multi_index(data: Symbol, shape: Sequence[int] | int | None = None, n
     shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
 ravel_multi_index = _ravel_multi_index
 def _unravel_index(data: Symbol, shape: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Indices of elements, one in each column, from a vector of their places in memory. Places beyond the shape continue along its first axis; fractions are cut off. More axes, of which MXNet reads the first row, are an error.
+    """Indices of elements, one in each column, from their places in memory, which may stand in an array of any shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. Of places that do not stand in a vector MXNet writes the indices beyond its result.
 
     shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
 unravel_index = _unravel_index
@@ -901,7 +905,7 @@ def _linalg_gemm2(A: Symbol, B: Symbol | None = None, transpose_a: bool = False,
 
     alpha: float, optional, default=1.0. factor of the product.
 
-    axis: int, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
+    axis: int ≥ -64 ≤ 64, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
 linalg_gemm2 = _linalg_gemm2
 def khatri_rao(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Column-wise Kronecker product of matrices with equal numbers of columns. Unlike in MXNet it has a gradient.
@@ -912,17 +916,17 @@ def diag(data: Symbol, k: int = 0, axis1: int = 0, axis2: int = 1, name: str | N
 
     k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
 
-    axis1: int, optional, default=0. the axis whose index grows downwards; of data with two axes or more.
+    axis1: int ≥ -64 ≤ 64, optional, default=0. the axis whose index grows downwards; of data with two axes or more.
 
-    axis2: int, optional, default=1. the axis whose index grows to the right; of data with two axes or more."""
+    axis2: int ≥ -64 ≤ 64, optional, default=1. the axis whose index grows to the right; of data with two axes or more."""
 def Dropout(data: Symbol, p: float = 0.5, mode: Literal['always', 'training'] = 'training', axes: Sequence[int] | int = (), cudnn_off: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. The hidden output `mask` holds the factors.
+    """In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. The hidden output `mask` holds the factors. p=1 gives zeros, where MXNet divides 0 by 0.
 
     p: float ≥ 0 ≤ 1, optional, default=0.5. the share of elements that is dropped.
 
     mode: one of 'always', 'training', optional, default='training'. when elements are dropped.
 
-    axes: tuple of int, optional, default=(). axes along which whole slices are dropped: the mask has length 1 there.
+    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axes along which whole slices are dropped: the mask has length 1 there.
 
     cudnn_off: boolean or None, optional, default=False. accepted and without effect."""
 _npx_dropout = Dropout
@@ -955,7 +959,7 @@ def _zeros(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str 
 
     shape: tuple of int, optional, default=(). the shape; 0 for a dimension, () for a rank, that the operators using it decide.
 
-    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 zeros = _zeros
@@ -964,7 +968,7 @@ def _ones(shape: Sequence[int] | int = (), dtype: _DType = 'float32', ctx: str =
 
     shape: tuple of int, optional, default=(). the shape; 0 for a dimension, () for a rank, that the operators using it decide.
 
-    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 ones = _ones
@@ -975,7 +979,7 @@ def _full(shape: Sequence[int] | int | None = None, *, value: float, dtype: _DTy
 
     value: float, required. the value of every element.
 
-    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'bfloat16', 'bool', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 _npi_full = _full
@@ -1006,7 +1010,7 @@ def _arange(start: float, stop: float | None = None, step: float = 1.0, repeat: 
 
     infer_range: boolean, optional, default=False. without stop: as many values as the operators using it need.
 
-    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 arange = _arange
@@ -1021,7 +1025,7 @@ def _linspace(start: float, stop: float, num: int, endpoint: bool = True, dtype:
 
     endpoint: boolean, optional, default=True. whether stop is the last value; else the last is one step before it.
 
-    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 _npi_linspace = _linspace
@@ -1035,7 +1039,7 @@ def _eye(N: int, M: int = 0, k: int = 0, dtype: _DType = 'float32', ctx: str = '
 
     k: int, optional, default=0. which diagonal: 0 the main one, positive above, negative below.
 
-    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype.
+    dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. the dtype; float32, the default, gives way to what the operators using the array need.
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 eye = _eye
@@ -1044,20 +1048,20 @@ def Concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str |
 
     num_args: int ≥ 1 ≤ 65536, required. number of inputs.
 
-    dim: int, optional, default=1. the axis to join along; negative counts from the end."""
+    dim: int ≥ -64 ≤ 64, optional, default=1. the axis to join along; negative counts from the end."""
 _sparse_concat = Concat
 concat = Concat
 def _rnn_param_concat(*data: Symbol, num_args: int | None = None, dim: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Join the parameters of a recurrent layer.
+    """Join the parameters of a recurrent layer. One or two inputs may be of unknown length: they share alike what the others leave of the result.
 
     num_args: int ≥ 1 ≤ 65536, required. number of inputs.
 
-    dim: int, optional, default=1. the axis to join along; negative counts from the end."""
+    dim: int ≥ -64 ≤ 64, optional, default=1. the axis to join along; negative counts from the end."""
 _npi_rnn_param_concat = _rnn_param_concat
 def stack(*data: Symbol, axis: int = 0, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Join arrays of one shape along a new axis.
 
-    axis: int, optional, default=0. where the new axis stands in the result; negative counts from the end.
+    axis: int ≥ -64 ≤ 64, optional, default=0. where the new axis stands in the result; negative counts from the end.
 
     num_args: int ≥ 1 ≤ 65536, required. number of inputs."""
 def SliceChannel(data: Symbol, num_outputs: int, axis: int = 1, squeeze_axis: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1065,25 +1069,25 @@ def SliceChannel(data: Symbol, num_outputs: int, axis: int = 1, squeeze_axis: bo
 
     num_outputs: int ≥ 1 ≤ 65536, required. number of equal parts.
 
-    axis: int, optional, default=1. the axis to split; negative counts from the end.
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis to split; negative counts from the end.
 
     squeeze_axis: boolean, optional, default=False. drop the axis, which must have as many elements as there are parts."""
 split = SliceChannel
 def _split_v2(data: Symbol, indices: Sequence[int] | int, axis: int = 1, squeeze_axis: bool = False, sections: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Split an axis in equal parts, or at given places.
+    """Split an axis in nearly equal parts, or at given places.
 
     indices: tuple of int, required. where each part begins; used when sections is 0.
 
-    axis: int, optional, default=1. the axis to split; negative counts from the end.
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis to split; negative counts from the end.
 
     squeeze_axis: boolean, optional, default=False. drop the axis, which must have length 1 in every part.
 
-    sections: int ≥ 0, optional, default=0. number of equal parts; 0: split at the indices."""
+    sections: int ≥ 0 ≤ 65536, optional, default=0. parts, the first 1 longer if need be; 0: at the indices."""
 _npi_split = _split_v2
 def LayerNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None = None, axis: int = -1, eps: float = 9.99999975e-06, output_mean_var: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Every row along an axis with mean 0 and variance 1, times gamma, plus beta (Ba et al., Layer Normalization, 2016). The output `std` is √(variance + eps).
 
-    axis: int, optional, default=-1. the axis that is normalised; gamma and beta run along it.
+    axis: int ≥ -64 ≤ 64, optional, default=-1. the axis that is normalised; gamma and beta run along it.
 
     eps: float, optional, default=9.99999975e-06. added to the variance.
 
@@ -1101,11 +1105,15 @@ def InstanceNorm(data: Symbol, gamma: Symbol | None = None, beta: Symbol | None 
     """Every channel of every sample with mean 0 and variance 1, times gamma, plus beta (Ulyanov et al., Instance Normalization, 2016). Takes every floating-point dtype; MXNet takes float32 alone.
 
     eps: float, optional, default=0.00100000005. added to the variance."""
-def _linalg_potrf(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Lower Cholesky factor of each symmetric positive-definite matrix (LAPACK potrf). Only the lower triangle is read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error."""
+def _linalg_potrf(A: Symbol, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Cholesky factor of each symmetric positive-definite matrix A (LAPACK potrf): the lower-triangular L with A = L Lᵀ, or, not lower, the upper-triangular U with A = Uᵀ U. Only that triangle of A is read; the gradient is that of symmetric changes. Of other matrices it is NaN, where MXNet has an error.
+
+    lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
 linalg_potrf = _linalg_potrf
-def _linalg_potri(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri): the inverse of the matrix whose Cholesky factor is given. Of A one triangle is read, and its gradient has that one only."""
+def _linalg_potri(A: Symbol, lower: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri), or, not lower, (Aᵀ A)⁻¹ of each upper-triangular one: the inverse of the matrix whose Cholesky factor is given. Of A that triangle is read, and its gradient has that one only.
+
+    lower: boolean, optional, default=True. whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so."""
 linalg_potri = _linalg_potri
 def _linalg_gelqf(A: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Q and L with A = L Q, L lower-triangular, Q Qᵀ = I (LAPACK gelqf and orglq), where m ≤ n. Signs are those of Householder's reflections, as LAPACK takes them; A needs full rank for a gradient."""
@@ -1125,7 +1133,7 @@ def _linalg_gemm(A: Symbol, B: Symbol | None = None, C: Symbol | None = None, tr
 
     beta: float, optional, default=1.0. factor of C.
 
-    axis: int, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
+    axis: int ≥ -64 ≤ 64, optional, default=-2. axis of the matrices' rows; their columns are the last axis."""
 linalg_gemm = _linalg_gemm
 def _linalg_syrk(A: Symbol, transpose: bool = False, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """α A Aᵀ for matrices or batches of them (BLAS syrk).
@@ -1327,22 +1335,22 @@ def reset_arrays(*data: Symbol, num_arrays: int, name: str | None = None, attr: 
 def expand_dims(data: Symbol, axis: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Insert an axis of length 1.
 
-    axis: int, required. where the new axis stands in the result; negative counts from the end."""
+    axis: int ≥ -64 ≤ 64, required. where the new axis stands in the result; negative counts from the end."""
 _npi_expand_dims = expand_dims
 def squeeze(data: Symbol, axis: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Remove axes of length 1; at least one axis stays.
 
-    axis: tuple of int or None, optional, default=None. axes of length 1 to remove; None: all of them."""
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of length 1 to remove; None: all of them."""
 def transpose(data: Symbol, axes: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Permute the axes. Negative axes are accepted.
 
-    axes: tuple of int, optional, default=(). axis of data for each axis of the result; (): all in reverse order."""
+    axes: tuple of int ≥ -64 ≤ 64, optional, default=(). axis of data for each axis of the result; (): all in reverse order."""
 def SwapAxis(data: Symbol, dim1: int = 0, dim2: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Exchange two axes.
 
-    dim1: int, optional, default=0. one axis.
+    dim1: int ≥ -64 ≤ 64, optional, default=0. one axis.
 
-    dim2: int, optional, default=0. the other."""
+    dim2: int ≥ -64 ≤ 64, optional, default=0. the other."""
 _npi_swapaxes = SwapAxis
 swapaxes = SwapAxis
 def depth_to_space(data: Symbol, block_size: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1881,14 +1889,14 @@ def multi_lars(lrs: Symbol, weights_sum_sq: Symbol | None = None, grads_sum_sq: 
 def sort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Elements in order; equal ones keep theirs. Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and takes float16. The order of NaN is undefined.
 
-    axis: int or None, optional, default=-1. the axis to order; None: all elements in one line.
+    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 
     is_ascend: boolean, optional, default=True. smallest first; else largest first."""
 _npi_sort = sort
 def argsort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Where the elements of the sorted array are; equal ones keep their order. Unlike MXNet's it takes float16. The order of NaN is undefined.
 
-    axis: int or None, optional, default=-1. the axis to order; None: all elements in one line.
+    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 
     is_ascend: boolean, optional, default=True. smallest first; else largest first.
 
@@ -1897,7 +1905,7 @@ _npi_argsort = argsort
 def topk(data: Symbol, axis: int | None = -1, k: int = 1, ret_typ: Literal['both', 'indices', 'mask', 'value'] = 'indices', is_ascend: bool = False, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The k largest or smallest elements along an axis, in order; of equal ones the first. Hidden output of values: where they were. The order of NaN is undefined.
 
-    axis: int or None, optional, default=-1. the axis to order; None: all elements in one line.
+    axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 
     k: int, optional, default=1. number of elements of each line; less than 1: all of them.
 
@@ -1910,7 +1918,7 @@ _npx_topk = topk
 def _take_along_axis(data: Symbol, indices: Symbol | None = None, axis: int = -1, distinct: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Elements of each line along an axis, by number; the numbers must be inside.
 
-    axis: int, optional, default=-1. the axis to take from.
+    axis: int ≥ -64 ≤ 64, optional, default=-1. the axis to take from.
 
     distinct: boolean, optional, default=False. the indices of each line are known to be distinct."""
 def Pooling(data: Symbol, kernel: Sequence[int] | int = (), pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max', global_pool: bool = False, cudnn_off: bool = False, pooling_convention: Literal['full', 'same', 'valid'] = 'valid', stride: Sequence[int] | int = (), pad: Sequence[int] | int = (), p_value: int | None = None, count_include_pad: bool | None = None, layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2020,7 +2028,7 @@ def _random_exponential(lam: float = 1.0, shape: Sequence[int] | int | None = No
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_exponential = _random_exponential
 def _random_exponential_like(data: Symbol, lam: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the exponential distribution of rate lam, in the shape and dtype of data.
@@ -2031,7 +2039,7 @@ def _sample_exponential(lam: Symbol, shape: Sequence[int] | int = (), dtype: _DT
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_exponential = _sample_exponential
 def _random_gamma(alpha: float = 1.0, beta: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the gamma distribution of shape alpha and scale beta.
@@ -2044,7 +2052,7 @@ def _random_gamma(alpha: float = 1.0, beta: float = 1.0, shape: Sequence[int] | 
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_gamma = _random_gamma
 def _random_gamma_like(data: Symbol, alpha: float = 1.0, beta: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the gamma distribution of shape alpha and scale beta, in the shape and dtype of data.
@@ -2057,7 +2065,7 @@ def _sample_gamma(alpha: Symbol, beta: Symbol | None = None, shape: Sequence[int
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_gamma = _sample_gamma
 def _random_generalized_negative_binomial(mu: float = 1.0, alpha: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the negative binomial distribution of mean mu and variance mu + alpha mu².
@@ -2070,7 +2078,7 @@ def _random_generalized_negative_binomial(mu: float = 1.0, alpha: float = 1.0, s
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_generalized_negative_binomial = _random_generalized_negative_binomial
 def _random_generalized_negative_binomial_like(data: Symbol, mu: float = 1.0, alpha: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the negative binomial distribution of mean mu and variance mu + alpha mu², in the shape and dtype of data.
@@ -2083,7 +2091,7 @@ def _sample_generalized_negative_binomial(mu: Symbol, alpha: Symbol | None = Non
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_generalized_negative_binomial = _sample_generalized_negative_binomial
 def _random_negative_binomial(k: int = 1, p: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the number of successes before the k-th failure, where p is the probability of a failure.
@@ -2096,7 +2104,7 @@ def _random_negative_binomial(k: int = 1, p: float = 1.0, shape: Sequence[int] |
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_negative_binomial = _random_negative_binomial
 def _random_negative_binomial_like(data: Symbol, k: int = 1, p: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the number of successes before the k-th failure, where p is the probability of a failure, in the shape and dtype of data.
@@ -2109,7 +2117,7 @@ def _sample_negative_binomial(k: Symbol, p: Symbol | None = None, shape: Sequenc
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_negative_binomial = _sample_negative_binomial
 def _random_normal(loc: float = 0.0, scale: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the normal distribution of a mean and deviation.
@@ -2122,7 +2130,7 @@ def _random_normal(loc: float = 0.0, scale: float = 1.0, shape: Sequence[int] | 
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 normal = _random_normal
 random_normal = _random_normal
 def _random_normal_like(data: Symbol, loc: float = 0.0, scale: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2136,7 +2144,7 @@ def _sample_normal(mu: Symbol, sigma: Symbol | None = None, shape: Sequence[int]
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_normal = _sample_normal
 def _random_poisson(lam: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the Poisson distribution of rate lam.
@@ -2147,7 +2155,7 @@ def _random_poisson(lam: float = 1.0, shape: Sequence[int] | int | None = None, 
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 random_poisson = _random_poisson
 def _random_poisson_like(data: Symbol, lam: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the Poisson distribution of rate lam, in the shape and dtype of data.
@@ -2158,7 +2166,7 @@ def _sample_poisson(lam: Symbol, shape: Sequence[int] | int = (), dtype: _DType 
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_poisson = _sample_poisson
 def _random_uniform(low: float = 0.0, high: float = 1.0, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: _DType | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Draws from the uniform distribution over [low, high).
@@ -2171,7 +2179,7 @@ def _random_uniform(low: float = 0.0, high: float = 1.0, shape: Sequence[int] | 
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 uniform = _random_uniform
 random_uniform = _random_uniform
 def _random_uniform_like(data: Symbol, low: float = 0.0, high: float = 1.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2185,7 +2193,7 @@ def _sample_uniform(low: Symbol, high: Symbol | None = None, shape: Sequence[int
 
     shape: tuple of int ≥ 1, optional, default=(). shape [t] of the draws from each distribution; () draws one.
 
-    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None is float32."""
+    dtype: one of 'float16', 'float32', 'float64' or None, optional, default=None. the dtype; None: the one that the operators using the draws need, else float32."""
 sample_uniform = _sample_uniform
 def _random_randint(low: int, high: int, shape: Sequence[int] | int | None = None, ctx: str = '', dtype: Literal['int32', 'int64'] | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Integers from low up to but without high, all equally likely. An empty range, or one that the dtype cannot hold, is an error, where MXNet crashes or wraps around.
@@ -2256,16 +2264,16 @@ def _contrib_arange_like(data: Symbol, start: float = 0.0, step: float = 1.0, re
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run.
 
-    axis: int or None, optional, default=None. the axis whose length the range has; None: data's shape, counted row by row."""
+    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis whose length the range has; None: data's shape, counted row by row."""
 _npx_arange_like = _contrib_arange_like
 def _contrib_index_array(data: Symbol, axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The index of every element of data: (i, j, …) at [i, j, …], or some of its numbers. An axis that data does not have is an error, where MXNet counts along another.
 
-    axes: tuple of int or None, optional, default=None. the axes whose indices are wanted, in this order; None: all."""
+    axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the axes whose indices are wanted, in this order; None: all."""
 def sum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum over axes.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2275,7 +2283,7 @@ sum_axis = sum
 def mean(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Mean over axes; of integers it is truncated towards 0.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2284,7 +2292,7 @@ _sparse_mean = mean
 def max(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Maximum over axes; every element that ties receives the gradient.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2293,7 +2301,7 @@ max_axis = max
 def min(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Minimum over axes; every element that ties receives the gradient.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2302,7 +2310,7 @@ min_axis = min
 def prod(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Product over axes. As in MXNet its gradient is NaN at elements that are 0.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2310,7 +2318,7 @@ def prod(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool =
 def nansum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Sum over axes, NaN counting as 0.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2318,7 +2326,7 @@ def nansum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool
 def nanprod(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Product over axes, NaN counting as 1.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None or (): all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
 
@@ -2328,7 +2336,7 @@ def norm(data: Symbol, ord: int = 2, axis: Sequence[int] | int | None = None, ou
 
     ord: int ≥ 1 ≤ 2, optional, default=2. 1: sum of magnitudes; 2: root of the sum of squares.
 
-    axis: tuple of int or None, optional, default=None. axes to reduce over; None: all.
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None: all.
 
     out_dtype: one of 'float16', 'float32', 'float64', 'int32', 'int64', 'int8' or None, optional, default=None. dtype of the result; None: that of data.
 
@@ -2337,17 +2345,17 @@ _sparse_norm = norm
 def argmax(data: Symbol, axis: int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Where the largest element is, the first of equals; a number of the dtype of data.
 
-    axis: int or None, optional, default=None. the axis to search along; None: all elements in order.
+    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
 
     keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def argmin(data: Symbol, axis: int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Where the smallest element is, the first of equals; a number of the dtype of data.
 
-    axis: int or None, optional, default=None. the axis to search along; None: all elements in order.
+    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to search along; None: all elements in order.
 
     keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def argmax_channel(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Where the largest element of each row is."""
+    """Where the largest element along axis 1 is, the first of equals."""
 def broadcast_to(data: Symbol, shape: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat data along axes of length 1 up to a given shape.
 
@@ -2355,29 +2363,29 @@ def broadcast_to(data: Symbol, shape: Sequence[int] | int = (), name: str | None
 def broadcast_axis(data: Symbol, axis: Sequence[int] | int = (), size: Sequence[int] | int = (), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat data along some axes of length 1. Negative axes are accepted.
 
-    axis: tuple of int, optional, default=(). axes of length 1 to repeat along; negative ones count from the end.
+    axis: tuple of int ≥ -64 ≤ 64, optional, default=(). axes of length 1 to repeat along; negative ones count from the end.
 
-    size: tuple of int ≥ 1, optional, default=(). how often, for each axis."""
+    size: tuple of int ≥ 0, optional, default=(). how often, for each axis."""
 broadcast_axes = broadcast_axis
 def broadcast_like(lhs: Symbol, rhs: Symbol | None = None, lhs_axes: Sequence[int] | int | None = None, rhs_axes: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat lhs along axes of length 1 up to the shape of rhs, or to some of its dimensions.
 
-    lhs_axes: tuple of int or None, optional, default=None. axes of lhs to repeat along; None: all.
+    lhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes of lhs to repeat along; None: all.
 
-    rhs_axes: tuple of int or None, optional, default=None. the axes of rhs that say how often."""
+    rhs_axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. the axes of rhs that say how often."""
 def _sum_like(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The sum over the axes along which `like` was broadcast: the gradient of every broadcast."""
 def tile(data: Symbol, reps: Sequence[int] | int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Repeat the whole array along each axis.
+    """Repeat the whole array along each axis. Four axes or more are no exception, where MXNet refuses them or returns what is in its memory.
 
     reps: tuple of int ≥ 1, required. how often along each axis, aligned at the last axis."""
 _npi_tile = tile
 def repeat(data: Symbol, repeats: int, axis: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Repeat each element, neighbour by neighbour.
 
-    repeats: int ≥ 1, required. how often each element appears.
+    repeats: int ≥ 0, required. how often each element appears; 0: there are none, and no axes either but one.
 
-    axis: int or None, optional, default=None. the axis to repeat along; None: of the flattened array."""
+    axis: int or None ≥ -64 ≤ 64, optional, default=None. the axis to repeat along; None: of the flattened array."""
 _np_repeat = repeat
 def Reshape(data: Symbol, shape: Sequence[int] | int = (), reverse: bool = False, target_shape: Sequence[int] | int = (), keep_highest: bool = False, target: Sequence[int] | int = ..., name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The same elements in another shape. Unlike MXNet, a shape with another number of elements is an error.
@@ -2397,13 +2405,13 @@ flatten = Flatten
 def reshape_like(lhs: Symbol, rhs: Symbol | None = None, lhs_begin: int | None = None, lhs_end: int | None = None, rhs_begin: int | None = None, rhs_end: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The elements of lhs in the shape of rhs, or in that of some of its axes.
 
-    lhs_begin: int or None, optional, default=None. first axis of lhs that is reshaped; default 0.
+    lhs_begin: int or None ≥ -64 ≤ 64, optional, default=None. first axis of lhs that is reshaped; default 0.
 
-    lhs_end: int or None, optional, default=None. the axis of lhs after the last that is reshaped; default all.
+    lhs_end: int or None ≥ -64 ≤ 64, optional, default=None. the axis of lhs after the last that is reshaped; default all.
 
-    rhs_begin: int or None, optional, default=None. first axis of rhs whose shape is taken; default 0.
+    rhs_begin: int or None ≥ -64 ≤ 64, optional, default=None. first axis of rhs whose shape is taken; default 0.
 
-    rhs_end: int or None, optional, default=None. the axis of rhs after the last whose shape is taken; default all."""
+    rhs_end: int or None ≥ -64 ≤ 64, optional, default=None. the axis of rhs after the last whose shape is taken; default all."""
 _npx_reshape_like = reshape_like
 def shape_array(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The shape of data."""
@@ -2439,7 +2447,7 @@ def Crop(*data: Symbol, num_args: int | None = None, offset: Sequence[int] | int
 
     center_crop: boolean, optional, default=False. take the middle, whatever offset says."""
 def RNN(data: Symbol, parameters: Symbol | None = None, state: Symbol | None = None, state_cell: Symbol | None = None, sequence_length: Symbol | None = None, *, state_size: int, num_layers: int, bidirectional: bool = False, mode: Literal['gru', 'lstm', 'rnn_relu', 'rnn_tanh'], p: float = 0.0, state_outputs: bool = False, projection_size: int | None = None, lstm_state_clip_min: float | None = None, lstm_state_clip_max: float | None = None, lstm_state_clip_nan: bool = False, use_sequence_length: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and h2r) of every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an explicit key. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: outputs past a sequence's end are 0, the states are those after its last step, and backward cells start there.
+    """Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and h2r) of every layer and direction, then their biases i2h, h2h. Elements dropped between layers are those of an explicit key; MXNet drops none on a CPU. Sequence lengths and state clipping, which MXNet ignores or refuses on the CPU, work as in cuDNN: outputs past a sequence's end are 0, the states are those after its last step, and backward cells start there.
 
     state_size: int ≥ 1, required. length of a cell's state.
 
@@ -2644,7 +2652,7 @@ def SequenceLast(data: Symbol, sequence_length: Symbol | None = None, use_sequen
 def softmax(data: Symbol, length: Symbol | None = None, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """exp(x / temperature) normalised over an axis. A row of length 0 is zeros.
 
-    axis: int, optional, default=-1. axis over which the result is normalised.
+    axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
 
     temperature: float or None, optional, default=None. divisor of data; None: 1.
 
@@ -2655,7 +2663,7 @@ _npx_softmax = softmax
 def log_softmax(data: Symbol, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The logarithm of softmax, without its underflow.
 
-    axis: int, optional, default=-1. axis over which the result is normalised.
+    axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
 
     temperature: float or None, optional, default=None. divisor of data; None: 1.
 
@@ -2666,7 +2674,7 @@ _npx_log_softmax = log_softmax
 def softmin(data: Symbol, axis: int = -1, temperature: float | None = None, dtype: _DType | None = None, use_length: bool | None = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The softmax of -data.
 
-    axis: int, optional, default=-1. axis over which the result is normalised.
+    axis: int ≥ -64 ≤ 64, optional, default=-1. axis over which the result is normalised.
 
     temperature: float or None, optional, default=None. divisor of data; None: 1.
 
@@ -2674,7 +2682,7 @@ def softmin(data: Symbol, axis: int = -1, temperature: float | None = None, dtyp
 
     use_length: boolean or None, optional, default=False. softmax only: normalise the first `length` elements, 0 for the rest."""
 def SoftmaxActivation(data: Symbol, mode: Literal['channel', 'instance'] = 'instance', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """(deprecated; use softmax) Softmax over channels or over the last axis.
+    """(deprecated; use softmax) Softmax over channels or over the last axis. Of data with more than two axes MXNet's gradient in mode instance is not that of its output; here it is.
 
     mode: one of 'channel', 'instance', optional, default='instance'. channel: over axis 1; instance: over the last axis."""
 def IdentityAttachKLSparseReg(data: Symbol, moving_avg: Symbol | None = None, sparseness_target: float = 0.100000001, penalty: float = 0.00100000005, momentum: float = 0.899999976, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2685,6 +2693,45 @@ def IdentityAttachKLSparseReg(data: Symbol, moving_avg: Symbol | None = None, sp
     penalty: float, optional, default=0.00100000005. factor of the penalty's gradient.
 
     momentum: float ≥ 0 ≤ 1, optional, default=0.899999976. share of the old value in the moving average."""
+def cast_storage(data: Symbol, stype: Literal['csr', 'default', 'row_sparse'], name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data itself: every storage is dense here.
+
+    stype: one of 'csr', 'default', 'row_sparse', required. accepted for MXNet's sake: all is dense."""
+_sparse_cast_storage = cast_storage
+def _sparse_retain(data: Symbol, indices: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The rows of data that indices name, zeros in the others; numbers that no row has are ignored."""
+def _scatter_plus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """As `_plus_scalar`. Of sparse arrays MXNet computes the stored elements only; here every element is.
+
+    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+
+    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _scatter_minus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """As `_minus_scalar`. Of sparse arrays MXNet computes the stored elements only; here every element is.
+
+    scalar: float, optional, default=1.0. the number; of integer data only its whole part counts.
+
+    is_int: boolean, optional, default=True. whether integer data stay integers; if not, they become float64."""
+def _scatter_elemwise_div(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """As `elemwise_div`. Of sparse arrays MXNet computes the stored elements only; here every element is."""
+def _square_sum(data: Symbol, axis: Sequence[int] | int | None = None, keepdims: bool = False, exclude: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The sum of squares over axes.
+
+    axis: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; None or (): all.
+
+    keepdims: boolean, optional, default=False. keep the reduced axes, with length 1.
+
+    exclude: boolean, optional, default=False. reduce over all axes but those in `axis`."""
+def _contrib_SparseEmbedding(data: Symbol, weight: Symbol | None = None, *, input_dim: int, output_dim: int, dtype: _DType = 'float32', deterministic: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """As `Embedding`.
+
+    input_dim: int ≥ 1, required. number of rows of weight: the size of the vocabulary.
+
+    output_dim: int ≥ 1, required. length of each row.
+
+    dtype: one of 'bfloat16', 'float16', 'float32', 'float64', 'int32', 'int64', 'int8', 'uint8', optional, default='float32'. dtype of weight, where nothing else says it.
+
+    deterministic: boolean, optional, default=False. accepted for MXNet's sake: gradients are always added in one order."""
 def GridGenerator(data: Symbol, transform_type: Literal['affine', 'warp'], target_shape: Sequence[int] | int = (0, 0), name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Positions for BilinearSampler: x and y of every element of the target, -1 and 1 being the centres of the first and last column and row. Affine: the target's own positions (x, y, 1) times a 2 × 3 matrix; warp: moved by a flow. Works in every floating-point dtype, MXNet's in float32 only; a target of one row or column, which is NaN there, is an error.
 
@@ -2764,7 +2811,7 @@ def LRN(data: Symbol, alpha: float = 9.99999975e-05, beta: float = 0.75, knorm: 
 def moments(data: Symbol, axes: Sequence[int] | int | None = None, keepdims: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Mean and biased variance over axes; of integers both are truncated towards 0.
 
-    axes: tuple of int or None, optional, default=None. axes to reduce over; must be given.
+    axes: tuple of int or None ≥ -64 ≤ 64, optional, default=None. axes to reduce over; must be given.
 
     keepdims: boolean, optional, default=False. keep the reduced axes, with length 1."""
 def pow(left: Symbol | float, right: Symbol | float, name: str | None = None) -> Any: ...
@@ -2809,6 +2856,7 @@ class contrib:
     index_array = staticmethod(_contrib_index_array)
     BilinearResize2D = staticmethod(_contrib_BilinearResize2D)
     AdaptiveAvgPooling2D = staticmethod(_contrib_AdaptiveAvgPooling2D)
+    SparseEmbedding = staticmethod(_contrib_SparseEmbedding)
     fft = staticmethod(_contrib_fft)
     ifft = staticmethod(_contrib_ifft)
     count_sketch = staticmethod(_contrib_count_sketch)
@@ -2939,6 +2987,8 @@ class sparse:
     sum = staticmethod(sum)
     mean = staticmethod(mean)
     norm = staticmethod(norm)
+    cast_storage = staticmethod(cast_storage)
+    retain = staticmethod(_sparse_retain)
     _contrib_round_ste = staticmethod(_contrib_round_ste)
     _contrib_sign_ste = staticmethod(_contrib_sign_ste)
 

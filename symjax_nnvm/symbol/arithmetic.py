@@ -60,7 +60,10 @@ class Arithmetic:
         if isinstance(other, Arithmetic):
             return self._operator(symbols, (self, other), {}, hint_of(symbols))
         if not is_scalar(other):
-            raise SymbolTypeError(f"type {type(other)} not supported: a symbol combines with symbols and numbers")
+            raise SymbolTypeError(
+                f"type {type(other)} not supported: a symbol combines with symbols and numbers. An array becomes an "
+                "input: make a symbol.Variable(name) of it, and give it when the graph runs."
+            )
         op = left_scalar if reflected else right_scalar
         assert op is not None
         return self._operator(op, (self,), {"scalar": str(other)}, hint_of(op))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from symjax_nnvm.errors import ComposeError, explain
+from symjax_nnvm.errors import ComposeError, explain, listed, unknown_keyword
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node, update_node_version
 from symjax_nnvm.ir.op import FInputGraph, FListInputNames, FMutateInputs, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.traverse import post_order
@@ -171,7 +171,7 @@ def _gather_inputs(
                 f"Not enough argument to call operator {node.attrs.op.name if node.attrs.op else 'null'}",
                 node=name or node,
                 expected=f"{required} inputs",
-                got=f"{len(args)}, and input names {list(names)} for the rest",
+                got=f"{len(args)}, and input names {listed(names)} for the rest",
                 fix="Give every input by position, or register FListInputNames.",
             )
         )
@@ -190,11 +190,8 @@ def _check_keywords(kwargs: Iterable[str], candidates: Sequence[str], node: Node
     """NNVM's KeywordArgumentMismatch, for the first keyword that is no candidate."""
     for key in kwargs:
         if key not in candidates:
-            listed = "".join(f"\t[{i}]{candidate}\n" for i, candidate in enumerate(candidates))
             where = "" if node is None or node.op is None else f" (operator '{node.op.name}')"
-            raise ComposeError(
-                f"Symbol.ComposeKeyword argument name {key} not found.{where}\nCandidate arguments:\n{listed}"
-            )
+            raise ComposeError(unknown_keyword("Symbol.Compose", key, candidates, where))
 
 
 # -- general ---------------------------------------------------------------------------------------------------------

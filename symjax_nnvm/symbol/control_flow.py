@@ -14,6 +14,7 @@ from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, 
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
+from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.traverse import post_order, post_order_nodes, successors
 from symjax_nnvm.symbol.hidden_keys import hidden_key
 from symjax_nnvm.symbol.scope import AttrScope, NameManager
@@ -233,14 +234,11 @@ class _Body:
         def inside(node: Node) -> bool:
             return node.op is not None and node.attrs.dict.get(_SCOPE) == self._name
 
-        copies: dict[Node, Node] = {}
         outer_of: dict[Node, NodeEntry | None] = {symbol.outputs[0].node: None for symbol in self.formals}
         cut: dict[NodeEntry, NodeEntry] = {}
 
         def inner(entry: NodeEntry) -> NodeEntry:
-            if inside(entry.node):
-                return entry._replace(node=copies[entry.node])
-            if entry.node in outer_of:
+            if entry.node in outer_of or inside(entry.node):
                 return entry
             outer = entry._replace(version=0) if entry.node.is_variable else entry
             if outer not in cut:
@@ -253,12 +251,15 @@ class _Body:
                 outer_of[variable] = outer
             return cut[outer]._replace(version=entry.version) if entry.node.is_variable else cut[outer]
 
-        nodes = post_order_nodes((head.node for head in heads), lambda node: successors(node) if inside(node) else [])
-        for node in nodes:
-            if inside(node):
-                deps = [copies[dep] for dep in node.control_deps if dep in copies]
-                copies[node] = Node(node.attrs.copy(), [inner(entry) for entry in node.inputs], deps or ())
-        self.symbol = Symbol([inner(head) for head in heads])
+        def cut_off(node: Node, draft: Node) -> Node:
+            copy = node.copy() if draft is node else draft
+            copy.inputs = [inner(entry) for entry in draft.inputs]
+            copy.control_deps = [dep for dep in draft.control_deps if inside(dep)]
+            return copy
+
+        reached = post_order_nodes((head.node for head in heads), lambda node: successors(node) if inside(node) else [])
+        body = rewrite(heads, cut_off, order=filter(inside, reached))
+        self.symbol = Symbol([inner(head) for head in body.outputs])
         self.variables = [node for node in post_order(self.symbol.outputs) if node.is_variable]
         self.outer = [outer_of[node] for node in self.variables]
 

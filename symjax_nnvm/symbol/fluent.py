@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from symjax_nnvm.errors import NotImplementedForSymbol
+from symjax_nnvm.errors import NotImplementedForSymbol, did_you_mean
 
 __all__ = ["Fluent"]
 
@@ -47,6 +47,15 @@ def _refusing(method: str, reason: str) -> Callable[..., NoReturn]:
 
 _NO_VALUES = "a symbol holds no values; compile it with lowering.compile and call the result."
 _XLA = "XLA optimises the whole graph when lowering.compile compiles it; there is no other backend."
+
+_INFERRED = "A symbol has no array: symbol.infer_shape(data=…) and infer_type tell what follows from the inputs'."
+_ELSEWHERE = {
+    **dict.fromkeys(("shape", "dtype", "ndim", "size"), _INFERRED),
+    "grad": "Gradients are had by lowering.grad_fn(symbol), or as a graph by Symbol.gradient.",
+    "data": "A symbol has no array: lowering.to_jax(symbol)(args, aux) computes its values.",
+    "T": "Write symbol.transpose().",
+}
+"""What arrays have and symbols have not, and where it is instead."""
 
 
 class Fluent:
@@ -165,3 +174,10 @@ class Fluent:
     eval = _refusing("eval", "import lowering, and call lowering.to_jax(symbol)(arrays by name).")
     optimize_for = _refusing("optimize_for", _XLA)
     get_backend_symbol = _refusing("get_backend_symbol", _XLA)
+
+    if not TYPE_CHECKING:  # for which every name would then be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Only asked for what is not there: the error says what is."""
+            fix = "" if name.startswith("_") else _ELSEWHERE.get(name) or did_you_mean(name, dir(type(self)))
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix and '. '}{fix}")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from symjax_nnvm.errors import ParamError, SymbolTypeError, SymbolValueError, explain
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, explain
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.symbol.arithmetic import is_scalar
@@ -86,7 +86,7 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
     for key in inputs:
         if key in params:
             if params[key] != "None":
-                raise SymbolTypeError(f"Argument {key} must be Symbol instances, but got {params[key]}")
+                raise _not_a_symbol(f"Argument {key} must be Symbol instances", params[key])
             del params[key]
     if len(args) <= len(inputs):
         for arg in args:
@@ -116,9 +116,22 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
                 _check_twice(op, (key,), symbols)
                 symbols[key] = arg
         elif arg is not None:
-            raise SymbolTypeError(f"Argument {key} must be Symbol instances, but got {arg!r}")
+            raise _not_a_symbol(f"Argument {key} must be Symbol instances", arg)
     _check_twice(op, inputs[: len(given)], symbols)
     return given, params
+
+
+def _not_a_symbol(problem: str, value: object) -> SymbolTypeError:
+    """The error for what came in the place of a symbol, and how it becomes one."""
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Symbol) for item in value):
+        return SymbolTypeError(
+            f"{problem}, but got a {type(value).__name__} of them. Pass them one by one: op(*symbols)."
+        )
+    array = hasattr(value, "shape") and hasattr(value, "dtype")
+    shown = f"an array of shape {value.shape}" if array else repr(value)[:80]  # type: ignore[attr-defined]
+    return SymbolTypeError(
+        f"{problem}, but got {shown}. Arrays are given when the graph runs; in the graph stands symbol.Variable(name)."
+    )
 
 
 def _no_symbol(op: Op, key: str, symbol: Symbol) -> SymbolTypeError:
@@ -139,7 +152,7 @@ def _build_variadic(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[
     """Count the positional inputs, unless the user did or the operator leaves that to other parameters."""
     for arg in args:
         if not isinstance(arg, Symbol):
-            raise SymbolTypeError(f"Positional arguments must be Symbol instances, but got {arg!r}")
+            raise _not_a_symbol("Positional arguments must be Symbol instances", arg)
     if args and symbols:
         raise SymbolTypeError(
             "Operators with variable length input can only accept inputSymbols either as positional or keyword "
@@ -159,14 +172,7 @@ def _user_attributes(op: Op, params: dict[str, str], name: str | None) -> dict[s
         if key not in op.params.fields:
             key = hidden_key(key)
             if not (len(key) >= 5 and key.startswith("__") and key.endswith("__")):
-                raise ParamError(
-                    explain(
-                        f"Cannot find argument '{key}', Possible Arguments: {', '.join(op.params.fields) or 'none'}",
-                        op=op,
-                        node=name,
-                        fix=f"An attribute of your own must be spelled __{key.strip('_')}__.",
-                    )
-                )
+                raise op.params.unknown(key, op, name)
         if not isinstance(value, str):
             raise SymbolValueError(f"Attributes need to be string, but {key} is {value!r}")
         checked[key] = value

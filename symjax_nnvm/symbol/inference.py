@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from symjax_nnvm.errors import InferenceError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.errors import InferenceError, SymbolTypeError, SymbolValueError, printable, unknown_keyword
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.pass_registry import apply_pass
@@ -63,10 +63,11 @@ def warn_undecided_dtypes(symbol: Symbol, arguments: Sequence[Any]) -> None:
 
 
 def _warn(what: str, undecided: Sequence[str], note: str) -> None:
-    listed = "".join(f"\n\t{line}" for line in undecided[:10]) + ("\n\t..." if len(undecided) > 10 else "")
+    shown = "".join(f"\n\t{printable(line)}" for line in undecided[:10])
+    more = f"\n\t... ({len(undecided)} in all)" if len(undecided) > 10 else ""
     warnings.warn(
         f"Cannot decide {what} for the following arguments{note and ' '}{note}. "
-        f"Consider providing them as input:{listed}",
+        f"Consider providing them as input:{shown}{more}",
         stacklevel=4,
     )
 
@@ -97,8 +98,7 @@ def _given(
         by_name.setdefault(node.name, []).append(node)
     for key, value in kwargs.items():
         if key not in by_name:
-            listed = "".join(f"\t[{i}]{name}\n" for i, name in enumerate(index.input_names))
-            raise InferenceError(f"{what}Keyword argument name {key} not found.\nCandidate arguments:\n{listed}")
+            raise InferenceError(unknown_keyword(what, key, index.input_names))
         if value is not None:
             given.update((node, convert(key, value)) for node in by_name[key])
     return given

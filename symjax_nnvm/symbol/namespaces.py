@@ -5,10 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from symjax_nnvm.errors import closest
 from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
 from symjax_nnvm.symbol.functions import OperatorFunction, operator_function
 
-__all__ = ["Namespace"]
+__all__ = ["Namespace", "closest_functions"]
+
+
+_PREFIXES = {"contrib": "_contrib_", "linalg": "_linalg_", "random": "_random_", "sparse": "_sparse_"}
+
+
+_ELSEWHERE = {
+    **dict.fromkeys(("dense", "linear", "innerproduct"), "FullyConnected"),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "conv"), "Convolution"),
+    **dict.fromkeys(("conv1dtranspose", "conv2dtranspose", "convtranspose2d"), "Deconvolution"),
+    **dict.fromkeys(("maxpool2d", "maxpool", "avgpool2d", "avgpool", "globalavgpool2d"), "Pooling"),
+    **dict.fromkeys(("batchnorm1d", "batchnorm2d", "batchnormalization"), "BatchNorm"),
+    **dict.fromkeys(("lstm", "gru"), "RNN"),
+    **dict.fromkeys(("concatenate", "cat"), "concat"),
+    **dict.fromkeys(("matmul",), "dot"),
+    **dict.fromkeys(("crossentropyloss", "softmaxcrossentropyloss"), "softmax_cross_entropy"),
+}
+"""Layers under the names that Gluon, PyTorch and Keras give them, without underscores, in lower case."""
+
+
+def closest_functions(name: str, group: str | None) -> str:
+    """`. Did you mean symbol.contrib.box_nms or …?` for a function that a group, None for `symbol` itself, has not:
+    those of its name in other groups, else those of the names most like it. Empty when there is none."""
+    spelled: dict[str, str] = {}
+    for operator in list_all_names():
+        home = next((key for key, prefix in _PREFIXES.items() if operator.startswith(prefix)), None)
+        short = operator if home is None else operator.removeprefix(_PREFIXES[home])
+        if home == "sparse" != group or (home is None and operator.startswith("_")):
+            continue  # names of dense operators again, and what Python's operators call
+        if short not in spelled or home == group:
+            spelled[short] = f"symbol.{short}" if home is None else f"symbol.{home}.{short}"
+    elsewhere = _ELSEWHERE.get(name.lower().replace("_", ""))
+    close = [name] if name in spelled else [elsewhere] if elsewhere else closest(name, spelled)
+    return f". Did you mean {' or '.join(spelled[short] for short in close)}?" if close else ""
 
 
 class Namespace:
@@ -26,7 +60,8 @@ class Namespace:
     def __getattr__(self, name: str) -> OperatorFunction:
         full = self.prefix + name
         if name.startswith("__") or not Op.exists(full):
-            raise AttributeError(f"symbol.{self.__name__} has no function {name!r}{why_left_out(full)}")
+            where = "" if name.startswith("__") else why_left_out(full) or closest_functions(name, self.__name__)
+            raise AttributeError(f"symbol.{self.__name__} has no function {name!r}{where}")
         function = operator_function(Op.get(full), name)  # automatic names come from the short name, as in MXNet
         setattr(self, name, function)
         return function

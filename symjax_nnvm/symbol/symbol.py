@@ -19,14 +19,18 @@ from symjax_nnvm.errors import (
     SymbolTypeError,
     SymbolValueError,
     explain,
+    plain_list,
+    printable,
 )
-from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.files import read_bounded, write_file
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import FListOutputNames, FMutateInputs, Op
 from symjax_nnvm.ir.pass_registry import apply_pass
+from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy
+from symjax_nnvm.recognise import naming, require_file, symbol_text
 from symjax_nnvm.symbol.arithmetic import Arithmetic
 from symjax_nnvm.symbol.compose import compose, compose_atomic, is_atomic
 from symjax_nnvm.symbol.fluent import Fluent
@@ -86,14 +90,9 @@ class Symbol(Arithmetic, Fluent):
         """All outputs of the symbols, in order, duplicates kept."""
         return Symbol([entry for symbol in symbols for entry in symbol.outputs])
 
-    @bulk_allocation()
     def copy(self) -> Symbol:
         """A deep copy: new nodes with copied attributes. Subgraphs stay shared; `info` is not copied."""
-        copies: dict[Node, Node] = {}
-        for node in post_order(self.outputs):
-            inputs = [NodeEntry(copies[source], index, version) for source, index, version in node.inputs]
-            copies[node] = Node(node.attrs.copy(), inputs, [copies[dep] for dep in node.control_deps] or ())
-        return Symbol([NodeEntry(copies[node], index, version) for node, index, version in self.outputs])
+        return Symbol(rewrite(self.outputs, fresh=True).outputs)
 
     def shallow_copy(self) -> Symbol:
         """A new symbol over the same nodes."""
@@ -286,7 +285,7 @@ class Symbol(Arithmetic, Fluent):
         """The graph as text, in NNVM's layout (`Symbol::Print`)."""
         if len(self.outputs) == 1 and is_atomic(self.outputs):
             node = self.outputs[0].node
-            return f"Variable:{node.name}\n" if node.op is None else f"AtomicFunctor  Op:{node.op.name}\n"
+            return printable(f"Variable:{node.name}" if node.op is None else f"AtomicFunctor  Op:{node.op.name}") + "\n"
         lines = ["Symbol Outputs:"]
         lines += [f"\toutput[{i}]={e.node.name}({e.index})" for i, e in enumerate(self.outputs)]
         for node in post_order(self.outputs):
@@ -301,12 +300,12 @@ class Symbol(Arithmetic, Fluent):
                 lines += ["Attrs:", *(f"\t{key}={value}" for key, value in sorted(node.attrs.dict.items()))]
             if node.control_deps:
                 lines += ["Control deps:", *(f"\tcdep[{i}]={dep.name}" for i, dep in enumerate(node.control_deps))]
-        return "\n".join(lines) + "\n"
+        return "".join("\t" * (line[0] == "\t") + printable(line.removeprefix("\t")) + "\n" for line in lines)
 
     def __repr__(self) -> str:
         if self._single_node() is not None:
-            return f"<Symbol {self.name}>"
-        return f"<Symbol group [{', '.join(entry.node.name for entry in self.outputs)}]>"
+            return f"<Symbol {printable(str(self.name))}>"
+        return f"<Symbol group [{plain_list(entry.node.name for entry in self.outputs)}]>"
 
     # -- container -------------------------------------------------------------------------------------------------
 
@@ -340,7 +339,10 @@ class Symbol(Arithmetic, Fluent):
     def _output_number(self, name: str) -> int:
         found = [i for i, output in enumerate(self.list_outputs()) if output == name]
         if not found:
-            raise SymbolValueError(f'Cannot find output that matches name "{name}"; outputs are {self.list_outputs()}')
+            raise SymbolValueError(
+                f'Cannot find output that matches name "{name}"; outputs are {plain_list(self.list_outputs())}. '
+                "Those inside the network are had by symjax_nnvm.cut(symbol, name), or by symbol.get_internals()[name]."
+            )
         if len(found) > 1:
             raise SymbolValueError(f'There are multiple outputs with name "{name}": numbers {found}')
         return found[0]
@@ -393,8 +395,11 @@ class Symbol(Arithmetic, Fluent):
         return apply_pass(Graph(self.outputs, {"mxnet_version": _MXNET_VERSION}), "SaveJSON").attrs["json"]
 
     def save(self, fname: str | Path) -> None:
-        """Write `tojson()` to a file, by convention named `*-symbol.json`."""
-        Path(fname).write_text(self.tojson(), encoding="utf-8")
+        """Write `tojson()` to a file, by convention named `*-symbol.json`; a file of that name is replaced whole.
+
+        Raises FileError, OSError.
+        """
+        write_file(fname, self.tojson())
 
     # -- gradient --------------------------------------------------------------------------------------------------
 
@@ -402,22 +407,25 @@ class Symbol(Arithmetic, Fluent):
         self,
         wrt: Sequence[str | Symbol] | str | Symbol | None = None,
         head_grads: Sequence[Symbol] | Symbol | None = None,
+        *,
+        zeros_if_unreachable: bool = False,
     ) -> Symbol:
         """The gradients of the outputs with respect to variables, as a symbol with one output per element of `wrt`.
 
         The backward graph is built by MXGradient from the operators' own gradient rules; it is a symbol like any
         other and can be differentiated again. wrt: argument names or symbols; None means every argument.
         head_grads: one symbol per output; left out, ones of each output's shape. Loss heads ignore theirs.
-        Raises GradientError.
+        zeros_if_unreachable: zeros where the outputs do not depend on an element of `wrt`, as the second derivative of
+        a linear function; an unknown name becomes a variable, whose shape they have. Raises GradientError.
         """
         wrt = self.list_arguments() if wrt is None else wrt
-        xs = wrt_entries(self, [wrt] if isinstance(wrt, (str, Symbol)) else wrt)
+        xs = wrt_entries(self, [wrt] if isinstance(wrt, (str, Symbol)) else wrt, zeros_if_unreachable)
         if head_grads is None:
             heads = ones_for_heads(self)
         else:
             given = [head_grads] if isinstance(head_grads, Symbol) else head_grads
             heads = [entry for head in given for entry in head.outputs]
-        return Symbol(gradient_entries(self, xs, heads))
+        return Symbol(gradient_entries(self, xs, heads, zeros_if_unreachable))
 
     # -- how its operators are made ---------------------------------------------------------------------------------
 
@@ -473,20 +481,32 @@ def create_operator(
 def load_json(text: str) -> Symbol:
     """A symbol from JSON text of any MXNet version, or `Symbol.tojson()`. Raises JSONFormatError, SymbolTypeError."""
     if not isinstance(text, str):
-        raise SymbolTypeError(f"fname need to be string, got {type(text).__name__}")
+        fix = (
+            "A file's symbol is symbol.load(path)."
+            if isinstance(text, os.PathLike)
+            else "json.dumps makes text of a dict."
+        )
+        raise SymbolTypeError(explain("fname need to be string, the JSON text", got=type(text).__name__, fix=fix))
     return Symbol(apply_pass(Graph(attrs={"json": text}), "LoadLegacyJSON").outputs)
 
 
 def load(fname: str | Path) -> Symbol:
-    """A symbol from a file that `Symbol.save` or MXNet wrote. Raises JSONFormatError, OSError."""
-    with Path(fname).open("rb") as file:
-        too_large = os.fstat(file.fileno()).st_size > MAX_FILE_BYTES
-        data = b"" if too_large else file.read(MAX_FILE_BYTES + 1)
-    if too_large or len(data) > MAX_FILE_BYTES:
-        raise JSONFormatError(f"{fname} is too large for a symbol file: expected at most {MAX_FILE_BYTES} bytes.")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise JSONFormatError(f"{fname} is no symbol file: it is not UTF-8 at byte {error.start}.") from None
-    del data
-    return load_json(text)
+    """A symbol from a file that `Symbol.save` or MXNet wrote.
+
+    Raises JSONFormatError, ModelNotFoundError, FileError, OSError.
+    """
+    if not isinstance(fname, (str, os.PathLike)):
+        fix = "Of JSON text symbol.load_json makes a symbol."
+        raise SymbolTypeError(explain("load needs the path of a symbol file", got=type(fname).__name__, fix=fix))
+    if isinstance(fname, str) and fname.lstrip().startswith("{"):
+        raise SymbolTypeError("load needs the path of a symbol file, and got JSON text. Give that to symbol.load_json.")
+    text = read_text(fname)
+    with naming(fname):
+        return load_json(text)
+
+
+def read_text(fname: str | os.PathLike[str]) -> str:
+    """The text of a symbol file. Raises JSONFormatError for one that is too large or no text, and says what other kinds
+    of files are; ModelNotFoundError, FileError, OSError."""
+    require_file(fname)
+    return symbol_text(read_bounded(fname, MAX_FILE_BYTES, "a symbol file", JSONFormatError), fname)

@@ -7,6 +7,7 @@ _RANDOM = "MXNet's rrelu crashes in training on a CPU"
 _UNWRITTEN = "MXNet leaves the output mask unwritten"
 _ACTIVATIONS = ("relu", "sigmoid", "softrelu", "softsign", "tanh")
 _LEAKY = ("leaky", "elu", "gelu")
+_THREE_AXES = "MXNet places the last axis of gamma on axis 1 of data or before it"
 _SELU = "MXNet's gradient of selu multiplies what is below 0 by the scale twice"
 
 
@@ -52,6 +53,27 @@ CASES = [
         ]
     ],
     Case("LeakyReLU", (_signs(2, 3, dtype="float64"), T(3, dtype="float64")), {"act_type": "prelu"}),
+    *[
+        Case("LeakyReLU", (_signs(*shape), T(*gamma, low=0.1)), {"act_type": "prelu"}, tag="leading axes")
+        for shape, gamma in [
+            ((3, 4), (3, 4)),
+            ((3, 4), (3,)),
+            ((3, 4), (3, 1)),
+            ((3, 4), (1, 4)),
+            ((3, 4, 2, 5), (3, 4)),
+            ((3, 4, 2), (3,)),
+            ((3, 4, 2), (1, 1)),
+            ((3, 3), (3,)),
+        ]
+    ],
+    *[
+        Case("LeakyReLU", (_signs(2, 3, 4), T(*gamma, low=0.1)), {"act_type": "prelu"}, no_mxnet=_THREE_AXES)
+        for gamma in ((2, 3, 4), (2, 1, 4))
+    ],
+    *[
+        Case("_slopes_like", (T(*gamma), T(3, 4, 2)), wrt=(0,), no_mxnet="an operator of this library")
+        for gamma in ((4,), (3,), (3, 4), (1,))
+    ],
     # random slopes
     Case("LeakyReLU", (_signs(3, 4),), {"act_type": "rrelu"}, no_mxnet=_RANDOM),
     Case("LeakyReLU", (_signs(3, 4),), {"act_type": "rrelu", "lower_bound": 0.2, "upper_bound": 0.2}, no_mxnet=_RANDOM),

@@ -44,6 +44,8 @@ CASES = [
     *assign((None, 4), (None, 1), (None, -1), (2, 6), (2, 3), "float64"),
     Case("_slice_assign_scalar", (T(3, 4),), {"begin": (0, 1), "end": (2, 3), "scalar": 0.5}, wrt=(), is_train=False),
     Case("_slice_assign_scalar", (T(3, 4),), {"begin": (0, 1), "end": (2, 3), "scalar": 0.5}, no_mxnet=NO_GRADIENT),
+    Case("_slice_assign_scalar", (T(3, 4),), {"begin": (2,), "end": (1,), "scalar": 0.5}, wrt=(), is_train=False),
+    Case("_slice_assign_scalar", (T(3, 4),), {"begin": (2,), "end": (1,), "scalar": 0.5}, no_mxnet=NO_GRADIENT),
     Case("_slice_assign_scalar", (T(5, 2, dtype="float16"),), STRIDED, wrt=(), is_train=False),
     Case("_slice_assign_scalar", (T(5, 2),), STRIDED, no_mxnet=NO_GRADIENT),
     Case("_slice_assign_scalar", (ids(5, high=9, dtype="int32"),), STRIDED, is_train=False),

@@ -74,6 +74,18 @@ CASES = [
     nms(Detections((6, 6), dtype="float16"), overlap_thresh=0.3),
     nms(DATA, overlap_thresh=0.2, id_index=0, background_id=1),
     nms(DATA, overlap_thresh=0.2, id_index=0, force_suppress=True, topk=4),
+    # rows of the default background_id, -1, are padding that detection pipelines add
+    Case(
+        "_contrib_box_nms",
+        (Detections((2, 6, 6), part=-1.0),),
+        {"overlap_thresh": 0.3, "id_index": 0},
+        not_derivative="a class next to that of the background is another one, so rows jump in and out",
+    ),
+    nms(Detections((2, 6, 6), part=-1.0), overlap_thresh=0.3, id_index=0, background_id=-1, force_suppress=True),
+    nms(Detections((2, 6, 6), part=-2.0), overlap_thresh=0.3, id_index=0, background_id=-2, topk=3),
+    nms(Detections((6, 6), part=-1.5), overlap_thresh=0.2, id_index=0),
+    nms(Detections((6, 6), part=-1.0, classes=1), overlap_thresh=0.2, id_index=0, tag="background alone"),
+    nms(Detections((6, 6), part=-1.0), overlap_thresh=0.2, id_index=-2),
     nms(DATA, overlap_thresh=0.4, valid_thresh=0.5),
     nms(DATA, overlap_thresh=0.4, valid_thresh=2.0),
     nms(T(5, 7, low=0.1), overlap_thresh=0.1, coord_start=0, score_index=6, id_index=4, tag="rows in another order"),

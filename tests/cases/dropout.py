@@ -12,6 +12,7 @@ CASES = [
     Case("Dropout", (T(4, 5),), {"mode": "always", "cudnn_off": True}, is_train=False, no_mxnet=_RANDOM),
     Case("Dropout", (T(4, 5),), {"p": 1.0}, no_mxnet="MXNet divides 0 by 0"),
     Case("Dropout", (T(4, 5),), {"p": 0.0}),
+    Case("Dropout", (T(4, 5),), {"p": 0.0, "axes": (1, 1)}),
     Case("Dropout", (T(4, 5),), {"p": 0.0, "mode": "always"}, is_train=False),
     Case("Dropout", (T(4, 5),), {"p": 0.7}, is_train=False),
     Case("Dropout", (T(4, 5),), {"axes": (1,)}, is_train=False),

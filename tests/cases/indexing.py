@@ -28,6 +28,8 @@ CASES = [
     Case("_backward_Embedding", (T(4, 3), ids(4, high=5)), VOCABULARY, wrt=(0,), no_mxnet=OURS),
     Case("one_hot", (ids(4, low=-1, high=4),), {"depth": 3}, wrt=()),
     Case("one_hot", (ids(2, 3, high=4, dtype="int32"),), {"depth": 4, "on_value": 2.5, "off_value": -1.0}),
+    Case("one_hot", (ids(3, high=3, dtype="uint8"),), {"depth": 0}),
+    Case("one_hot", (ids(2, 3, high=3),), {"depth": 0, "dtype": "int32"}, wrt=()),
     Case("one_hot", (ids(3, high=3, dtype="uint8"),), {"depth": 3, "dtype": "int32"}),
     Case("pick", (T(3, 4), ids(3, high=4)), wrt=(0,)),
     Case("pick", (T(3, 4), ids(4, high=3)), {"axis": 0}, wrt=(0,)),

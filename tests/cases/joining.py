@@ -2,6 +2,8 @@
 
 from tests.cases import Case, T
 
+EMPTY = "MXNet has no array of head gradients without elements"
+
 OURS = "a backward operator: MXNet's takes other inputs"
 
 CASES = [
@@ -27,6 +29,12 @@ CASES = [
     Case("SliceChannel", (T(2, 3),), {"num_outputs": 1}),
     Case("_split_v2", (T(7, 2),), {"indices": (0, 2, 5), "axis": 0}),
     Case("_split_v2", (T(2, 6),), {"indices": (), "axis": 1, "sections": 3}),
+    Case("_split_v2", (T(2, 8),), {"indices": (), "axis": 1, "sections": 3}),
+    Case("_split_v2", (T(5),), {"indices": (), "axis": 0, "sections": 4}),
+    # parts without elements
+    Case("_split_v2", (T(2, 3),), {"indices": (), "axis": 0, "sections": 4}, wrt=()),
+    Case("_split_v2", (T(4, 2),), {"indices": (0, 0, 4), "axis": 0}, wrt=()),
+    Case("_split_v2", (T(4, 2),), {"indices": (0, 3, 3), "axis": 0}, no_mxnet=EMPTY),
     Case("_split_v2", (T(2, 3),), {"indices": (), "axis": -1, "sections": 3, "squeeze_axis": True}),
     Case("_split_v2", (T(2, 3),), {"indices": (0, 1, 2), "axis": 1, "squeeze_axis": True}),
     Case("_backward_Concat", (T(2, 5), T(2, 3), T(2, 2)), no_mxnet=OURS),

@@ -38,6 +38,8 @@ CASES = [
     *(Case("norm", (T(2, 3, 4, kind="signs", low=0.1, high=1.0),), {"ord": 1, **params}) for params in NORMS),
     *(Case(op, (T(2, 3, 4, kind="spread"),), dict(params)) for op in ("argmax", "argmin") for params in SEARCHES),
     Case("argmax_channel", (T(3, 4, kind="spread"),), wrt=()),
+    Case("argmax_channel", (T(2, 3, 4, kind="spread"),), wrt=()),
+    Case("argmax_channel", (T(2, 3, 1, 2, kind="spread"),), wrt=()),
     Case("argmax", (T(3, 4, kind="integers", low=0, high=3),), {"axis": 1}, wrt=(), tag="ties"),
     Case("argmin", (T(3, 4, kind="integers", low=0, high=3, dtype="int32"),), {"axis": 1}, tag="ties"),
     Case("argmax", (T(3, 4, kind="spread", dtype="float64"),), {"axis": 1}),

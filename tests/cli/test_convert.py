@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import jax
@@ -63,16 +64,30 @@ def test_an_old_symbol_is_upgraded(tmp_path: Path):
     assert main(["diff", str(FILES / "legacy_08.json"), str(tmp_path / "new")]) == 0
 
 
-def test_the_source_is_never_written_over(net: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_model_is_converted_in_its_place(net: Path):
     before = Path(f"{net}-0003.params").read_bytes()
-    assert main(["convert", str(net), str(net)]) == 2
-    assert "is the model that is being converted" in capsys.readouterr().err
+    assert main(["convert", str(net), str(net)]) == 0
     assert Path(f"{net}-0003.params").read_bytes() == before
+    shutil.copy(FILES / "legacy_08.json", net.with_name("old-symbol.json"))
+    assert main(["convert", str(net.with_name("old")), str(net.with_name("old"))]) == 0
+    assert json.loads(net.with_name("old-symbol.json").read_text())["attrs"]["mxnet_version"] == ["int", 10901]
+
+
+def test_what_is_no_model_does_not_take_a_models_place(net: Path, capsys: pytest.CaptureFixture[str]):
+    files = {path: path.read_bytes() for path in net.parent.iterdir()}
+    assert main(["convert", str(net), f"{net}-symbol.json", "--to", "mlir", *SHAPE]) == 2
+    assert main(["convert", str(net), f"{net}-0003.params", "--to", "stablehlo", *SHAPE]) == 2
+    assert main(["run", str(net), "data=random", *SHAPE, "--output", f"{net}-0003.params"]) == 2
+    assert capsys.readouterr().err.count("is part of the model that is read: write to another name") == 3
+    assert {path: path.read_bytes() for path in net.parent.iterdir()} == files
 
 
 def test_safetensors_and_back(net: Path):
     pytest.importorskip("safetensors", reason="the extra `safetensors` is not installed")
     assert main(["convert", str(net), str(net.with_name("st.safetensors"))]) == 0
     assert main(["diff", str(net), str(net.with_name("st"))]) == 0
+    before = net.with_name("st.safetensors").read_bytes()
+    assert main(["convert", str(net.with_name("st.safetensors")), str(net.with_name("st.safetensors"))]) == 0
+    assert net.with_name("st.safetensors").read_bytes() == before
     assert main(["convert", str(net.with_name("st.safetensors")), str(net.with_name("back"))]) == 0
     assert main(["diff", str(net), str(net.with_name("back"))]) == 0

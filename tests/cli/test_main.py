@@ -52,7 +52,7 @@ def test_errors_are_one_line_and_exit_with_2(net: Path, capsys: pytest.CaptureFi
     assert main(["inspect", str(net.with_name("nett"))]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("symjax-nnvm: error: No model")
-    assert "There are net-symbol.json." in line
+    assert f"Did you mean {str(net)!r}? In {net.parent}: net." in line
 
 
 def test_a_traceback_on_demand(net: Path, capsys: pytest.CaptureFixture[str]):

@@ -140,6 +140,29 @@ def test_without_the_program_dot_the_error_says_what_to_install(monkeypatch: pyt
         nn.plot_network(sym.relu(sym.Variable("x"))).save(tmp_path / "x.svg")
 
 
+@pytest.mark.parametrize(
+    ("missing", "fix"),
+    [("graphviz", "pip install 'symjax-nnvm[plot]'"), ("dot", "apt install graphviz")],
+)
+def test_a_notebook_without_graphviz_is_told_what_to_install(missing: str, fix: str, monkeypatch: pytest.MonkeyPatch):
+    if missing == "graphviz":
+        monkeypatch.setitem(sys.modules, "graphviz", None)
+    else:
+        pytest.importorskip("graphviz", reason="the extra `plot` is not installed")
+        monkeypatch.setenv("PATH", "")
+    shown = nn.plot_network(sym.relu(sym.Variable("x")))._repr_mimebundle_(include=None, exclude=None)
+    assert list(shown) == ["text/plain"]
+    heading, line = shown["text/plain"].split("\n")
+    assert heading == "<NetworkPlot: 1 operators drawn, 0 folded into them>"
+    assert fix in line
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz's program dot is not installed")
+def test_a_notebook_shows_the_drawing():
+    pytest.importorskip("graphviz", reason="the extra `plot` is not installed")
+    assert "<svg" in nn.plot_network(sym.relu(sym.Variable("x")))._repr_mimebundle_()["image/svg+xml"]
+
+
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz's program dot is not installed")
 def test_graphviz_takes_it(tmp_path: Path):
     pytest.importorskip("graphviz", reason="the extra `plot` is not installed")

@@ -53,7 +53,7 @@ def test_random_inputs_are_those_of_the_seed(net: Path, capsys: pytest.CaptureFi
     [
         (["random"], "The shape of 'data' is not known, (?, 1, ?, ?): give --shape data=…"),
         ([], "Input 'data' is missing: give data=FILE"),
-        (["image=random"], "The model has no input 'image'; inputs are ['data', 'softmax_label']"),
+        (["image=random"], "The model has no input 'image'; inputs are data, softmax_label"),
         (["data=cat.txt", "--shape", "data=1,1,8,8"], "expected random, zeros, an array (.npy, .npz) or an image"),
         (["data=none.npy"], "No such file"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import jax
 import jax.export
 import numpy as np
@@ -9,7 +11,9 @@ import pytest
 
 import lowering
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import LoweringError
+from symjax_nnvm.errors import LoweringError, SymbolValueError
+
+compiling = importlib.import_module("lowering.compile")  # the name `lowering.compile` is the function
 
 
 @pytest.fixture
@@ -70,3 +74,27 @@ def test_donated_states_are_consumed():
     _, new_aux = run(args, aux)
     assert aux["bn_moving_mean"].is_deleted()
     assert not new_aux["bn_moving_mean"].is_deleted()
+
+
+def test_max_memory_refuses_shapes_before_they_are_traced(args):
+    symbol = sym.FullyConnected(sym.Variable("x"), num_hidden=3, name="fc")
+    run = lowering.compile(symbol, max_memory="2K")
+    np.testing.assert_array_equal(run(args)[0][0], np.full((2, 3), 5.0))
+    large = args | {"x": np.ones((1000, 4), np.float32)}
+    for call in (run, run.lower, run.hlo):
+        with pytest.raises(LoweringError, match=r"node 'fc'; expected at most 2 KiB, as max_memory= says"):
+            call(large)
+    assert lowering.compile(symbol)(large)[0][0].shape == (1000, 3)
+    with pytest.raises(SymbolValueError, match="No size of memory"):
+        lowering.compile(symbol, max_memory="plenty")
+
+
+def test_max_memory_asks_once_for_each_signature(args, monkeypatch):
+    asked = []
+    estimate = compiling.estimate
+    monkeypatch.setattr(compiling, "estimate", lambda *given: asked.append(given) or estimate(*given))
+    run = lowering.compile(sym.FullyConnected(sym.Variable("x"), num_hidden=3, name="fc"), max_memory=1 << 20)
+    for _ in range(3):
+        run(args)
+    run(args | {"x": np.ones((3, 4), np.float32)})
+    assert len(asked) == 2

@@ -243,6 +243,12 @@ def test_reshape_changes_others_only_when_told() -> None:
         executor.reshape(data=(2, 3))
 
 
+@pytest.mark.parametrize("keyword", [{"force_rebind": True}, {"shared_buffer": {}}, {"stype_dict": {"x": "csr"}}])
+def test_deviation_keywords_that_are_no_shapes_are_errors(keyword: dict[str, Any]) -> None:
+    with pytest.raises(BindError, match=next(iter(keyword))):
+        lowering.simple_bind(sym.exp(sym.Variable("x")), x=(2, 3), **keyword)
+
+
 def test_shared_exec_shares_named_arguments_and_states() -> None:
     net = sym.FullyConnected(norm, num_hidden=3, name="fc")
     first = lowering.simple_bind(net, x=(2, 4))

@@ -97,7 +97,9 @@ def test_halves_of_surrogate_pairs(text: str):
 
 def test_files_that_are_no_text(tmp_path: Path):
     (tmp_path / "x-symbol.json").write_bytes(b'{"nodes": "\xff"}')
-    with pytest.raises(JSONFormatError, match=r"x-symbol\.json is no symbol file: it is not UTF-8 at byte 11"):
+    with pytest.raises(
+        JSONFormatError, match=r"x-symbol\.json is no symbol file: it is not text, not UTF-8 at byte 11"
+    ):
         sym.load(tmp_path / "x-symbol.json")
     with pytest.raises(JSONFormatError, match="not UTF-8"):
         nn.load_checkpoint(tmp_path / "x", 0)
@@ -185,7 +187,7 @@ def test_30000_unknown_operators_are_one_short_message():
         ("SliceChannel", {"num_outputs": "1000000000"}, "num_outputs is out of range"),
         ("amp_multicast", {"num_outputs": "1000000000"}, "num_outputs is out of range"),
         ("multi_sgd_update", {"num_weights": "1000000000", "lrs": "1", "wds": "1"}, "num_weights is out of range"),
-        ("_split_v2", {"indices": "(1,)", "sections": "1000000"}, "Too many outputs; in operator"),
+        ("_split_v2", {"indices": "(1,)", "sections": "1000000"}, "sections is out of range; in operator"),
         ("RNN", {"num_layers": "1000000000", "state_size": "1", "mode": "lstm"}, "num_layers is out of range"),
         ("_arange", {"start": "0", "stop": "1e300", "step": "1e-300"}, "Range has more than 9223372036854775807"),
         ("Convolution", {"kernel": f"({'1,' * 30_000})", "num_filter": "1"}, "Parameter kernel=.*…; in operator 'Conv"),
@@ -242,8 +244,8 @@ def test_parsed_parameters_of_hostile_length_are_not_kept():
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
-        ("(1000000000000000000, 1000000000000000000)", "a shape of more than 9223372036854775807 .*in node"),
-        (f"({'9' * 4200},)", "a shape of more than 9223372036854775807 elements"),
+        ("(1000000000000000000, 1000000000000000000)", "a shape of more than 576460752303423487 .*in node"),
+        (f"({'9' * 4200},)", "a shape of more than 576460752303423487 elements"),
         (f"({'1,' * 1_000_000})", "Invalid attribute __shape__=.*has 1000000 elements, more than 64"),
         ("(1" * 1_000, "Invalid attribute __shape__=.*is not a tuple of integers"),
         ("((1,2),(3,4))", "is not a tuple of integers"),
@@ -262,7 +264,7 @@ def test_declared_shapes_that_no_array_has(shape: str, message: str):
     ("op", "shape", "attrs", "message"),
     [
         ("tile", "(2,)", {"reps": f"({'1,' * 5_000})"}, "a shape of 5000 dimensions, expected at most 64"),
-        ("tile", "(2, 2)", {"reps": "(4294967296, 4294967296)"}, "a shape of more than 9223372036854775807 elements"),
+        ("tile", "(2, 2)", {"reps": "(4294967296, 4294967296)"}, "a shape of more than 576460752303423487 elements"),
         ("Reshape", "(1,)", {"shape": f"({'1,' * 20_000})"}, "a shape of 20000 dimensions"),
         ("repeat", "(2,)", {"repeats": "9223372036854775807"}, "a shape of more than"),
     ],

@@ -110,7 +110,7 @@ def header(descr: str = "'<f4'", order: str = "False", shape: str = "(2,)") -> s
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (npy(header(shape="(4294967296, 4294967296)")), "a shape of more than 9223372036854775807 elements in"),
+        (npy(header(shape="(4294967296, 4294967296)")), "a shape of more than 576460752303423487 elements"),
         (npy(header(shape="(1000000000,)")), "float32 of shape .1000000000,. takes 4000000000 bytes, 8 are there"),
         (npy(header(shape="(-2,)")), "expected descr, fortran_order and shape"),
         (npy(header(shape=f"({'1,' * 65}2)")), "wrong shape"),
@@ -173,6 +173,19 @@ def lying_directory() -> bytes:
     return bytes(data)
 
 
+def understated(size: int, claimed: int) -> bytes:
+    """A zip file whose directory claims fewer bytes of a member than it unpacks to."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target, target.open("a.npy", "w") as member:
+        member.write(npy(header()))
+        for _ in range(size >> 20):
+            member.write(bytes(1 << 20))
+    data = bytearray(file.getvalue())
+    entry = data.rindex(b"PK\x01\x02")
+    data[entry + 24 : entry + 28] = struct.pack("<I", claimed)
+    return bytes(data)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -185,13 +198,25 @@ def lying_directory() -> bytes:
         (archive(("a.txt", b"x")), "member 'a.txt' is no .npy array"),
         (archive(("a" * 5000 + ".npy", b"x")), "has a name of 5004 characters, more than 4096"),
         (archive(("a.npy", npy(header())))[:-30], "no readable zip file"),
+        (understated(0, 1000), "no readable zip file: Bad CRC|member 'a.npy' holds .* bytes, 1000 are claimed"),
     ],
-    ids=["bomb", "bombs", "overlap", "directory", "lzma", "folder", "text", "name", "truncated"],
+    ids=["bomb", "bombs", "overlap", "directory", "lzma", "folder", "text", "name", "truncated", "less"],
 )
 def test_zip_files_that_lie(data: bytes, message: str, tmp_path: Path):
     (tmp_path / "x.params").write_bytes(data)
     with contract(len(data)), pytest.raises(ParamsFormatError, match=f"(?s){message}"):
         nn.load_arrays(tmp_path / "x.params")
+
+
+def test_a_member_larger_than_its_entry_is_not_unpacked(tmp_path: Path):
+    (tmp_path / "x.params").write_bytes(understated(100 << 20, 1000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ParamsFormatError, match="member 'a.npy' holds more than the 1000 bytes"):
+            nn.load_arrays(tmp_path / "x.params")
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_damaged_compressed_data(tmp_path: Path):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply, create_variable_node
-from symjax_nnvm.ir.pass_registry import apply_pass
+from symjax_nnvm.ir.pass_registry import apply_pass, checking_passes
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.json_graph import check_nodes, load_json, save_json
 from symjax_nnvm.symbol import symbol as symbol_module
@@ -229,7 +229,8 @@ def test_reading_without_parsing_leaves_checks_for_later():
     ):
         check_nodes(post_order(graph.outputs), graph.outputs)
     with_attr = Graph(attrs={"json": json.dumps(bad), "load_json_no_parse": True})
-    assert len(apply_pass(with_attr, "LoadJSON").outputs) == 1
+    with checking_passes(False):  # what is not parsed yet is not sound yet
+        assert len(apply_pass(with_attr, "LoadJSON").outputs) == 1
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------

@@ -99,11 +99,17 @@ def test_gamma_starts_as_a_quarter_unless_it_says_otherwise():
     assert net.attr_dict()["own"]["__init__"] == '["zero", {}]'
 
 
-@pytest.mark.parametrize("shape", [(2,), (3, 1), (1, 3, 1), (2, 3, 5)])
+@pytest.mark.parametrize("shape", [(5,), (3, 1), (1, 3, 4), (2, 5), (2, 3, 5, 1)])
 def test_a_gamma_that_does_not_fit_is_named(shape: tuple[int, ...]):
     with pytest.raises(InferenceError) as error:
         leaky(act_type="prelu").infer_shape(data=(2, 3, 5), act_gamma=shape)
-    for word in ("LeakyReLU", "act", "gamma", "(3,), one for each channel, or (1,)", str(shape)):
+    for word in (
+        "LeakyReLU",
+        "act",
+        "gamma",
+        "(3,), one for each channel, (1,), or the leading dimensions of data (2, 3, 5)",
+        str(shape),
+    ):
         assert word in str(error.value)
 
 

@@ -79,7 +79,6 @@ def test_shapes_are_inferred_from_what_is_known():
             {"x": (3, 4), "y": (1, 2)},
             ("Shape inconsistent", "'rhs'", "(2, 2)"),
         ),
-        (sym._slice_assign_scalar(X, begin=(1,), end=(1,), name="n"), {"x": (3,)}, ("keeps nothing of axis 0",)),
         (
             sym._slice_assign_scalar(X, begin=(0, 0), end=(1, 1), name="n"),
             {"x": (3,)},

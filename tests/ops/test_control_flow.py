@@ -154,3 +154,22 @@ def test_hidden_attributes_of_a_scope_reach_the_loop_and_its_body():
     loop = outputs.outputs[0].node
     assert loop.attrs.dict["__ctx_group__"] == "a"
     assert loop.attrs.subgraphs[0].outputs[0].node.attrs.dict["__ctx_group__"] == "a"
+
+
+def nested_body(depth: int):
+    """The body of a loop over loops, `depth` of them inside each other."""
+
+    def body(data, states):
+        if depth == 0:
+            return data + sym.zeros((2,)), states
+        return sym.contrib.foreach(nested_body(depth - 1), data, states)
+
+    return body
+
+
+def test_inference_of_nested_loops_takes_no_longer_at_each_level():
+    """Visiting each level twice would take 2²⁴ visits of the innermost."""
+    outputs, _ = sym.contrib.foreach(nested_body(24), sym.Variable("x"), [sym.Variable("s")])
+    assert outputs.infer_shape_partial()[1] == [(*[0] * 25, 2)]
+    assert outputs.infer_type_partial()[1] == [np.float32]
+    assert outputs.infer_type_partial(x="float16", s="float64")[1] == [np.float16]

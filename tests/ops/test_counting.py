@@ -133,7 +133,6 @@ def test_impossible_shapes_are_refused_when_the_node_is_made(op: str, params: di
     [
         (sym.ravel_multi_index(X, shape=(7, 6), name="n"), (2,), ("columns", "(2, n)", "got (2,)")),
         (sym.ravel_multi_index(X, shape=(7, 6), name="n"), (3, 4), ("(2, 4)", "(3, 4)")),
-        (sym.unravel_index(X, shape=(7, 6), name="n"), (3, 4), ("vector", "got (3, 4)", "Flatten")),
     ],
 )
 def test_shapes_that_do_not_fit_are_named(symbol: sym.Symbol, shape: tuple[int, ...], words: tuple[str, ...]):

@@ -38,6 +38,9 @@ def completed(symbol: sym.Symbol, out: tuple[int, ...], **shapes: tuple[int, ...
 
 SYMMETRIC = {
     "linalg_potrf": lambda x: sym.linalg_potrf(sym.linalg_syrk(x) + sym.linalg_syrk(sym.swapaxes(x, dim1=-1, dim2=-2))),
+    "linalg_potrf of the upper triangle": lambda x: sym.linalg_potrf(
+        sym.linalg_syrk(x) + sym.linalg_syrk(x, transpose=True), lower=False
+    ),
     "_linalg_syevd": lambda x: sym._linalg_syevd(x + sym.swapaxes(x, dim1=-1, dim2=-2)),
 }
 
@@ -68,9 +71,22 @@ def test_gradients_of_symmetric_matrices_are_derivatives_to_second_order(op: str
 def test_one_triangle_of_a_symmetric_matrix_is_read():
     whole = np.array([[4, 2, 1], [2, 5, 3], [1, 3, 6]], np.float32)
     lower = np.where(np.tri(3, dtype=bool), whole, 99)
-    for op in SYMMETRIC:
+    for op in ("linalg_potrf", "_linalg_syevd"):
         for a, b in zip(run(getattr(sym, op)(A), a=whole), run(getattr(sym, op)(A), a=lower), strict=True):
             np.testing.assert_array_equal(a, b)
+    upper = sym.linalg_potrf(A, lower=False)
+    np.testing.assert_array_equal(run(upper, a=whole), run(upper, a=lower.T))
+
+
+def test_triangles_that_files_ask_for_by_a_parameter_that_mxnet_does_not_list_are_computed():
+    whole = np.array([[4, 2, 1], [2, 5, 3], [1, 3, 6]], np.float32)
+    for op, argument in (("_linalg_potrf", np.triu(whole)), ("_linalg_potri", np.linalg.cholesky(whole).T)):
+        text = getattr(sym, op)(A, name="op").tojson()
+        text = text.replace('"name": "op", ', '"name": "op", \n      "attrs": {"lower": "False"}, ')
+        loaded = sym.load_json(text)
+        assert loaded.tojson() == text
+        expected = np.linalg.cholesky(whole).T if op == "_linalg_potrf" else np.linalg.inv(whole)
+        np.testing.assert_allclose(run(loaded, a=argument)[0], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_largest_component_of_an_eigenvector_is_positive():

@@ -44,7 +44,7 @@ def test_impossible_broadcasts_are_named(symbol, shapes, words):
         (lambda: sym.broadcast_axis(X, axis=(0, 1), size=2), "the same length"),
         (lambda: sym.broadcast_like(X, Y, lhs_axes=(0,)), "go in pairs"),
         (lambda: sym.tile(X, reps=(0, 2)), "reps"),
-        (lambda: sym.repeat(X, repeats=0), "repeats"),
+        (lambda: sym.repeat(X, repeats=-1), "repeats"),
     ],
 )
 def test_bad_parameters_are_refused_when_the_node_is_made(make, words):

@@ -97,7 +97,7 @@ def test_replace_head_keeps_the_other_branches_and_their_places():
 
 
 def test_replace_head_refuses_a_head_that_does_not_fit():
-    with pytest.raises(nn.NNVMError, match="must return a Symbol, got int"):
+    with pytest.raises(nn.NNVMError, match="must return a Symbol; got int"):
         nn.replace_head(classifier(), "fc1", lambda features: 3)
     with pytest.raises(nn.ComposeError, match="does not use the features"):
         nn.replace_head(classifier(), "fc1", lambda features: sym.Variable("other"))

@@ -1,0 +1,131 @@
+"""Inputs of a network that number something, classes or rows, and how many there are: what their values must be below.
+
+An operator that reads such a number takes any: SoftmaxOutput subtracts nothing where the class does not exist,
+Embedding reads the last row instead. Training then goes on, and learns something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ir.types import Shape, is_known
+from symjax_nnvm.passes.infer import infer_shape
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Numbered", "Numbers", "first_outside"]
+
+Count = Callable[[Any, list[tuple[int, ...]]], int | None]
+"""(parameters, shapes of the inputs) → how many there are; None where any number is meant."""
+
+
+def _softmax_classes(p: Any, shapes: list[tuple[int, ...]]) -> int | None:
+    data, label = shapes
+    if data == label:  # probabilities, not classes
+        return None
+    if p.multi_output:
+        return data[1]
+    return data[-1] if p.preserve_shape else prod(data[1:])
+
+
+def _along(p: Any, shapes: list[tuple[int, ...]]) -> int | None:
+    if p.mode == "wrap":
+        return None
+    return prod(shapes[0]) if p.axis is None else shapes[0][p.axis]
+
+
+_READERS: dict[str, tuple[int, Count]] = {
+    "SoftmaxOutput": (1, _softmax_classes),
+    "SVMOutput": (1, lambda p, shapes: shapes[0][-1]),
+    "softmax_cross_entropy": (1, lambda p, shapes: shapes[0][-1]),
+    "pick": (1, _along),
+    "Embedding": (0, lambda p, shapes: p.input_dim),
+    "one_hot": (0, lambda p, shapes: p.depth),
+}
+"""Operator → (the input that holds the numbers, how many there are)."""
+
+_SAME_VALUES = frozenset(
+    {"Reshape", "Flatten", "Cast", "transpose", "SwapAxis", "expand_dims", "squeeze", "reverse"}
+    | {"BlockGrad", "_copy", "reshape_like", "broadcast_to", "tile", "repeat"}
+)
+"""Operators whose result holds values of their first input and no others."""
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """An input that numbers what node `reader`, of operator op, has `count` of. ignored: a value that is skipped."""
+
+    name: str
+    reader: str
+    op: str
+    count: int
+    ignored: float | None
+
+
+class Numbers:
+    """The inputs of a symbol, among those named, that number something: one place for each operator that reads one."""
+
+    def __init__(self, symbol: Symbol, names: Iterable[str]):
+        self._symbol = symbol
+        wanted = set(names)
+        self._reads: list[tuple[str, Node, Count]] = []
+        for node in post_order(symbol.outputs):
+            position, count = _READERS.get("" if node.op is None else node.op.name, (0, None))
+            if count is not None and position < len(node.inputs):
+                source = _origin(node.inputs[position])
+                if source.is_variable and source.name in wanted:
+                    self._reads.append((source.name, node, count))
+        self.names = tuple(dict.fromkeys(name for name, _, _ in self._reads))
+
+    def __len__(self) -> int:
+        return len(self._reads)
+
+    def of(self, shapes: Mapping[str, Shape]) -> list[Numbered | None]:
+        """What is numbered at each place in batches of these shapes; None where any number is meant."""
+        if not self._reads:
+            return []
+        try:
+            graph = infer_shape(Graph(self._symbol.outputs), shapes=dict(shapes))
+        except InferenceError:  # the graph takes parts of the batch only, and the step cuts it up
+            return [None] * len(self)
+        index, known = graph.indexed_graph(), graph.attrs["shape"]
+        found: list[Numbered | None] = []
+        for name, node, count in self._reads:
+            inputs: list[Any] = [known[index.entry_id(entry)] for entry in node.inputs]
+            p = node.attrs.parsed
+            number = count(p, inputs) if all(map(is_known, inputs)) else None
+            ignored = float(p.ignore_label) if getattr(p, "use_ignore", False) else None
+            found.append(
+                None
+                if number is None
+                else Numbered(name, node.name, node.op.name if node.op else "", int(number), ignored)
+            )
+        return found
+
+
+def first_outside(numbered: Numbered, values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(whether a value is no number of what is there, its place in the flattened array, the value), on the device."""
+    flat = jnp.ravel(values)
+    wide = flat.astype(jnp.promote_types(flat.dtype, jnp.float32))
+    wrong = ~((wide >= 0) & (wide < numbered.count))  # NaN, too
+    if numbered.ignored is not None:
+        wrong &= wide != numbered.ignored
+    place = jnp.argmax(wrong)
+    return wrong.any(), place.astype(jnp.int32), wide[place]
+
+
+def _origin(entry: NodeEntry) -> Node:
+    """The node whose values an entry has: back through operators that only arrange them."""
+    node = entry.node
+    while node.op is not None and node.op.name in _SAME_VALUES and node.inputs:
+        node = node.inputs[0].node
+    return node

@@ -1,0 +1,126 @@
+"""Whose folder it is: two runs that write into one would each delete and overwrite what the other saved.
+
+The system holds the lock and lets go of it when the process ends, however it ends: a run that was killed goes on at
+once. It is a record lock, which a forked process (a loader of data) does not inherit and so cannot keep. What is in the
+file only tells others who it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary, finalize
+
+from symjax_nnvm.errors import CheckpointError, explain
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+__all__ = ["TIDYING", "RunLock"]
+
+NAME = "run.lock"
+TIDYING = "tidying"
+"""What somebody says who holds the lock for a moment only, while it removes what interrupted saves left."""
+
+_PATIENCE = 10.0
+_MAX_TOLD = 4096
+
+_HELD: WeakValueDictionary[str, RunLock] = WeakValueDictionary()
+"""What this process holds: the system would let it take the same lock again, and lose it when one of the two closes."""
+
+
+class RunLock:
+    """The lock of a folder, which one object of one process holds at a time; let go of when the object goes."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self._key = os.path.realpath(directory)
+        self._close: finalize | None = None
+        self._process = 0
+        self._about: dict[str, Any] = {}
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds it, in this process."""
+        return self._close is not None and self._process == os.getpid()
+
+    def take(self, about: Mapping[str, Any]) -> None:
+        """Take the lock, unless it is held already. about: what others are told of this run, plain data.
+
+        Raises CheckpointError that names who holds it, OSError where the folder cannot be written to.
+        """
+        if self.held:
+            return
+        other = _HELD.get(self._key)
+        if other is not None and other.held:
+            raise self._refused(other._about)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(self.directory / NAME, flags, 0o666)
+        try:
+            deadline = time.monotonic() + _PATIENCE
+            while (other := _lock(descriptor)) is not None:
+                if (other and TIDYING not in other) or time.monotonic() > deadline:  # {}: it is about to say
+                    raise self._refused(other)
+                time.sleep(0.02)
+            self._about = {
+                "process": os.getpid(),
+                "host": socket.gethostname(),
+                "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+                **about,
+            }
+            with suppress(OSError):  # no room for the name of who holds it
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, json.dumps(self._about, default=str).encode()[:_MAX_TOLD])
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._close, self._process = finalize(self, os.close, descriptor), os.getpid()
+        _HELD[self._key] = self
+
+    def let_go(self) -> None:
+        """Let others have it."""
+        close, self._close = self._close, None
+        if close is not None:
+            if _HELD.get(self._key) is self:
+                del _HELD[self._key]
+            close()
+
+    def _refused(self, told: Mapping[str, Any]) -> CheckpointError:
+        who = ", ".join(f"{key} {value}" for key, value in told.items()) or "a process that says nothing of itself"
+        mine = told.get("process") == os.getpid() and told.get("host") == socket.gethostname()
+        fix = (
+            "It is this process: call close() of the other Checkpoints, or wait until its fit has ended."
+            if mine
+            else "Give this run a directory of its own, or wait until the other has ended."
+        )
+        return CheckpointError(explain(f"Another run writes into {self.directory}", got=who, fix=fix))
+
+
+def _lock(descriptor: int) -> dict[str, Any] | None:
+    """Lock a file; what its holder says of itself when there is another. Without locks nobody holds it."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return _told(os.pread(descriptor, _MAX_TOLD, 0))
+    except OSError:  # a file system without locks
+        return None
+    return None
+
+
+def _told(text: bytes) -> dict[str, Any]:
+    """What the holder says of itself; nothing where it is cut off."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}

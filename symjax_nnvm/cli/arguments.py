@@ -1,0 +1,76 @@
+"""Types of the command's arguments: numbers in bounds, paths that can be paths. What they refuse is one line."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from symjax_nnvm.errors import printable
+
+__all__ = ["COUNT", "EPOCH", "SEED", "Parser", "file_path", "finite", "text_of", "tolerance", "whole"]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, safe on a terminal, and exit with 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong, and where the usage stands."""
+        lines = " ".join(message.split("\n"))
+        self.exit(2, f"{self.prog}: error: {printable(lines)} (usage: {self.prog} --help)\n")
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """The type of whole numbers from `least` to `most`."""
+
+    def number(text: str) -> int:
+        digits = text.strip()
+        value = int(digits) if len(digits) <= 20 and digits.removeprefix("-").isdecimal() else None
+        if value is None or not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least} to {most}, got {text[:40]!r}")
+        return value
+
+    return number
+
+
+EPOCH = whole(0, 10**9 - 1)
+SEED = whole(0, 2**32 - 1)
+"""JAX has keys of 32 bits unless its 64-bit mode is on: larger seeds would silently be smaller ones."""
+COUNT = whole(1, 1_000_000)
+
+
+def finite(text: str) -> float:
+    """A number that is neither infinite nor NaN."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"expected a number, got {text[:40]!r}")
+    return value
+
+
+def tolerance(text: str) -> float:
+    """A finite number from 0."""
+    value = finite(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected a number from 0, got {text[:40]!r}")
+    return value
+
+
+def text_of(what: str) -> Callable[[str], str]:
+    """The type of texts that name a file: not empty, without NUL characters."""
+
+    def checked(text: str) -> str:
+        if not text or "\0" in text:
+            raise argparse.ArgumentTypeError(f"expected the name of a {what}, got {text[:40]!r}")
+        return text
+
+    return checked
+
+
+def file_path(text: str) -> Path:
+    """The path of a file."""
+    return Path(text_of("file")(text))

@@ -1,0 +1,299 @@
+"""Files: the one way in which bytes are written, and the one in which a file from a stranger is opened.
+
+Writing follows what databases do to commit: a temporary file beside the target, flushed and synchronised with the disk,
+takes the target's place in one rename. Whatever happens, a killed process or a full disk, there is the old file or the
+new one; and arrays that are views of the old one stay what they are. Reading never waits and never takes more than it
+was told to: only regular files are opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from symjax_nnvm.errors import FileError, MissingFolderError, NNVMError, explain
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+__all__ = ["StrPath", "atomic_write", "atomic_writes", "map_file", "open_regular", "read_bounded", "write_file"]
+
+StrPath = str | os.PathLike[str]
+
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+_KEPT_OF_NAME = 40
+"""Characters of the target's name in the temporary one's, which then is shorter than any system's limit (255 bytes)."""
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder", "Name a file in it."),
+    (stat.S_ISFIFO, "a named pipe (FIFO)", "Pipe it through a file: cat PIPE > FILE."),
+    (stat.S_ISCHR, "a character device", "Name a file."),
+    (stat.S_ISBLK, "a block device", "Name a file."),
+    (stat.S_ISSOCK, "a socket", "Name a file."),
+)
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def atomic_write(path: StrPath) -> Iterator[BinaryIO]:
+    """A file to write bytes to, which becomes `path` when the block ends; if it raises, nothing has changed.
+
+    A new file has the mode that `open` would give it; an existing one keeps its own, and its owner where the system
+    allows. Symbolic links are followed. Raises FileError for a target that is no regular file, MissingFolderError,
+    OSError (PermissionError for a target that is read-only, as `open` does; no space left; …).
+    """
+    with atomic_writes(path) as (file,):
+        yield file
+
+
+@contextmanager
+def atomic_writes(*paths: StrPath) -> Iterator[tuple[BinaryIO, ...]]:
+    """Files that belong together: all are whole and on the disk before the first takes its place, in the given order.
+
+    As `atomic_write`. The renames follow each other at once; a process killed between two leaves whole files, of which
+    the first are new and the others old.
+    """
+    with ExitStack() as temporaries:
+        pending = [temporaries.enter_context(_temporary(path)) for path in paths]
+        try:
+            yield tuple(one.file for one in pending)
+            for one in pending:
+                one.finish()
+        except OSError as error:
+            if error.filename is not None or error.errno is None:
+                raise
+            # A write that fails does not know of what file.
+            where = ", ".join(str(one.target) for one in pending)
+            raise OSError(error.errno, f"{os.strerror(error.errno)} (nothing was changed)", where) from error
+        for one in pending:  # at once: the folder is synchronised when all have their names
+            one.replace()
+        for one in pending:
+            one.synchronise_folder()
+
+
+def write_file(path: StrPath, data: bytes | bytearray | memoryview | str) -> None:
+    """Write a whole file, text as UTF-8 with its line ends as they are. Raises as `atomic_write`."""
+    with atomic_write(path) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
+class _Temporary:
+    """A temporary file beside its target. folder: an open descriptor of where both are, if there can be one."""
+
+    def __init__(self, target: Path, folder: int | None, mode: int):
+        self.target = target
+        self._folder = folder
+        self._name: Path | None
+        self._name, self.file = _create(target, mode)
+
+    def finish(self) -> None:
+        """Everything is on the disk."""
+        self.file.flush()
+        _synchronise(self.file.fileno())
+        if fcntl is None:  # Windows renames no open file
+            self.file.close()
+
+    def replace(self) -> None:
+        """Take the target's place."""
+        assert self._name is not None
+        os.replace(self._name, self.target)
+        self._name = None
+
+    def synchronise_folder(self) -> None:
+        """The new name is on the disk."""
+        if self._folder is not None:
+            _synchronise(self._folder)
+
+    def discard(self) -> None:
+        """Close, and remove what has not taken its place."""
+        with suppress(OSError):  # flushes once more what could not be written
+            self.file.close()
+        if self._name is not None:
+            with suppress(OSError):
+                self._name.unlink()
+
+
+@contextmanager
+def _temporary(path: StrPath) -> Iterator[_Temporary]:
+    target = Path(os.path.realpath(_without_nul(path)))
+    with ExitStack() as descriptors:
+        replaced, old = _permitted(target, path), None
+        if replaced is not None:
+            old = os.fstat(replaced)
+            # The system frees what is replaced when this is closed: not between two renames, where freeing gigabytes
+            # takes its time. Windows renames over no open file.
+            if fcntl is None:
+                os.close(replaced)
+            else:
+                descriptors.callback(os.close, replaced)
+        folder = None
+        if hasattr(os, "O_DIRECTORY"):
+            with suppress(PermissionError):  # a folder that may be written to and not listed
+                folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
+                descriptors.callback(os.close, folder)
+        _sweep(target)
+        made = _Temporary(target, folder, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777)
+        try:
+            if old is not None:
+                _like(old, made.file.fileno())
+            yield made
+        finally:
+            made.discard()
+
+
+def _permitted(target: Path, path: StrPath) -> int | None:
+    """A descriptor of an existing target that may be written to; None where there is none yet."""
+    try:
+        found = os.stat(target)
+    except FileNotFoundError:
+        if not target.parent.is_dir():
+            raise MissingFolderError(
+                explain(
+                    f"{os.fspath(path)} cannot be written: there is no folder {target.parent}",
+                    fix=f"Make it first: mkdir -p {target.parent}",
+                )
+            ) from None
+        return None
+    except NotADirectoryError:
+        raise MissingFolderError(f"{os.fspath(path)} cannot be written: {target.parent} is no folder.") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise _not_regular(path, found, "written to")
+    return os.open(target, os.O_WRONLY | _NONBLOCK | _CLOEXEC)  # may it be written to? Nothing is.
+
+
+def _create(target: Path, mode: int) -> tuple[Path, BinaryIO]:
+    """A new file of a name that nobody has, locked for as long as it is open."""
+
+    def opener(path: str, flags: int) -> int:
+        return os.open(path, flags | _CLOEXEC, mode)
+
+    while True:
+        name = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.tmp")
+        try:
+            file = open(name, "xb", opener=opener)  # noqa: SIM115
+        except FileExistsError:
+            continue
+        except OSError as error:
+            told = f"{error.strerror} (a file is written beside its place and then renamed)"
+            raise OSError(error.errno, told, os.fspath(target)) from error
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError):
+            if os.stat(name).st_ino == os.fstat(file.fileno()).st_ino:
+                return name, file
+        file.close()  # swept away between its creation and its lock
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name[:_KEPT_OF_NAME].encode(errors='replace')[:_KEPT_OF_NAME].decode(errors='ignore')}."
+
+
+def _sweep(target: Path) -> None:
+    """Remove what processes left that were killed while they wrote this file: nobody holds its lock."""
+    if fcntl is None:
+        return
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            if _is_temporary(entry.name, target):
+                with suppress(OSError):
+                    descriptor = os.open(entry.path, os.O_RDWR | _NONBLOCK | _NOFOLLOW | _CLOEXEC)
+                    try:
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        os.unlink(entry.path)
+                    finally:
+                        os.close(descriptor)
+
+
+def _is_temporary(name: str, target: Path) -> bool:
+    number = name.removeprefix(_prefix(target)).removesuffix(".tmp")
+    return name == f"{_prefix(target)}{number}.tmp" and len(number) == 16 and set(number) <= set("0123456789abcdef")
+
+
+def _like(old: os.stat_result, descriptor: int) -> None:
+    """Owner, where the system allows, and mode of the file that is replaced."""
+    if hasattr(os, "fchown"):
+        made = os.fstat(descriptor)
+        if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+            with suppress(OSError):
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+    if hasattr(os, "fchmod"):
+        with suppress(PermissionError):  # file systems that have no modes
+            os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
+
+
+def _synchronise(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # this file system has nothing to synchronise
+            raise
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+def open_regular(path: StrPath) -> BinaryIO:
+    """A regular file, opened for reading. Raises FileError for anything else, which is not waited for; OSError."""
+    found = os.stat(_without_nul(path))  # opening some devices does something
+    if not stat.S_ISREG(found.st_mode):
+        raise _not_regular(path, found, "read")
+    file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        file.close()
+        raise _not_regular(path, found, "read")
+    return file
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | _NONBLOCK | _CLOEXEC)
+
+
+def read_bounded(path: StrPath, limit: int, what: str, error: type[NNVMError] = FileError) -> bytes:
+    """All bytes of a file of at most `limit`.
+
+    Raises `error` for a larger one, which says what it is too large for; FileError for no regular file, OSError.
+    """
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = b"" if size > limit else file.read(limit + 1)
+    if size > limit or len(data) > limit:
+        raise error(f"{os.fspath(path)} is too large for {what}: expected at most {limit} bytes.")
+    return data
+
+
+def map_file(file: BinaryIO) -> mmap.mmap:
+    """An open file's bytes, read when they are used. The file may be replaced meanwhile, but not changed in its place.
+
+    Raises FileError for an empty file and one that the system does not map.
+    """
+    try:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (ValueError, OSError) as error:
+        raise FileError(f"{file.name} cannot be mapped into memory: {error}.") from None
+
+
+def _without_nul(path: StrPath) -> StrPath:
+    if "\0" in os.fsdecode(path):
+        raise FileError(f"{os.fspath(path)!r:.200} is no path: it holds a NUL character.")
+    return path
+
+
+def _not_regular(path: StrPath, found: os.stat_result, verb: str) -> FileError:
+    kind, fix = next(((kind, fix) for test, kind, fix in _KINDS if test(found.st_mode)), ("something else", ""))
+    return FileError(explain(f"{os.fspath(path)} cannot be {verb}", expected="a regular file", got=kind, fix=fix))

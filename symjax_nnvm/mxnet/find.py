@@ -1,0 +1,90 @@
+"""Which files are meant: MXNet's names of a model's files, prefixes and epochs, and what exists when one does not."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from pathlib import Path
+
+from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError, explain, plain_list
+from symjax_nnvm.recognise import what_is_there
+
+__all__ = ["SYMBOL_SUFFIX", "as_epoch", "epochs", "params_path", "prefix_of", "symbol_path"]
+
+SYMBOL_SUFFIX = "-symbol.json"
+_PARAMS_NAME = re.compile(r"(?P<prefix>.*)-(?P<epoch>[0-9]{4,})\.params", re.DOTALL)
+_MAX_EPOCH = 10**9
+
+
+def prefix_of(path: str | os.PathLike[str]) -> tuple[str, int | None]:
+    """(prefix, epoch) of what stands for a model: its prefix, its symbol file or its file of parameters, which alone
+    says an epoch. A prefix that has a symbol file stays what it is, however it ends."""
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise SymbolTypeError(
+            explain("A model is found by the prefix of its files, text or a path", got=type(path).__name__)
+        ) from None
+    if not Path(text + SYMBOL_SUFFIX).is_file():
+        if text.endswith(SYMBOL_SUFFIX):
+            return text.removesuffix(SYMBOL_SUFFIX), None
+        found = _PARAMS_NAME.fullmatch(text)
+        if found:
+            return found["prefix"], int(found["epoch"])
+    return text, None
+
+
+def as_epoch(epoch: object) -> int:
+    """The number of an epoch given as an integer or as text, `3` or `"0003"`. Raises ParamsFormatError."""
+    try:
+        number = int(epoch) if isinstance(epoch, str) else operator.index(epoch)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = -1
+    if isinstance(epoch, bool) or not 0 <= number < _MAX_EPOCH:
+        raise ParamsFormatError(
+            explain(
+                "No number of an epoch",
+                expected="a whole number from 0, the number in prefix-0003.params",
+                got=repr(epoch)[:80],
+            )
+        )
+    return number
+
+
+def epochs(prefix: str | os.PathLike[str]) -> dict[int, Path]:
+    """Epoch → file of parameters, of those that exist of a prefix, in ascending order."""
+    path = Path(prefix)
+    if not path.name or not path.parent.is_dir():
+        return {}
+    found = {}
+    for entry in path.parent.iterdir():
+        match = _PARAMS_NAME.fullmatch(entry.name)
+        if match and match["prefix"] == path.name:
+            found[int(match["epoch"])] = entry
+    return dict(sorted(found.items()))
+
+
+def symbol_path(prefix: str) -> Path:
+    """The symbol file of a prefix. Raises ModelNotFoundError, which says what models there are."""
+    path = Path(prefix + SYMBOL_SUFFIX)
+    if not path.exists():
+        folder = Path(prefix)
+        within = folder.is_dir()  # the folder of a model was given in the place of its prefix
+        there = what_is_there(folder / path.name if within else path, SYMBOL_SUFFIX)
+        kind = "it is a folder" if within else f"there is no symbol file {path}"
+        raise ModelNotFoundError(f"No model {prefix!r}: {kind}. {there}")
+    return path
+
+
+def params_path(prefix: str, epoch: int) -> Path:
+    """The file of parameters of an epoch. Raises ModelNotFoundError, which says what epochs there are."""
+    path = Path(f"{prefix}-{epoch:04d}.params")
+    if not path.exists():
+        existing = epochs(prefix)
+        if existing:
+            there = f"{Path(prefix).name!r} has epochs {plain_list(existing, 20)}."
+        else:
+            there = f"{Path(prefix).name!r} has no file of any epoch. {what_is_there(path, '.params')}"
+        raise ModelNotFoundError(f"There are no parameters of epoch {epoch}: looked for {path}. {there}")
+    return path

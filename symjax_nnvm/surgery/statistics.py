@@ -1,0 +1,79 @@
+"""Batch norms whose statistics stay as they are while the rest of the network is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
+
+from symjax_nnvm.errors import SymbolValueError, did_you_mean, explain, listed
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.op import FMutateInputs
+from symjax_nnvm.ir.rewrite import rebuild
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["freeze_statistics", "frozen_batch_norms"]
+
+_PARAM = "use_global_stats"
+
+
+def freeze_statistics(symbol: Symbol, pattern: str | Sequence[str] = "*") -> Symbol:
+    """The symbol with batch norms that normalise with their moving averages in training, too, and leave them alone.
+
+    What MXNet's users write as `use_global_stats=True`, for a network that is there already. pattern: names of the
+    nodes, or of their gamma; shell patterns such as `stage[12]_*`, or several. Gradients then flow through the
+    batch norms as through any other scale and shift.
+    Raises SymbolValueError for a pattern that matches no batch norm, with close matches.
+    """
+    patterns = (pattern,) if isinstance(pattern, str) else tuple(pattern)
+    norms = _batch_norms(symbol)
+    chosen: set[Node] = set()
+    for each in patterns:
+        matched = {node for node in norms if any(fnmatchcase(name, each) for name in (node.name, *_learned(node)))}
+        if not matched:
+            names = [node.name for node in norms]
+            raise SymbolValueError(
+                explain(f"No batch norm matches {each!r}", got=names or "none", fix=did_you_mean(each, names) or None)
+            )
+        chosen |= matched
+    return _with_global_statistics(symbol, chosen)
+
+
+def frozen_batch_norms(symbol: Symbol, trained: Collection[str]) -> Symbol:
+    """The symbol with the statistics frozen of all batch norms whose gamma and beta are not trained.
+
+    Raises SymbolValueError when there are none.
+    """
+    norms = _batch_norms(symbol)
+    chosen = {node for node in norms if not any(name in trained for name in _learned(node))}
+    if not chosen:
+        raise SymbolValueError(
+            explain(
+                "There is no batch norm whose statistics can be frozen: gamma or beta of each is trained",
+                got=f"batch norms {listed(node.name for node in norms)}",
+                fix="Freeze their parameters, too: wrt=symjax_nnvm.freeze(symbol, ['bn_*', ...]).",
+            )
+        )
+    return _with_global_statistics(symbol, chosen)
+
+
+def _batch_norms(symbol: Symbol) -> list[Node]:
+    return [node for node in post_order(symbol.outputs) if hasattr(node.attrs.parsed, _PARAM)]
+
+
+def _learned(node: Node) -> list[str]:
+    """Names of gamma and beta: the variables a batch norm reads that are neither its data nor its states."""
+    mutates = FMutateInputs.get(node.op)
+    states = () if mutates is None else mutates(node.attrs)
+    inputs = [entry.node for i, entry in enumerate(node.inputs) if i > 0 and i not in states]
+    return [source.name for source in inputs if source.is_variable]
+
+
+def _with_global_statistics(symbol: Symbol, chosen: set[Node]) -> Symbol:
+    def change(node: Node, copy: Node) -> NodeEntry | None:
+        if node in chosen:
+            copy.attrs.dict[_PARAM] = "True"
+            copy.attrs.parse()
+        return None
+
+    return Symbol(rebuild(symbol.outputs, change))

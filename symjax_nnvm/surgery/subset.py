@@ -1,0 +1,61 @@
+"""The arrays of one network for another that is part of it: after `cut`, after `replace_head`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, did_you_mean, explain, listed
+from symjax_nnvm.roles import learned_variables
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["subset"]
+
+Arrays = dict[str, Any]
+
+
+def subset(
+    symbol: Symbol,
+    args: Mapping[str, Any],
+    aux: Mapping[str, Any] | None = None,
+    *,
+    new: str | Sequence[str] = (),
+) -> tuple[Arrays, Arrays]:
+    """(args, aux) of the symbol, out of arrays that may be more: those of the network it was cut from.
+
+    args, aux: arrays by name, such as `load_checkpoint` gives them; which of the two dicts holds an array makes no
+    difference, so merged or swapped dicts are told apart. Arrays that the symbol does not need are left out; data and
+    labels are taken along where they are given. new: names of parameters that have no array yet, those of a new head;
+    shell patterns such as `new_fc_*`.
+    Raises ParamsMismatchError for a parameter or a state that has no array and is not new, with close names among the
+    arrays left out; SymbolTypeError for what is no dict.
+    """
+    for what, given in (("args", args), ("aux", {} if aux is None else aux)):
+        if not isinstance(given, Mapping):
+            raise SymbolTypeError(
+                explain(
+                    f"{what} of subset holds no names", expected="a dict of arrays by name", got=type(given).__name__
+                )
+            )
+    given = {**args, **(aux or {})}
+    arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    needed = {*arg_names, *aux_names}
+    patterns = (new,) if isinstance(new, str) else tuple(new)
+    learned = {node.name for node in learned_variables(symbol)} | set(aux_names)
+    missing = [
+        name
+        for name in (*arg_names, *aux_names)
+        if name in learned and name not in given and not any(fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+    if missing:
+        surplus = [name for name in given if name not in needed]
+        close = " ".join(filter(None, (did_you_mean(name, surplus, cutoff=0.75) for name in missing[:3])))
+        raise ParamsMismatchError(
+            explain(
+                f"There are no arrays for {listed(missing)}",
+                got=f"arrays that the network does not have: {listed(surplus)}",
+                fix=f"{close} Name what is to get first values: subset(symbol, args, aux, new={missing[0]!r}).".strip(),
+            )
+        )
+    return {n: given[n] for n in arg_names if n in given}, {n: given[n] for n in aux_names if n in given}

@@ -1,0 +1,63 @@
+"""What people hand over, looked at before anything works on it: symbols, arrays by name, shapes by name."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, explain
+from symjax_nnvm.ir.types import Shape, shape_from_legacy
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["expect_arrays", "expect_symbol", "known_shapes"]
+
+
+def expect_symbol(value: object, function: str) -> None:
+    """Raise SymbolTypeError, which says how a symbol is had, unless the value is one."""
+    if not isinstance(value, Symbol):
+        fix = "A file's is symjax_nnvm.symbol.load(path), a checkpoint's the first of load_checkpoint(prefix, epoch)."
+        raise SymbolTypeError(explain(f"{function} works on a Symbol", got=_brief(value), fix=fix))
+
+
+def expect_arrays(value: object, what: str) -> None:
+    """Raise SymbolTypeError unless the value is a dict of arrays by name."""
+    if not isinstance(value, Mapping):
+        fix = "A file's are symjax_nnvm.load_arrays(path); zip names and arrays where they come as lists."
+        raise SymbolTypeError(explain(f"{what} are arrays by name, a dict", got=_brief(value), fix=fix))
+
+
+def known_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape | None]:
+    """Shapes as users write them, with 0 and -1 for unknown dimensions, as the passes take them.
+
+    Raises SymbolTypeError, SymbolValueError.
+    """
+    if not isinstance(shapes, Mapping):
+        fix = "Name the input that it is the shape of: {'data': (1, 3, 224, 224)}."
+        raise SymbolTypeError(explain("Shapes are given by name, a dict", got=_brief(shapes), fix=fix))
+    return {name: _shape(name, shape) for name, shape in shapes.items()}
+
+
+def _shape(name: str, shape: Any) -> Shape | None:
+    try:
+        sizes = tuple(map(operator.index, shape))
+    except TypeError:
+        fix = "Of an array it is array.shape." if hasattr(shape, "shape") else "One axis is written (5,)."
+        raise SymbolTypeError(
+            explain(
+                f"No shape for {name!r}", expected="whole numbers, as in (1, 3, 224, 224)", got=_brief(shape), fix=fix
+            )
+        ) from None
+    try:
+        return shape_from_legacy(sizes) if sizes else ()
+    except ValueError as error:
+        raise SymbolValueError(explain(f"No shape for {name!r}: {error}")) from None
+
+
+def _brief(value: object) -> str:
+    """A value of any size in a few words."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"an array of shape {value.shape}"  # type: ignore[attr-defined]
+    return (
+        f"{type(value).__name__} {repr(value)[:60]}" if isinstance(value, (str, int, float)) else type(value).__name__
+    )

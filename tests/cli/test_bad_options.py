@@ -1,0 +1,144 @@
+"""Every option of every subcommand with values that make no sense: one line on stderr, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symjax_nnvm.cli import COMMANDS, _parser, main
+
+SHAPE = ("--shape", "data=2,1,8,8")
+NUMBERS = ("-3", "9" * 25, "1.5", "x", "", "nan", "1e400", "²", "9" * 5000)
+REALS = ("x", "", "nan", "inf", "1e400", "0x10")
+PATHS = ("", "a\0b", "folder", "missing/x", "binary/x", "x" * 300, ".", "/")
+MODELS = (*PATHS, "binary", "empty", "page.html", "\udc80", "../..", "ünknown\u202e")
+SHAPES = (
+    "data",
+    "data=",
+    "=1",
+    "data=1,,2",
+    "data=-5,1",
+    "data=x",
+    "data=" + "9" * 30,
+    "dta=1,1,8,8",
+    "\x1b=1",
+    "data=1",
+)
+
+OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
+    **{(c, "model"): MODELS for c in ("inspect", "check", "plot", "run", "verify", "convert")},
+    **{
+        (c, "--params"): (*PATHS, "binary", "empty", "page.html", "missing")
+        for c in ("inspect", "check", "plot", "run", "verify", "convert")
+    },
+    **{(c, "--epoch"): (*NUMBERS, "4") for c in ("inspect", "check", "plot", "run", "verify", "convert")},
+    **{(c, "--shape"): SHAPES for c in ("inspect", "plot", "run", "verify", "convert")},
+    ("check", "--shape"): SHAPES[:-1],  # the last is a finding, exit code 1
+    ("plot", "out"): (*PATHS, "drawing", "x.jpg"),
+    **{("diff", name): MODELS for name in ("a", "b")},
+    **{("diff", name): (*PATHS, "binary", "empty", "missing") for name in ("--params-a", "--params-b")},
+    **{("diff", name): (*REALS, "-1") for name in ("--rtol", "--atol")},
+    **{
+        (c, "inputs"): (*MODELS, "data=", "data=x.npy", "data=folder.npy", "data=empty.npy", "data=text.npy", "y=zeros")
+        for c in ("run", "verify")
+    },
+    **{(c, "--max-memory"): ("", "0", "-1", "x", "4X", "nan", "1e400", "9" * 30) for c in ("run", "verify", "convert")},
+    **{(c, "--seed"): NUMBERS for c in ("run", "verify")},
+    **{(c, "--scale"): REALS for c in ("run", "verify")},
+    **{(c, "--mean"): (*REALS, ",", "1,2", "1,x,3", "1,2,3") for c in ("run", "verify")},
+    **{(c, "--std"): (*REALS, ",", "1,2", "0", "1,2,3") for c in ("run", "verify")},
+    ("run", "--topk"): NUMBERS,
+    ("run", "--time"): (*NUMBERS, "0"),
+    ("run", "--labels"): (*PATHS, "binary", "missing"),
+    ("run", "--output"): ("", "a\0b", ".", "/", "folder"),
+    ("verify", "--wrt"): ("", "nope", "data,", ",", "bn_moving_mean"),
+    ("verify", "--directions"): (*NUMBERS, "0"),
+    ("convert", "out"): ("", "a\0b", ".", "/", "folder", "m.onnx", "m.h5", "m.params", "m.json", "binary/x"),
+    ("convert", "--to"): ("", "onnx", "\x1b"),
+    ("convert", "--platforms"): ("", ",", "gpu", "cpu,,", "\u202e"),
+}
+"""(subcommand, argument) → values that are refused."""
+
+FLAGS = {"--json", "--traceback", "--help", "--weights", "--no-fold", "--structure", "--random-params", "--bgr"}
+FLAGS |= {"--stretch", "--full", "--inference", "--no-finite-differences", "--train"}
+
+
+def arguments_of(command: str) -> set[str]:
+    """The arguments of a subcommand that take values."""
+    (subparsers,) = (a for a in _parser([command])._actions if isinstance(a, argparse._SubParsersAction))
+    actions = subparsers.choices[command]._actions
+    return {action.option_strings[-1] if action.option_strings else action.dest for action in actions} - FLAGS
+
+
+def test_the_table_has_every_argument():
+    assert set(OPTIONS) == {(command, name) for command in COMMANDS for name in arguments_of(command)}
+
+
+IMAGE = ("--shape", "data=1,1,8,8")
+
+POSITIONAL = {
+    "plot": ("model", "out"),
+    "diff": ("a", "b"),
+    "convert": ("model", "out"),
+    **dict.fromkeys(("run", "verify"), ("model", "inputs")),
+    **dict.fromkeys(("inspect", "check"), ("model",)),
+}
+
+
+def call(command: str, argument: str, value: str) -> list[str]:
+    """The command line of an argument's value, and of good values of all that is required."""
+    of_images = argument in ("--mean", "--std")
+    values = {"model": "net", "a": "net", "b": "net", "out": "out.dot"}
+    values["inputs"] = "data=i.png" if of_images else "data=zeros"
+    if command == "convert":
+        values["out"] = "out.stablehlo" if argument in ("--platforms", "--shape") else "out"
+    options = [] if argument in values else [f"{argument}={value}"]
+    if argument != "--shape" and command != "diff":
+        options += IMAGE if of_images else SHAPE
+    values[argument] = value
+    return [command, *options, "--", *(values[name] for name in POSITIONAL[command])]
+
+
+@pytest.fixture
+def folder(net: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model's folder as the current one, with files of the wrong kind."""
+    monkeypatch.chdir(net.parent)
+    (net.parent / "folder").mkdir()
+    (net.parent / "folder.npy").mkdir()
+    for name, content in (
+        ("binary", bytes(range(256))),
+        ("empty", b""),
+        ("empty.npy", b""),
+        ("page.html", b"<!DOCTYPE html>\n<html>404</html>"),
+    ):
+        (net.parent / name).write_bytes(content)
+    np.save(net.parent / "text.npy", np.array(["a", "b"]))
+    return net.parent
+
+
+@pytest.mark.parametrize(("command", "argument"), OPTIONS, ids=[" ".join(key) for key in OPTIONS])
+def test_a_bad_value_is_refused_in_one_line(
+    command: str, argument: str, folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    if argument in ("--mean", "--std"):
+        image = pytest.importorskip("PIL.Image", reason="the extra `image` is not installed")
+        image.new("L", (4, 4)).save("i.png")
+    before = sorted(folder.rglob("*"))
+    for value in OPTIONS[command, argument]:
+        line = call(command, argument, value)
+        try:
+            code = main(line)
+        except SystemExit as stop:
+            code = stop.code
+        out, err = capsys.readouterr()
+        assert (code, out) == (2, ""), line
+        *notes, last = err.splitlines()
+        assert last.startswith("symjax-nnvm"), line
+        assert ": error: " in last, line
+        assert all(text.startswith(("parameters: ", "not given, zeros: ")) for text in notes), err
+        assert err.replace("\n", "").isprintable(), err
+        assert len(last) < 3000, line
+    assert sorted(folder.rglob("*")) == before

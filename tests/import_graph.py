@@ -1,0 +1,77 @@
+"""The import graph of the two packages, read from their source: who names whom, where, and whether for types alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES: tuple[str, ...] = ("symjax_nnvm", "lowering")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of one of our modules by another. typing: under `if TYPE_CHECKING`. late: inside a function."""
+
+    source: str
+    target: str
+    typing: bool
+    late: bool
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def modules() -> dict[str, Path]:
+    """Every module of both packages → its file, relative to the project's root."""
+    files = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
+    return {_name(path): path.relative_to(ROOT) for path in files}
+
+
+def imports_of(source: str, text: str, known: dict[str, Path]) -> list[Import]:
+    """The imports of known modules in a module's text. Raises ValueError for a relative one, which we never write."""
+
+    def targets(node: ast.AST) -> Iterator[str]:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                raise ValueError(f"{source} has a relative import in line {node.lineno}")
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                yield submodule if submodule in known else str(node.module)
+
+    def walk(node: ast.AST, typing: bool, late: bool) -> Iterator[Import]:
+        yield from (Import(source, target, typing, late) for target in targets(node) if target in known)
+        guarded = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        late = late or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for child in ast.iter_child_nodes(node):
+            yield from walk(child, typing or (guarded and child in node.body), late)  # pyright: ignore
+
+    return list(walk(ast.parse(text), False, False))
+
+
+def all_imports() -> list[Import]:
+    """Every import of one of our modules by another."""
+    known = modules()
+    return [found for name, path in known.items() for found in imports_of(name, (ROOT / path).read_text(), known)]
+
+
+def cycle(edges: dict[str, set[str]]) -> list[str]:
+    """The modules on a cycle of a graph, in order; empty when there is none."""
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> list[str]:
+        if name in trail:
+            return [*trail[trail.index(name) :], name]
+        if name in done:
+            return []
+        found = next((c for target in sorted(edges.get(name, ())) if (c := visit(target, (*trail, name)))), [])
+        done.add(name)
+        return found
+
+    return next((found for name in sorted(edges) if (found := visit(name, ()))), [])

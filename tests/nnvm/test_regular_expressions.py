@@ -1,0 +1,168 @@
+"""Every regular expression of the project takes linear time, whatever text it meets.
+
+Of each pattern the table below holds texts that match. Pumping them, a place at a time, makes the worst cases: what
+matches a long run in two ways has to try all of them when the end does not match. A pattern that is not in the table
+fails the test.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import signal
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import symjax_nnvm
+from lowering.initializer.base import create
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import InitializerError, ParamError, ParamsFormatError
+from symjax_nnvm.ir.params import _parse_float, _parse_int, _parse_long, _parse_plain_float
+from symjax_nnvm.ir.types import parse_shape
+from symjax_nnvm.mxnet.npy_file import read_npy
+
+ROOT = Path(symjax_nnvm.__file__).parents[1]
+LENGTH = 100_000
+SECONDS = 0.5
+"""Linear time is a few milliseconds; quadratic time is minutes."""
+
+FUNCTIONS = {"compile", "match", "fullmatch", "search", "sub", "split", "findall", "finditer", "subn"}
+
+MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
+    ("lowering/cli/convert.py", "_MXNET_NAME"): ("net-symbol.json", "a-b-0012.params", "-0001-00002.params"),
+    ("lowering/initializer/base.py", "search"): ("<a.b_1.Xavier object at 0x7fA9>", "<X object at 0x7>"),
+    ("lowering/initializer/composite.py", "sub"): ("arg:a", "aux:b"),
+    ("lowering/training/checkpoints.py", "_REASON"): ("os_error_code='28", r"os_error_code=\'12345"),
+    ("symjax_nnvm/cli/model.py", "_OF_EPOCH"): ("a-b-0012", "-0001-00002"),
+    ("symjax_nnvm/mxnet/find.py", "_PARAMS_NAME"): ("a-b-0012.params", "-0001-00002.params"),
+    ("lowering/cli/saving.py", "_UNSAFE"): ("/", "...", "."),
+    ("symjax_nnvm/cli/model.py", "split"): ("1,2x3",),
+    ("symjax_nnvm/cli/model.py", "fullmatch"): ("-12",),
+    ("symjax_nnvm/ir/params.py", "_INT"): ("+12",),
+    ("symjax_nnvm/ir/params.py", "_PYTHON2_LONG"): ("-12L",),
+    ("symjax_nnvm/ir/params.py", "_FLOAT"): ("-12.34e-56f", ".12e3", "12.", "-infinity"),
+    ("symjax_nnvm/ir/params.py", "_PLAIN_FLOAT"): ("-12.34e-56", ".12e3", "12."),
+    ("symjax_nnvm/ir/params.py", "_TUPLE"): ("(1, 2)", "[1,)]"),
+    ("symjax_nnvm/ir/types.py", "_SHAPE_TEXT"): (" ( 1, 2L, ) ", "[1]", " +12 "),
+    ("symjax_nnvm/ir/types.py", "_DIM_TEXT"): ("-12L",),
+    ("symjax_nnvm/mxnet/npy_file.py", "_ITEM"): (
+        " 'descr' : '<f4' , ",
+        "'fortran_order' : False",
+        " 'shape' : ( 1, 2L, ) , ",
+    ),
+    ("symjax_nnvm/mxnet/npy_file.py", "_DIM"): ("12L",),
+    ("symjax_nnvm/surgery/names.py", "_DATA"): ("data12",),
+}
+
+CALLERS_OWN = {("lowering/initializer/composite.py", "(re.compile(p), _nested(i))")}
+"""Patterns that a program hands over; no file can (`test_files_hold_no_patterns`)."""
+
+
+def _calls() -> Iterator[tuple[str, str, re.Pattern[str] | None]]:
+    """(file, name of the pattern, or of the function that is given one, the pattern) of every use of `re`."""
+    for package in ("symjax_nnvm", "lowering"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            file, tree = path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+            for node in ast.walk(tree):
+                assert not (isinstance(node, ast.ImportFrom) and node.module == "re"), f"{file}: write re.compile"
+                targets = node.targets if isinstance(node, ast.Assign) else ()
+                call = getattr(node, "value", None) if targets else node
+                if not isinstance(call, ast.Call):
+                    continue
+                function = call.func
+                if not (isinstance(function, ast.Attribute) and ast.unparse(function.value) == "re"):
+                    continue
+                if function.attr not in FUNCTIONS or (function.attr == "compile" and not targets):
+                    continue
+                name = ast.unparse(targets[0]) if targets and function.attr == "compile" else function.attr
+                yield file, name, _pattern(file, name, call)
+    yield from ((file, name, None) for file, name in CALLERS_OWN)
+
+
+def _pattern(file: str, name: str, call: ast.Call) -> re.Pattern[str]:
+    module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
+    return getattr(module, name) if hasattr(module, name) else re.compile(ast.literal_eval(call.args[0]))
+
+
+USES = {(file, name): pattern for file, name, pattern in _calls() if pattern is not None}
+
+
+def test_every_pattern_is_in_the_table():
+    assert set(USES) == set(MATCHING)
+    compiled_inside = [
+        (path.relative_to(ROOT).as_posix(), line.strip())
+        for package in ("symjax_nnvm", "lowering")
+        for path in (ROOT / package).rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "re.compile(" in line and not re.match(r"_[A-Z]", line)
+    ]
+    assert [(f, part) for f, line in compiled_inside for g, part in CALLERS_OWN if f == g and part in line] == [
+        *CALLERS_OWN
+    ]
+    assert len(compiled_inside) == len(CALLERS_OWN)
+
+
+def _pumped(text: str) -> Iterator[str]:
+    """The text with one place of it repeated, and an end that does not match."""
+    for width in (1, 2, 3):
+        for at in range(len(text) - width + 1):
+            run = text[at : at + width] * (LENGTH // width)
+            yield text[:at] + run + "\0"
+            yield text[: at + width] + run + text[at + width :] + "\0"
+
+
+def _hang(signum, frame):
+    raise TimeoutError
+
+
+@pytest.mark.parametrize(("file", "name"), MATCHING, ids=lambda value: value)
+def test_worst_cases_take_linear_time(file, name):
+    pattern = USES[file, name]
+    previous = signal.signal(signal.SIGALRM, _hang)
+    try:
+        for text in MATCHING[file, name]:
+            assert pattern.search(text), "the table is to hold texts that match"
+            for worst in _pumped(text):
+                signal.setitimer(signal.ITIMER_REAL, SECONDS)
+                for match in (pattern.fullmatch, pattern.match, *([pattern.search] if name == "search" else [])):
+                    match(worst)
+    except TimeoutError:
+        pytest.fail(f"{pattern.pattern!r} takes more than {SECONDS} s on {worst[:40]!r}…")  # type: ignore[reportPossiblyUnbound]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+@pytest.mark.parametrize("parse", [_parse_float, _parse_plain_float, _parse_int, _parse_long, parse_shape])
+def test_numbers_are_refused_by_their_length_first(parse):
+    began = time.perf_counter()
+    for text in ("1" * 5000, "1" * 10_000_000, "0." + "0" * 10_000_000):
+        with pytest.raises(ValueError, match=r"111|0\.0"):
+            parse(text)
+    assert time.perf_counter() - began < SECONDS
+
+
+def test_a_long_float_is_refused_at_once():
+    began = time.perf_counter()
+    with pytest.raises(ParamError, match="Invalid Parameter format for scalar"):
+        getattr(sym, "_plus_scalar")(sym.Variable("x"), scalar="1" * 40_000 + "x")  # noqa: B009  (a private name)
+    assert time.perf_counter() - began < SECONDS
+
+
+@pytest.mark.parametrize("blanks", [500, 60_000])
+def test_blanks_in_the_header_of_an_npy_file(blanks):
+    header = b"{" + b" " * blanks + b"x"
+    began = time.perf_counter()
+    with pytest.raises(ParamsFormatError, match="expected descr, fortran_order and shape"):
+        read_npy(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header, "the file")
+    assert time.perf_counter() - began < SECONDS
+
+
+def test_files_hold_no_patterns():
+    with pytest.raises(InitializerError):
+        create('["mixed", {"patterns": ["(a|a)*b"], "initializers": ["zeros"]}]')
