@@ -60,8 +60,11 @@ def symbol_text(data: bytes, path: str | os.PathLike[str]) -> str:
 
 
 def require_file(path: str | os.PathLike[str]) -> None:
-    """Raise ModelNotFoundError unless the path exists; the message says what is in its folder."""
-    if not Path(path).exists():
+    """Raise ModelNotFoundError unless the path exists; the message says what is in its folder.
+
+    What is no path at all, because of a NUL character, is told by who opens it.
+    """
+    if "\0" not in os.fsdecode(path) and not Path(path).exists():
         raise ModelNotFoundError(f"No such file: {os.fspath(path)}. {what_is_there(Path(path))}")
 
 
