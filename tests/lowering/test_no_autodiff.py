@@ -37,7 +37,8 @@ ALLOWED = {
     ("symjax_nnvm/symbol/wrappers.py", "adamw_update", "grad"),
     ("symjax_nnvm/symbol/wrappers.py", "mp_adamw_update", "grad"),
 }
-"""(file, function, name): what makes our gradient JAX's gradient, not the other way round; and inputs, or methods of MXNet's, called `grad`."""
+"""(file, function, name): what makes our gradient JAX's gradient, not the other way round; and what is
+called `grad`: inputs, a method of MXNet's."""
 
 WITNESS = ("lowering/verify.py", "lowering/verify_nodes.py")
 
