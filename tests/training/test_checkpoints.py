@@ -23,6 +23,10 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CheckpointError, MissingExtraError
 from tests.training.interrupted_run import kill_many_times, steps_saved, train
 
+# Of a broken checkpoint, or after a write that failed, Orbax closes its event loop while other readers and writers are
+# still at work, who then complain: from its own threads, at any time after.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 def network(hidden: int = 3, extra: bool = False) -> sym.Symbol:
     net = sym.FullyConnected(sym.Variable("data"), num_hidden=hidden, name="fc1")

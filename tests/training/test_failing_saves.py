@@ -24,6 +24,10 @@ from symjax_nnvm.errors import CheckpointError
 from tests.training.failing_saves import data, made_trainer
 from tests.training.interrupted_run import steps_saved
 
+# Of a broken checkpoint, or after a write that failed, Orbax closes its event loop while other readers and writers are
+# still at work, who then complain: from its own threads, at any time after.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 ROOT = Path(__file__).parents[2]
 
 
