@@ -137,8 +137,8 @@ def _correlation_gradient(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence
 
 
 def _sort(attrs: NodeAttrs, ins: Sequence[Sizes], outs: Sequence[Sizes]) -> Flops:
-    """n log n comparisons."""
-    count = prod(ins[0])
+    """n log n comparisons; of a draw without inputs, of what it draws."""
+    count = prod((ins or outs)[0])
     return Flops(0, count * max(count.bit_length(), 1))
 
 

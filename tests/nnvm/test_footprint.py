@@ -186,3 +186,7 @@ def test_sizes_for_people():
     assert [bytes_text(n) for n in (0, 1023, 1024, 1536, 3 << 30)] == ["0 B", "1023 B", "1 KiB", "1.5 KiB", "3 GiB"]
     assert bytes_text(1 << 90).endswith(" EiB")
     assert [flops_text(n) for n in (12, 3_400_000_000)] == ["12 FLOPs", "3.4 GFLOPs"]
+
+
+def test_a_draw_without_inputs_is_counted_by_what_it_draws():
+    assert nn.estimate(sym._sample_unique_zipfian(range_max=9, shape=(2, 5))).flops > 0
