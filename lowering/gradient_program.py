@@ -148,6 +148,8 @@ def _grouped(steps: Sequence[Step], program: Program) -> list[Step | Recomputati
 
     A group reads nothing but forward values and gradients that precede its first copy, so it can.
     """
+    if not any(isinstance(node.source.info, Recomputed) for node in program.index.nodes):
+        return list(steps)
     marks = [_mark(program, step.nid) for step in steps]
     members: dict[int, list[Step]] = {}
     for step, mark in zip(steps, marks, strict=True):

@@ -8,7 +8,7 @@ environment. Running it is a loop over steps. Traced under `jax.jit` the loop di
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,14 +17,14 @@ import numpy as np
 
 from lowering.arguments import misfit, require_key
 from lowering.inferred import Inference, Inferred
-from lowering.registry import FLowering, Need
+from lowering.registry import FLowering, LoweringRule, Need
 from lowering.schedule import Needed, Schedule
 from lowering.steps import Environment, Recomputation, Step
 from symjax_nnvm.errors import LoweringError, NNVMError, explain, plain_list
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import Node, Subgraph
-from symjax_nnvm.ir.op import FLossEquivalent, TIsBackward
+from symjax_nnvm.ir.op import FLossEquivalent, Op, TIsBackward
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.passes.recompute import Recomputed
 from symjax_nnvm.pipeline import Options
@@ -35,6 +35,8 @@ __all__ = ["Program"]
 _NOT_EMPTY = "Leave the empty part out before, or give it at least one element."
 
 Arrays = Mapping[str, Any]
+
+_NO_KEY = (0, 0)
 
 # What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
 _TRACE_ERRORS = (
@@ -68,11 +70,8 @@ class Program:
         self.index: IndexedGraph = graph.indexed_graph()
         self._schedule = Schedule(self.index, num_outputs)
         self.num_slots = self._schedule.num_slots
-        self._check_rules()
-        key_ids = _key_ids(self.index)
-        self.steps = [
-            self._step(nid, key_ids.get(nid, (0, 0))) for nid in self._schedule.order if not self._is_variable(nid)
-        ]
+        rules = self._rules()
+        self.steps = list(self._steps(rules))
         heads = self.index.outputs[:num_outputs]
         self.symbol = Symbol(graph.outputs[:num_outputs])
         self.variables = [nid for nid in self.index.input_nodes if nid in self._schedule.live]
@@ -86,7 +85,7 @@ class Program:
         self.needs_key = any(self.draws(step) for step in self.steps)
         self._inside = inside
         self.inference = inference or Inference(graph)
-        self.inference.reads_dtypes |= any({"out_shapes", "out_dtypes"} & set(step.rule.needs) for step in self.steps)
+        self.inference.reads_dtypes |= any({"out_shapes", "out_dtypes"} & set(rule.needs) for rule in rules.values())
 
     # -- building --------------------------------------------------------------------------------------------------
 
@@ -94,15 +93,20 @@ class Program:
         """The name of a node."""
         return self.index.nodes[nid].source.name
 
-    def _is_variable(self, nid: int) -> bool:
-        return self.index.nodes[nid].source.is_variable
-
-    def _check_rules(self) -> None:
+    def _rules(self) -> dict[Op, LoweringRule]:
+        """The rule of each operator that runs."""
+        rules: dict[Op, LoweringRule] = {}
         missing: dict[str, list[str]] = {}
         for nid in self._schedule.order:
             source = self.index.nodes[nid].source
-            if source.op is not None and source.op not in FLowering:
-                missing.setdefault(source.op.name, []).append(source.name)
+            op = source.attrs.op
+            if op is None or op in rules:
+                continue
+            rule = FLowering.get(op)
+            if rule is None:
+                missing.setdefault(op.name, []).append(source.name)
+            else:
+                rules[op] = rule
         if missing:
             unruled = "; ".join(f"{op} (nodes {plain_list(map(repr, names), 5)})" for op, names in missing.items())
             raise LoweringError(
@@ -111,13 +115,21 @@ class Program:
                     fix='Register one: @lowering.lowers("Name") def _(params, *inputs): ...',
                 )
             )
+        return rules
 
-    def _step(self, nid: int, key_id: tuple[int, int]) -> Step:
-        source = self.index.nodes[nid].source
-        slots, rule = self._schedule, FLowering[source.op]
-        programs = (self._subprogram(graph) for graph in source.attrs.subgraphs if "programs" in rule.needs)
-        inputs, outputs = slots.inputs(nid), slots.outputs(nid)
-        return Step(nid, rule, source.attrs.parsed, inputs, outputs, key_id, tuple(programs))
+    def _steps(self, rules: Mapping[Op, LoweringRule]) -> Iterator[Step]:
+        """The live operators, in the order in which they run."""
+        nodes, schedule, key_ids = self.index.nodes, self._schedule, _key_ids(self.index)
+        for nid in schedule.order:
+            attrs = nodes[nid].source.attrs
+            if attrs.op is None:
+                continue
+            rule = rules[attrs.op]
+            programs: tuple[Program, ...] = ()
+            if attrs.subgraphs and "programs" in rule.needs:
+                programs = tuple(self._subprogram(graph) for graph in attrs.subgraphs)
+            inputs, outputs = schedule.inputs(nid), schedule.outputs(nid)
+            yield Step(nid, rule, attrs.parsed, inputs, outputs, key_ids.get(nid, _NO_KEY), programs)
 
     def _subprogram(self, graph: Subgraph) -> Program:
         return Program(Graph(graph.outputs), self.options, inside=True)
@@ -279,11 +291,14 @@ def _key_ids(index: IndexedGraph) -> dict[int, tuple[int, int]]:
     the graph draw the same numbers. A mirrored copy (`{name}_mirror`) draws those of its original, and so does a
     backward node that runs its forward node's subgraph again. A copy without its original is known by its name.
     """
+    ops = {node.source.attrs.op for node in index.nodes}
+    drawing = {op for op in ops if (rule := FLowering.get(op)) is not None and "key" in rule.needs}
+    if not drawing:
+        return {}
     occurrences: dict[str, int] = {}
     ids: dict[int, tuple[int, int]] = {}
     for nid, node in enumerate(index.nodes):
-        rule = FLowering.get(node.source.op)
-        if rule is not None and "key" in rule.needs:
+        if node.source.op in drawing:
             if TIsBackward.get(node.source.op) and node.control_deps and node.control_deps[0] in ids:
                 ids[nid] = ids[node.control_deps[0]]
                 continue

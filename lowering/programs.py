@@ -11,6 +11,7 @@ import numpy as np
 from lowering.gradient_program import GradientProgram
 from lowering.inferred import Inference
 from lowering.interpret import Program
+from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
 from symjax_nnvm.symbol.symbol import Symbol
@@ -50,6 +51,7 @@ class Programs:
         assert isinstance(found, GradientProgram)
         return found
 
+    @bulk_allocation()
     def _program(self, options: Options) -> Program | GradientProgram:
         found = self._programs.get(options)
         if found is None:

@@ -33,6 +33,9 @@ class Schedule:
         needed = Needed(index, num_outputs)
         self.reached, self.live, self._mutated = needed.reached, needed.live, needed.mutated
         self._stand_ins = self._supersede()
+        self._first = index.entry_rptr  # the slot of each node's first output
+        if self._stand_ins:
+            self._first = [index.entry_rptr[self.stand_in(nid)] for nid in range(index.num_nodes)]
         self._writers = self._writers_by_variable()
         self._slot_of_value: dict[tuple[int, int], int] = {}
         for variable, writers in self._writers.items():
@@ -47,26 +50,32 @@ class Schedule:
 
     def inputs(self, nid: int) -> tuple[int, ...]:
         """The slots that a node reads."""
-        mutated = self._mutated.get(nid, ())
+        entries, first = self._index.nodes[nid].inputs, self._first
+        mutated = self._mutated.get(nid)
+        if mutated is None:
+            return tuple([self.slot(e) if e[2] else first[e[0]] + e[1] for e in entries])
         return tuple(
             self._value_slot(entry.node_id, self._writers[entry.node_id].index(nid))
             if i in mutated
             else self.slot(entry)
-            for i, entry in enumerate(self._index.nodes[nid].inputs)
+            for i, entry in enumerate(entries)
         )
 
     def outputs(self, nid: int) -> tuple[int, ...]:
         """The slots that a node fills: its outputs, then the new values of the states it mutates."""
-        entry_rptr, inputs = self._index.entry_rptr, self._index.nodes[nid].inputs
-        states = [inputs[i].node_id for i in self._mutated.get(nid, ())]
-        new = [self._value_slot(state, self._writers[state].index(nid) + 1) for state in states]
-        return (*range(entry_rptr[nid], entry_rptr[nid + 1]), *new)
+        entry_rptr = self._index.entry_rptr
+        own = tuple(range(entry_rptr[nid], entry_rptr[nid + 1]))
+        mutated = self._mutated.get(nid)
+        if mutated is None:
+            return own
+        states = [self._index.nodes[nid].inputs[i].node_id for i in mutated]
+        return own + tuple(self._value_slot(state, self._writers[state].index(nid) + 1) for state in states)
 
     def slot(self, entry: IndexedEntry) -> int:
         """The slot of an entry as a reader sees it: a state at the version it was composed with."""
         if entry.version and entry.node_id in self._writers:
             return self._value_slot(entry.node_id, self._mutations_before(entry))
-        return self._index.entry_rptr[self.stand_in(entry.node_id)] + entry.index
+        return self._first[entry.node_id] + entry.index
 
     def final_slot(self, variable: int) -> int:
         """The slot of a state's value after every mutation."""
@@ -111,14 +120,15 @@ class Schedule:
         for writers in self._writers.values():
             for before, after in pairwise(writers):
                 waits.setdefault(after, []).append(before)
+        nodes, stand_ins = self._index.nodes, self._stand_ins
         for nid in self.live:
-            for i, entry in enumerate(self._index.nodes[nid].inputs):
-                if entry.version and entry.node_id in self._writers and i not in self._mutated.get(nid, ()):
+            for i, entry in enumerate(nodes[nid].inputs):
+                if entry[2] and entry[0] in self._writers and i not in self._mutated.get(nid, ()):
                     seen = self._mutations_before(entry)
                     if seen:
                         waits.setdefault(nid, []).append(self._writers[entry.node_id][seen - 1])
-                if entry.node_id in self._stand_ins:
-                    waits.setdefault(nid, []).append(self._stand_ins[entry.node_id])
+                if stand_ins and entry[0] in stand_ins:
+                    waits.setdefault(nid, []).append(stand_ins[entry.node_id])
         return waits
 
     def _order(self) -> list[int]:

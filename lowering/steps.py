@@ -36,9 +36,12 @@ class Running(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Step:
-    """One operator: which rule, on which slots, to which slots. programs: its subgraphs, each a `Program`."""
+    """One operator: which rule, on which slots, to which slots. programs: its subgraphs, each a `Program`.
+
+    Nobody changes one; to say so would double the time that building a program takes.
+    """
 
     nid: int
     rule: LoweringRule

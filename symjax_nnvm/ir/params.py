@@ -215,8 +215,13 @@ _SCALARS: dict[Any, tuple[Callable[[str], Any], str]] = {
 # -- values to text --------------------------------------------------------------------------------------------------
 
 
+_PLAIN = frozenset({str, int, bool, float, type(None)})
+
+
 def value_to_text(value: object) -> str:
     """`str(value)` as Python 3 and MXNet write it, whatever NumPy type the value came as."""
+    if type(value) in _PLAIN:
+        return str(value)
     match value:
         case str():
             return value
