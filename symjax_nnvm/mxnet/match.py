@@ -16,6 +16,7 @@ from symjax_nnvm.errors import InferenceError, ParamsMismatchError, plain_list, 
 from symjax_nnvm.ir.op import FListInputNames
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.mxnet.names import ARG, AUX, bare_name, kind_of
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.mxnet.structural import Layers, compatible, file_layers, match_layers, symbol_layers
 from symjax_nnvm.roles import label_variables, learned_variables
@@ -25,7 +26,6 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Ambiguous", "Misshaped", "ParamsMatch", "match_params"]
 
-_KINDS = ("arg:", "aux:")
 _LISTED = 8
 
 
@@ -274,9 +274,8 @@ def _bare_names(params: Mapping[str, Any], states: set[str]) -> dict[str, str]:
     """Names without `arg:` and `aux:` → names in the file. Of two that become one, that of the right kind counts."""
     bare: dict[str, str] = {}
     for source in params:
-        kind = next((kind for kind in _KINDS if source.startswith(kind)), "")
-        name = source.removeprefix(kind)
-        if name not in bare or kind == ("aux:" if name in states else "arg:"):
+        name = bare_name(source)
+        if name not in bare or kind_of(source) == (AUX if name in states else ARG):
             bare[name] = source
     return bare
 
