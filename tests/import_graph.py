@@ -21,6 +21,10 @@ class Import:
     late: bool
 
 
+NAMEDTUPLES = frozenset({"_asdict", "_fields", "_make", "_replace"})
+"""Public names of Python's with an underscore."""
+
+
 def _name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -59,6 +63,42 @@ def all_imports() -> list[Import]:
     """Every import of one of our modules by another."""
     known = modules()
     return [found for name, path in known.items() for found in imports_of(name, (ROOT / path).read_text(), known)]
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in NAMEDTUPLES
+
+
+def _made_in(tree: ast.AST) -> set[str]:
+    """The names that a module gives to something: what it defines, assigns, imports under another name, or spells out
+    (`__slots__`)."""
+    made: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                made.add(name)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                made.add(name)
+            case ast.Constant(value=str(name)) | ast.alias(asname=str(name)):
+                made.add(name)
+    return made
+
+
+def foreign_privates(texts: dict[str, str]) -> list[str]:
+    """`module: name` of each _private name that a module imports, or asks an object for, and that no module of its own
+    folder makes. texts: module path, `folder/file.py` → source."""
+    trees = {Path(path): ast.parse(text) for path, text in texts.items()}
+    made: dict[Path, set[str]] = {}
+    for path, tree in trees.items():
+        made.setdefault(path.parent, set()).update(_made_in(tree))
+    found = []
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            names = [node.attr] if isinstance(node, ast.Attribute) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [alias.name for alias in node.names]
+            found += [f"{path}: {name}" for name in names if _is_private(name) and name not in made[path.parent]]
+    return found
 
 
 def cycle(edges: dict[str, set[str]]) -> list[str]:

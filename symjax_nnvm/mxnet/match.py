@@ -154,7 +154,7 @@ class _Search:
         self.arguments = list(dict.fromkeys(self.symbol.list_arguments()))
         self.states = list(dict.fromkeys(self.symbol.list_auxiliary_states()))
         in_order = dict.fromkeys(self.symbol.list_inputs())
-        _, arguments, _, states = infer_shapes(self.symbol, (), self.given)
+        _, arguments, _, states = infer_shapes(self.symbol.outputs, (), self.given)
         known = dict(zip(self.symbol.list_arguments(), arguments, strict=True))
         known |= dict(zip(self.symbol.list_auxiliary_states(), states, strict=True))
         self.expected: dict[str, Shape | None] = {name: known[name] for name in in_order if name not in self.given}
@@ -248,7 +248,7 @@ class _Search:
         shapes = {name: np.shape(array) for name, array in arrays.items()}
         # A scalar's shape means an unknown one to inference.
         try:
-            infer_shapes(self.symbol, (), {name: shape for name, shape in shapes.items() if shape} | self.given)
+            infer_shapes(self.symbol.outputs, (), {name: shape for name, shape in shapes.items() if shape} | self.given)
         except InferenceError as error:
             return str(error)
         return ""
