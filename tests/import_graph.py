@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,30 @@ def foreign_privates(texts: dict[str, str]) -> list[str]:
             if isinstance(node, ast.ImportFrom):
                 names = [alias.name for alias in node.names]
             found += [f"{path}: {name}" for name in names if _is_private(name) and name not in made[path.parent]]
+    return found
+
+
+def unused(texts: dict[str, str], elsewhere: str = "") -> list[str]:
+    """`module: name` of what a module defines at its top and nothing uses: neither it nor another module, nor the text
+    of elsewhere. What a decorator takes is used by it; so is what a package's `__init__` makes. texts: as above."""
+    trees = {Path(path): ast.parse(text) for path, text in texts.items()}
+    loaded = {path: {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+              for path, tree in trees.items()}  # fmt: skip
+    asked = set(re.findall(r"\w+", elsewhere))
+    for tree in trees.values():
+        asked.update(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+        asked.update(a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names)
+    found = []
+    for path, tree in trees.items():
+        for node in tree.body if path.name != "__init__.py" else []:
+            match node:
+                case ast.FunctionDef(name=name, decorator_list=[]) | ast.ClassDef(name=name, decorator_list=[]):
+                    names = [name]
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                    names = [name] if not name.startswith("__") else []
+                case _:
+                    names = []
+            found += [f"{path}: {name}" for name in names if name not in loaded[path] | asked]
     return found
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.import_graph import PACKAGES, ROOT, all_imports, cycle, foreign_privates, imports_of, modules
+from tests.import_graph import PACKAGES, ROOT, all_imports, cycle, foreign_privates, imports_of, modules, unused
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MODULES = modules()
@@ -80,6 +80,21 @@ def test_a_foreign_private_name_is_found():
         "b/two.py: _slot",
     ]
     assert foreign_privates({"a/one.py": "t._slot = 1", "a/two.py": "from a.one import _slot\nt._slot"}) == []
+
+
+def test_nothing_is_left_that_nobody_uses():
+    texts = {str(path): (ROOT / path).read_text() for path in MODULES.values()}
+    others = [p for folder in ("tests", "examples", "benchmarks", "docs") for p in (ROOT / folder).rglob("*.py")]
+    assert unused(texts, "".join(path.read_text() for path in others)) == []
+
+
+def test_a_name_that_nobody_uses_is_found():
+    texts = {
+        "a/one.py": "X = 1\nclass Y: ...\n@made\ndef f(): ...\ndef g(): return Z",
+        "a/two.py": "from b import X\nZ = 2",
+    }
+    assert unused(texts) == ["a/one.py: Y", "a/one.py: g", "a/two.py: Z"]
+    assert unused(texts, "Y g Z") == []
 
 
 def test_no_import_of_ours_hides_in_a_function():
