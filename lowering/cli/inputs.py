@@ -17,7 +17,7 @@ from lowering.cli.budget import add_max_memory, check_budget
 from symjax_nnvm.cli.arguments import SEED, finite
 from symjax_nnvm.cli.console import note
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes
-from symjax_nnvm.errors import InferenceError, MissingExtraError, NNVMError, ParamsFormatError, did_you_mean, plain_list
+from symjax_nnvm.errors import InferenceError, NNVMError, ParamsFormatError, did_you_mean, missing_extra, plain_list
 from symjax_nnvm.files import read_bounded
 from symjax_nnvm.formats import array_suffixes
 from symjax_nnvm.ir.graph import Graph
@@ -199,7 +199,7 @@ def _image(path: Path, shape: tuple[int, ...], options: argparse.Namespace) -> n
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
-        raise MissingExtraError("Images need Pillow: pip install 'symjax-nnvm[image]'") from None
+        raise missing_extra("Images need Pillow", "image") from None
     if len(shape) != 4 or shape[0] != 1 or not {shape[1], shape[3]} & {1, 3}:
         raise InferenceError(f"{path}: an image fits a shape (1, 3, h, w) or (1, h, w, 3), not {format_shape(shape)}.")
     first = shape[1] in (1, 3)

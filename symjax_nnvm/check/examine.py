@@ -11,7 +11,7 @@ from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, chec
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
-from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, plain_list
+from symjax_nnvm.errors import InferenceError, SymbolValueError, close_or_all, did_you_mean, explain
 from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
@@ -87,7 +87,7 @@ def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> No
     counts = Counter(symbol.list_inputs())
     for name in given:
         if name not in counts:
-            fix = did_you_mean(name, counts) or f"Its variables are {plain_list(counts)}."
+            fix = close_or_all(name, counts, "Its variables are")
             raise SymbolValueError(explain(f"The symbol has no variable {name!r}", fix=fix))
     for name, count in counts.items():
         if count > 1:
@@ -222,9 +222,8 @@ def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
         if op is None or op in TDataDependentShape:
             continue
         ins = [shapes[index.entry_rptr[source] + i] for source, i, _ in node.inputs]
-        if all(map(is_known, ins)) and not all(
-            map(is_known, shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]])
-        ):
+        outs = shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
+        if all(map(is_known, ins)) and not all(map(is_known, outs)):
             reason = "Its inputs do not decide the shape of its result"
             findings.add("undecided shape", "warning", node.source.name, reason, op=op.name)
 

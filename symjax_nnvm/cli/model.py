@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from symjax_nnvm.cli.arguments import EPOCH, file_path, text_of
-from symjax_nnvm.errors import ModelNotFoundError, NNVMError, SymbolValueError, did_you_mean, plain_list
+from symjax_nnvm.errors import ModelNotFoundError, NNVMError, SymbolValueError, close_or_all
 from symjax_nnvm.formats import array_suffixes
 from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, epochs, params_path, prefix_of
 from symjax_nnvm.mxnet.match import match_params
@@ -149,7 +149,7 @@ def all_shapes(options: argparse.Namespace, symbol: Symbol, *arrays: Mapping[str
     names = set(symbol.list_inputs())
     for name, _ in options.shape:
         if name not in names:
-            fix = did_you_mean(name, names) or f"Its inputs are {plain_list(sorted(data_inputs(symbol)))}."
+            fix = close_or_all(name, names, "Its inputs are", sorted(data_inputs(symbol)))
             raise SymbolValueError(f"--shape: the network has no input {name!r}. {fix}")
     shapes = {name: array.shape for named in arrays for name, array in named.items() if name in names}
     return shapes | dict(options.shape)

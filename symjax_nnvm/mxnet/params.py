@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from symjax_nnvm.errors import MissingExtraError, ParamsFormatError, explain, plain_list
+from symjax_nnvm.errors import ParamsFormatError, explain, missing_extra, plain_list
 from symjax_nnvm.files import atomic_write, open_regular
 from symjax_nnvm.formats import HEAD, FileFormat, array_suffixes, format_of_bytes, format_of_name
 from symjax_nnvm.mxnet.array_file import Arrays
@@ -107,10 +107,9 @@ def _read(row: FileFormat, file: BinaryIO) -> Any:
     try:
         return row.read(file)
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"Reading {row.title} needs the library {error.name}. Install it with: "
-            f"pip install 'symjax-nnvm[{row.extra}]'"
-        ) from error
+        if row.extra is None:
+            raise
+        raise missing_extra(f"Reading {row.title} needs the library {error.name}", row.extra) from error
 
 
 def _no_array_file(path: Path, head: bytes, size: int) -> ParamsFormatError:
