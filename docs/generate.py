@@ -41,8 +41,9 @@ MXNET = frozenset(json.loads((ROOT / "tests" / "goldens" / "schemas.json").read_
 
 
 def public_operators() -> list[Op]:
-    """Every operator that a user may name, in the order of registration."""
-    return [op for op in list_unique_ops() if not op.name.startswith(("_backward_", "_test_", "Custom:"))]
+    """Every operator that a user may name, in the order of their names."""
+    named = [op for op in list_unique_ops() if not op.name.startswith(("_backward_", "_test_", "Custom:"))]
+    return sorted(named, key=lambda op: op.name)
 
 
 def of_mxnet(op: Op) -> bool:
@@ -137,7 +138,7 @@ def operators_page() -> str:
     for op in ops:
         groups.setdefault(family_of.get(op, "without cases"), []).append(op)
     for family in sorted(groups, key=lambda name: (name == "without cases", name)):
-        parts.append(f"## {family.replace('_', ' ')}\n")
+        parts.append(f"## {family.replace('.', '/')}\n")
         parts.append("| operator | inputs | parameters | gradient | checked |\n|---|---|---|---|---|")
         parts += [_row(op, by_op.get(op, [])) for op in sorted(groups[family], key=lambda op: op.name.lower())]
         parts.append("")

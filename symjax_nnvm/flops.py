@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Op, OpMap
-from symjax_nnvm.ops import elemwise_binary, elemwise_unary, scalar
-from symjax_nnvm.ops.rnn import GATES
+from symjax_nnvm.ops.elementwise import binary as elemwise_binary
+from symjax_nnvm.ops.elementwise import scalar
+from symjax_nnvm.ops.elementwise import unary as elemwise_unary
+from symjax_nnvm.ops.nn.rnn import GATES
 
 __all__ = ["FFlops", "Flops", "FlopsRule"]
 

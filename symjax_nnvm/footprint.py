@@ -35,7 +35,7 @@ from symjax_nnvm.ir.types import (
     is_known,
     shape_from_legacy,
 )
-from symjax_nnvm.ops.subgraph import DTYPES, SHAPES
+from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -48,7 +48,7 @@ def wrt(case: Case, symbol: Symbol) -> list[str]:
 
 @cache
 def _archive(family: str) -> Any:
-    return np.load(GOLDENS / f"{family}.npz", allow_pickle=False)
+    return np.load(GOLDENS / "operators" / f"{family.replace('.', '/')}.npz", allow_pickle=False)
 
 
 def golden(family: str, case: Case) -> dict[str, np.ndarray]:

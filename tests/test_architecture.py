@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -127,7 +128,11 @@ def f():
 
 def families() -> set[str]:
     """The files of operators that both packages have, under one name: a family each."""
-    return set.intersection(*({p.name for p in (ROOT / package / "ops").glob("*.py")} for package in PACKAGES))
+    return set.intersection(*(set(_below(ROOT / package / "ops")) for package in PACKAGES))
+
+
+def _below(folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*.py")]
 
 
 def named(package: str) -> set[str]:

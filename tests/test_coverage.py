@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lowering.registry import FLowering
 from symjax_nnvm.ir.op import FGradient, FInferShape, FLossEquivalent, Op, list_unique_ops
-from symjax_nnvm.ops import optimizer, optimizer_multi
+from symjax_nnvm.ops.optimizer import multi_update as optimizer_multi
+from symjax_nnvm.ops.optimizer import update as optimizer
 from tests.cases import families
 
 OPERATORS = [op for op in list_unique_ops() if not op.name.startswith(("_test_", "Custom"))]
@@ -13,8 +14,8 @@ IN_CASES = {Op.get(case.op) for cases in families().values() for case in cases}
 # `Custom` stands for operators that users register, tests/ops/test_custom.py for one.
 # Backward operators have no cases of their own: the forward operator's gradient and second-order rungs run them.
 NO_CASES: dict[str, str] = {
-    "_contrib_boolean_mask": "its shape depends on values, unknown to jit and vmap: tests/ops/test_boolean_mask.py",
-    "reset_arrays": "all its inputs are states; tests/ops/test_mixed_precision.py has it",
+    "_contrib_boolean_mask": "its shape depends on values, unknown to jit: tests/ops/indexing/test_boolean_mask.py",
+    "reset_arrays": "all its inputs are states; tests/ops/elementwise/test_amp.py has it",
 }
 
 # Operators whose result does not depend smoothly on any input, or that have no input to differentiate.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ops.random_draws import DISTRIBUTIONS
+from symjax_nnvm.ops.random.distributions import DISTRIBUTIONS
 
 When = Literal["always", "training"] | None
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from symjax_nnvm.ir.op import Op, list_unique_ops
-from symjax_nnvm.ops.boxes import no_gradient
-from symjax_nnvm.ops.random_draws import DISTRIBUTIONS
+from symjax_nnvm.ops.random.distributions import DISTRIBUTIONS
+from symjax_nnvm.ops.vision.bounding_box import no_gradient
 
 __all__ = ["NOT_DERIVATIVE", "Row"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Op
-from symjax_nnvm.ops.pooling import windows
-from symjax_nnvm.ops.rnn import GATES
+from symjax_nnvm.ops.nn.pooling import windows
+from symjax_nnvm.ops.nn.rnn import GATES
 
 Sizes = Sequence[tuple[int, ...]]
 WorkspaceRule = Callable[[NodeAttrs, Sizes, Sizes], int]

@@ -17,7 +17,7 @@ from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import parse_shape
-from symjax_nnvm.ops.random_draws import DISTRIBUTIONS
+from symjax_nnvm.ops.random.distributions import DISTRIBUTIONS
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.given import expect_symbol

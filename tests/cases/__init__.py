@@ -1,4 +1,4 @@
-"""The one table of operator cases that every check reads: one module per family, a list `CASES` in each.
+"""The one table of operator cases that every check reads: a module for each module of operators, `CASES` in each.
 
 A case says how to call an operator and what holds of it. The ladder (`tests/test_ladder.py`) puts every case through
 every rung; `tests/goldens/make.py` runs the same cases in MXNet 1.9.1. This package needs only NumPy, so that MXNet's
@@ -109,13 +109,16 @@ class Case:
 
 
 def families() -> dict[str, list[Case]]:
-    """Family name → its cases, in order. Raises ValueError when two cases of a family have one id."""
+    """Folder and file of operators, as `nn.pooling` → its cases, in order. Raises ValueError when two of a file's
+    cases have one id."""
     found: dict[str, list[Case]] = {}
-    for info in pkgutil.iter_modules(__path__):
-        cases = importlib.import_module(f"{__name__}.{info.name}").CASES
+    for info in pkgutil.walk_packages(__path__, f"{__name__}."):
+        if info.ispkg:
+            continue
+        cases = importlib.import_module(info.name).CASES
         ids = [case.id for case in cases]
         repeated = {i for i in ids if ids.count(i) > 1}
         if repeated:
-            raise ValueError(f"tests/cases/{info.name}.py: cases with one id: {sorted(repeated)}")
-        found[info.name] = cases
+            raise ValueError(f"{info.name}: cases with one id: {sorted(repeated)}")
+        found[info.name.removeprefix(f"{__name__}.")] = cases
     return found

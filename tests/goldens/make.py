@@ -6,7 +6,8 @@ Run by hand, in an environment of its own, from the project's root:
     mxnet-env/bin/python -m tests.goldens.make [FAMILY ...]
 
 For each case it stores the visible outputs, the gradient of every input that is checked, and the auxiliary states after
-one forward and backward: arrays `{case id}|out0`, `|grad0`, `|aux0` in `tests/goldens/{family}.npz`.
+one forward and backward: arrays `{case id}|out0`, `|grad0`, `|aux0` below `tests/goldens/operators/`,
+in `nn/pooling.npz` for the family `nn.pooling`.
 """
 
 from __future__ import annotations
@@ -139,8 +140,9 @@ def main(chosen: list[str]) -> int:
             except (mx.MXNetError, AttributeError, TypeError, ValueError) as error:
                 refused += 1
                 print(f"REFUSED {case.id}: {str(error).strip().splitlines()[-1][:200]}", file=sys.stderr)
-        save(HERE / f"{family}.npz", arrays)
-        print(f"{family}: {len(cases)} cases, {len(arrays)} arrays, {(HERE / f'{family}.npz').stat().st_size} bytes")
+        path = HERE / "operators" / f"{family.replace('.', '/')}.npz"
+        save(path, arrays)
+        print(f"{family}: {len(cases)} cases, {len(arrays)} arrays, {path.stat().st_size} bytes")
     return refused
 
 

@@ -40,8 +40,8 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("training/numbers.json", "tests.goldens.training.make_optimizers"),
     ("training/*", "tests.goldens.training.make"),
     ("initializer.*", "tests.goldens.initializer"),
+    ("operators/*", "tests.goldens.make {family}"),
     ("*.json", "tests.goldens.{stem}"),
-    ("*.npz", "tests.goldens.make {stem}"),
 )
 """Pattern of paths under this folder → the module that makes them, run by MXNet's Python. The first counts."""
 
@@ -55,7 +55,8 @@ def goldens() -> dict[str, Path]:
 def command(name: str) -> str:
     """What makes a golden file: `python -m` these words. Raises StopIteration when no pattern is its own."""
     found = next(made_by for pattern, made_by in COMMANDS if fnmatchcase(name, pattern))
-    return found.format(stem=Path(name).stem)
+    path = Path(name).with_suffix("")
+    return found.format(stem=path.name, family=".".join(path.parts[1:]))
 
 
 def digest(path: Path) -> str:

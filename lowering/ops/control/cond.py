@@ -1,0 +1,23 @@
+"""JAX rule of `_cond`: `lax.cond` over its branches."""
+
+from __future__ import annotations
+
+import jax
+from jax import lax
+
+from lowering.interpret import Program
+from lowering.registry import lowers
+from symjax_nnvm.ops.control import cond as ops
+
+Array = jax.Array
+
+
+@lowers("_cond", "_backward_cond", needs=("key", "programs"))
+def _cond(p: ops.CondParams, *inputs: Array, key: Array | None, programs: tuple[Program, ...]):
+    test, then_branch, else_branch = programs
+    (predicate,) = test.call([inputs[i] for i in p.cond_input_locs], key)
+    return lax.cond(
+        predicate.reshape(()) != 0,
+        lambda: tuple(then_branch.call([inputs[i] for i in p.then_input_locs], key)),
+        lambda: tuple(else_branch.call([inputs[i] for i in p.else_input_locs], key)),
+    )

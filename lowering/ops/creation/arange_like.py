@@ -1,0 +1,34 @@
+"""JAX rules of the operators that count along an array's axes."""
+
+from __future__ import annotations
+
+from math import prod
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lowering.ops.elementwise.scalar import wrapped
+from lowering.registry import lowers
+from symjax_nnvm.ops.creation import arange_like as ops
+
+Array = jax.Array
+
+
+@lowers("_contrib_arange_like")
+def _arange_like(p: ops.ArangeLikeParams, data: Array) -> Array:
+    shape = data.shape if p.axis is None else (data.shape[p.axis],)
+    numbers = lax.iota("int32", prod(shape))
+    if p.repeat > 1:
+        numbers = numbers // p.repeat
+    # Integer ranges have integer steps.
+    number = np.asarray if jnp.issubdtype(data.dtype, jnp.floating) else wrapped
+    values = numbers.astype(data.dtype) * number(p.step, data.dtype)
+    return (values + number(p.start, data.dtype)).reshape(shape)
+
+
+@lowers("_contrib_index_array")
+def _index_array(p: ops.IndexArrayParams, data: Array) -> Array:
+    dtype = jax.dtypes.canonicalize_dtype(np.int64)
+    return jnp.stack([lax.broadcasted_iota(dtype, data.shape, axis) for axis in p.chosen(data.ndim)], axis=-1)

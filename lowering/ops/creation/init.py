@@ -1,0 +1,88 @@
+"""JAX rules of the operators that make arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.registry import lowers, lowers_table
+from symjax_nnvm.errors import LoweringError, explain
+from symjax_nnvm.ir.types import Shape, is_known
+from symjax_nnvm.ops.creation import init as ops
+
+Array = jax.Array
+
+lowers_table({"zeros_like": jnp.zeros_like, "ones_like": jnp.ones_like})
+
+
+def decided_shape(p: Any, shapes: list[Shape | None]) -> tuple[int, ...]:
+    """The inferred shape. Raises LoweringError when neither parameter nor users of the array give it."""
+    (shape,) = shapes
+    if shape is not None and is_known(shape):
+        return shape  # type: ignore[return-value]  # every dimension is known
+    raise LoweringError(
+        explain(
+            "The shape of an array to be made cannot be decided",
+            param="shape",
+            expected="a complete shape, or operators using the array that determine it",
+            got="()" if p.shape in ((), None) else p.shape,
+            fix="Pass shape=.",
+        )
+    )
+
+
+def _dtype(name: str | None) -> Any:
+    """The dtype to use: what was asked for, as wide as JAX allows now; float32 when nobody decided."""
+    return jax.dtypes.canonicalize_dtype(name or "float32")
+
+
+def _lower_fill(name: str, value: float | None) -> None:
+    def rule(p: Any, *, out_shapes: list[Shape | None], out_dtypes: list[str | None]) -> Array:
+        dtype = _dtype(out_dtypes[0])
+        return jnp.full(decided_shape(p, out_shapes), p.value if value is None else value, dtype)
+
+    lowers(name, needs=("out_shapes", "out_dtypes"))(rule)
+
+
+for _name, _value in (("_zeros", 0), ("_ones", 1), ("_full", None), ("_zeros_without_dtype", 0)):
+    _lower_fill(_name, _value)
+
+
+@lowers("_arange", needs=("out_shapes", "out_dtypes"))
+def _arange(p: ops.RangeParams, *, out_shapes: list[Shape | None], out_dtypes: list[str | None]) -> Array:
+    start = p.start if p.is_open else p.bounds[0]
+    length = _range_length(out_shapes) if p.is_open else p.count * p.repeat
+    numbers = jax.lax.iota("int32", length)
+    dtype = _dtype(out_dtypes[0])
+    kind = int if jnp.issubdtype(dtype, jnp.integer) else float  # integer ranges have integer steps
+    return (numbers // p.repeat if p.repeat > 1 else numbers).astype(dtype) * kind(p.step) + kind(start)
+
+
+def _range_length(shapes: list[Shape | None]) -> int:
+    length = shapes[0][0] if shapes[0] else None
+    if length is None:
+        raise LoweringError(
+            explain(
+                "The length of a range cannot be decided",
+                param="stop",
+                expected="a number, or operators using the range that determine its length",
+                got="None with infer_range",
+            )
+        )
+    return length
+
+
+@lowers("_linspace", needs=("out_dtypes",))
+def _linspace(p: ops.LinspaceParams, *, out_dtypes: list[str | None]) -> Array:
+    dtype = _dtype(out_dtypes[0])
+    step = (p.stop - p.start) / max(p.num - p.endpoint, 1)
+    numbers = jax.lax.iota(dtype if dtype == np.float64 else "float32", p.num)
+    return (numbers * step + p.start).astype(dtype)
+
+
+@lowers("_eye", needs=("out_dtypes",))
+def _eye(p: ops.EyeParams, *, out_dtypes: list[str | None]) -> Array:
+    return jnp.eye(p.N, p.M or p.N, p.k, dtype=_dtype(out_dtypes[0]))

@@ -1,0 +1,86 @@
+"""JAX rules of the functions of two arrays of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lowering.ops.elementwise.unary import is_integer
+from lowering.registry import lowers, lowers_table
+from symjax_nnvm.ops.elementwise import binary as ops
+
+Array = jax.Array
+Function = Callable[[Array, Array], Array]
+
+
+def _mod(x: Array, y: Array) -> Array:
+    """The remainder with the sign of the divisor; x mod 0 = 0."""
+    zero = lax.full_like(y, 0)
+    remainder = lax.rem(x, y)
+    if not jnp.issubdtype(x.dtype, jnp.unsignedinteger):
+        other_sign = (remainder != zero) & ((remainder < zero) != (y < zero))
+        remainder = lax.select(other_sign, remainder + y, remainder)
+    return lax.select(y == zero, zero, remainder)
+
+
+def _power(x: Array, y: Array) -> Array:
+    if not is_integer(x):
+        return lax.pow(x, y)
+    if jnp.issubdtype(x.dtype, jnp.unsignedinteger):
+        return jnp.power(x, y)
+    zero, one = lax.full_like(x, 0), lax.full_like(x, 1)
+    # A negative power is 1/n truncated: 0, unless the base is 1 or -1.
+    inverse = lax.select(lax.abs(x) == one, lax.select((y & one) == one, x, one), zero)
+    return lax.select(y < zero, inverse, jnp.power(x, lax.max(y, zero)))
+
+
+def _hypot(x: Array, y: Array) -> Array:
+    if is_integer(x):
+        return jnp.hypot(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
+    return jnp.hypot(x, y)
+
+
+def _truth(function: Function) -> Function:
+    """A function with a truth value, as 1 and 0 of the dtype of the data."""
+    return lambda x, y: function(x, y).astype(x.dtype)
+
+
+def _logical(function: Function) -> Function:
+    """A truth function of what is not 0."""
+    return _truth(lambda x, y: function(x != lax.full_like(x, 0), y != lax.full_like(y, 0)))
+
+
+FUNCTIONS: dict[str, Function] = {
+    "add": lax.add,
+    "sub": lax.sub,
+    "mul": lax.mul,
+    "div": lax.div,
+    "mod": _mod,
+    "power": _power,
+    "maximum": lax.max,
+    "minimum": lax.min,
+    "hypot": _hypot,
+    "equal": _truth(lax.eq),
+    "not_equal": _truth(lax.ne),
+    "greater": _truth(lax.gt),
+    "greater_equal": _truth(lax.ge),
+    "lesser": _truth(lax.lt),
+    "lesser_equal": _truth(lax.le),
+    "logical_and": _logical(lax.bitwise_and),
+    "logical_or": _logical(lax.bitwise_or),
+    "logical_xor": _logical(lax.bitwise_xor),
+}
+"""Function's name → the function of two arrays of one shape and dtype."""
+
+lowers_table({row.op: FUNCTIONS[row.name] for row in ops.FUNCTIONS})
+lowers_table({"_grad_add": lax.add, "_backward_mul": lambda ograd, lhs, rhs: (ograd * rhs, ograd * lhs)})
+
+
+@lowers("add_n")
+def _add_n(p: ops.AddNParams, *args: Array) -> Array:
+    return reduce(lax.add, args)

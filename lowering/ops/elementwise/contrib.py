@@ -1,0 +1,40 @@
+"""JAX rules of the small functions of MXNet's contrib module."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.ops.elementwise.unary import in_float
+from lowering.registry import lowers
+from symjax_nnvm.ops.elementwise import contrib as ops
+
+Array = jax.Array
+
+
+@lowers("_contrib_quadratic")
+def _quadratic(p: ops.QuadraticParams, data: Array) -> Array:
+    return in_float(lambda x: (p.a * x + p.b) * x + p.c)(data)
+
+
+@lowers("_contrib_div_sqrt_dim")
+def _div_sqrt_dim(p: Any, data: Array) -> Array:
+    root = jnp.asarray(sqrt(data.shape[-1]), data.dtype)
+    if data.dtype.itemsize == 2:  # XLA multiplies with the reciprocal instead, which float16 rounds too coarsely
+        return (data.astype(jnp.float32) / root.astype(jnp.float32)).astype(data.dtype)
+    return lax.div(data, root)
+
+
+@lowers("_contrib_allclose")
+def _all_close(p: ops.AllCloseParams, a: Array, b: Array) -> Array:
+    wide = jnp.promote_types(a.dtype, jnp.float32)
+    a, b = a.astype(wide), b.astype(wide)
+    # The difference of equal infinities is NaN; it is the comparison that finds them close.
+    close = (a == b) | (lax.abs(a - b) <= p.atol + p.rtol * lax.abs(b))
+    if p.equal_nan:
+        close |= (a != a) & (b != b)
+    return jnp.all(close).astype(jnp.uint8)

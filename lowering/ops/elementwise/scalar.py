@@ -1,0 +1,102 @@
+"""JAX rules of the functions of an array and a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lowering.ops.elementwise.binary import FUNCTIONS
+from lowering.ops.elementwise.unary import is_integer
+from lowering.registry import lowers
+from symjax_nnvm.ops.elementwise.scalar import ScalarParams
+
+Array = jax.Array
+
+_MAX_CHAIN = 16
+"""Largest whole power that is a chain of multiplications: beyond it `pow` is as precise and as fast."""
+
+
+def wrapped(number: float, dtype: Any) -> np.ndarray:
+    """The whole part of a number in an integer dtype, wrapped around to its range as C does."""
+    bits = jnp.iinfo(dtype).bits
+    return np.asarray(int(number) % 2**bits, f"uint{bits}").astype(dtype)
+
+
+def _operands(p: ScalarParams, data: Array) -> tuple[Array, np.ndarray]:
+    """The data in the dtype to calculate in, and the number in that dtype."""
+    if is_integer(data) and not p.is_int:
+        data = data.astype(jax.dtypes.canonicalize_dtype(np.float64))
+    elif data.dtype == np.bool_:
+        data = data.astype(jax.dtypes.canonicalize_dtype(np.int64))
+    if not is_integer(data):
+        return data, np.asarray(p.scalar, data.dtype)
+    return data, wrapped(p.scalar, data.dtype)
+
+
+def _function(name: str, *, reflected: bool = False) -> Callable[[Array, np.ndarray], Array]:
+    """A function of two arrays, one of them the number everywhere."""
+    function = FUNCTIONS[name]
+    if reflected:
+        return lambda data, number: function(lax.full_like(data, number), data)
+    return lambda data, number: function(data, lax.full_like(data, number))
+
+
+def _mod(data: Array, number: np.ndarray) -> Array:
+    """The remainder with the sign of the number, which is known."""
+    if number == 0:
+        return lax.full_like(data, 0)
+    divisor = lax.full_like(data, number)
+    remainder = lax.rem(data, divisor)
+    if jnp.issubdtype(data.dtype, jnp.unsignedinteger):
+        return remainder
+    other_sign = remainder < 0 if number > 0 else remainder > 0
+    return lax.select(other_sign, remainder + divisor, remainder)
+
+
+def _power(data: Array, number: np.ndarray) -> Array:
+    value = float(number)
+    if is_integer(data):
+        if value >= 0:
+            return lax.integer_pow(data, int(value))
+    elif value.is_integer() and abs(value) <= _MAX_CHAIN:
+        return lax.integer_pow(data, int(value))
+    elif abs(value) == 0.5:
+        return lax.sqrt(data) if value > 0 else lax.rsqrt(data)
+    return FUNCTIONS["power"](data, lax.full_like(data, number))
+
+
+_RULES: dict[str, Callable[[Array, np.ndarray], Array]] = {
+    "_plus_scalar": _function("add"),
+    "_minus_scalar": _function("sub"),
+    "_rminus_scalar": _function("sub", reflected=True),
+    "_mul_scalar": _function("mul"),
+    "_div_scalar": _function("div"),
+    "_rdiv_scalar": _function("div", reflected=True),
+    "_mod_scalar": _mod,
+    "_rmod_scalar": _function("mod", reflected=True),
+    "_power_scalar": _power,
+    "_rpower_scalar": _function("power", reflected=True),
+    "_maximum_scalar": _function("maximum"),
+    "_minimum_scalar": _function("minimum"),
+    "_hypot_scalar": _function("hypot"),
+    **{
+        f"_{name}_scalar": _function(name)
+        for name in (
+            *("equal", "not_equal", "greater", "greater_equal", "lesser", "lesser_equal"),
+            *("logical_and", "logical_or", "logical_xor"),
+        )
+    },
+}
+
+
+def _lower(name: str, rule: Callable[[Array, np.ndarray], Array]) -> None:
+    lowers(name)(lambda p, data: rule(*_operands(p, data)))
+
+
+for _name, _rule in _RULES.items():
+    _lower(_name, _rule)

@@ -1,0 +1,46 @@
+"""JAX rules of boolean_mask and of its gradient."""
+
+from __future__ import annotations
+
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.registry import lowers
+from symjax_nnvm.errors import LoweringError, explain
+from symjax_nnvm.ir.node import NodeAttrs
+from symjax_nnvm.ops.indexing import boolean_mask as ops
+
+Array = jax.Array
+
+
+def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:
+    """The numbers of the slices that a mask keeps. Raises LoweringError when the mask is not known yet."""
+    if isinstance(index, jax.core.Tracer):
+        raise LoweringError(
+            explain(
+                "The shape of the result depends on the mask's values, and XLA compiles for shapes",
+                op=attrs.op,
+                node=attrs.name,
+                input="index",
+                expected="a mask whose values are known: outside jax.jit, or a jax.Array closed over by jitted code",
+                got=f"a traced {index.dtype} array of shape {index.shape}",
+                fix="Keep the shape instead: multiply data by the mask, choose with where, or mask the ends of "
+                "sequences with SequenceMask.",
+            )
+        )
+    return np.flatnonzero(np.asarray(index))
+
+
+@lowers("_contrib_boolean_mask", needs=("attrs",))
+def _boolean_mask(p: ops.BooleanMaskParams, data: Array, index: Array, *, attrs: NodeAttrs) -> Array:
+    return jnp.take(data, _kept(index, attrs), axis=p.axis, mode="clip")
+
+
+@lowers("_backward_boolean_mask", needs=("attrs",))
+def _backward_boolean_mask(
+    p: ops.BooleanMaskParams, ograd: Array, data: Array, index: Array, *, attrs: NodeAttrs
+) -> Array:
+    places = (slice(None),) * (p.axis % data.ndim) + (_kept(index, attrs),)
+    return jnp.zeros(data.shape, ograd.dtype).at[places].set(ograd, unique_indices=True, indices_are_sorted=True)

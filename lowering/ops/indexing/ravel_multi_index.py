@@ -1,0 +1,35 @@
+"""JAX rules of ravel_multi_index and unravel_index."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.ops.reduce.cumsum import Array
+from lowering.registry import lowers
+from symjax_nnvm.ops.indexing import ravel_multi_index as ops
+
+
+def _whole(numbers: Array) -> Array:
+    """Numbers as integers; fractions are cut off."""
+    return numbers.astype(jax.dtypes.canonicalize_dtype("int64"))
+
+
+@lowers("_ravel_multi_index")
+def _ravel_multi_index(p: ops.RavelParams, data: Array) -> Array:
+    rows = _whole(data)
+    place = rows[0]
+    for row, dim in zip(rows[1:], p.dims[1:], strict=True):
+        place = place * dim + row
+    return place.astype(data.dtype)
+
+
+@lowers("_unravel_index")
+def _unravel_index(p: ops.RavelParams, data: Array) -> Array:
+    rest, rows = _whole(data).reshape(-1), []
+    for dim in reversed(p.dims[1:]):
+        divisor = jnp.asarray(dim, rest.dtype)
+        rows.append(lax.rem(rest, divisor))  # a negative place has negative indices, as in C
+        rest = lax.div(rest, divisor)
+    return jnp.stack([rest, *reversed(rows)]).astype(data.dtype)

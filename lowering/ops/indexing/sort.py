@@ -1,0 +1,78 @@
+"""JAX rules of the operators that order elements."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lowering.registry import lowers
+from symjax_nnvm.ops.indexing import sort as ops
+
+Array = jax.Array
+
+
+def _line(data: Array, axis: int | None) -> tuple[Array, int]:
+    """(the array whose lines are ordered, its axis)."""
+    return (data.reshape(-1), 0) if axis is None else (data, axis % data.ndim)
+
+
+def _turned(keys: Array) -> Array:
+    """Keys in the opposite order; its own inverse. Integers have no negative of their smallest number."""
+    return -keys if jnp.issubdtype(keys.dtype, jnp.floating) else ~keys
+
+
+def _ordered(data: Array, axis: int, ascend: bool) -> tuple[Array, Array]:
+    """(elements in order, where they were)."""
+    places = lax.broadcasted_iota(np.int32, data.shape, axis)
+    keys = data if ascend else _turned(data)
+    keys, places = lax.sort((keys, places), dimension=axis, is_stable=True, num_keys=1)
+    return keys if ascend else _turned(keys), places
+
+
+def _first(data: Array, axis: int, number: int, ascend: bool) -> tuple[Array, Array]:
+    """(the first elements in order, where they were)."""
+    if number == data.shape[axis]:
+        return _ordered(data, axis, ascend)
+    keys = jnp.moveaxis(_turned(data) if ascend else data, axis, -1)
+    keys, places = (jnp.moveaxis(x, -1, axis) for x in lax.top_k(keys, number))
+    return _turned(keys) if ascend else keys, places
+
+
+@lowers("sort")
+def _sort(p: ops.SortParams, data: Array) -> tuple[Array, Array]:
+    return _ordered(*_line(data, p.axis), p.is_ascend)
+
+
+@lowers("argsort")
+def _argsort(p: ops.ArgsortParams, data: Array) -> Array:
+    _, places = _ordered(*_line(data, p.axis), p.is_ascend)
+    return places.astype(jax.dtypes.canonicalize_dtype(p.dtype))
+
+
+@lowers("topk")
+def _topk(p: ops.TopKParams, data: Array) -> Array | tuple[Array, ...]:
+    line, axis = _line(data, p.axis)
+    values, places = _first(line, axis, ops.chosen(p, line.shape[axis]), p.is_ascend)
+    if p.ret_typ == "mask":
+        return _added(line.shape, jnp.ones(places.shape, data.dtype), places, axis, True).reshape(data.shape)
+    indices = places.astype(jax.dtypes.canonicalize_dtype(p.dtype))
+    return {"indices": (indices,), "value": (values, places), "both": (values, indices)}[p.ret_typ]
+
+
+def _added(shape: tuple[int, ...], ograd: Array, places: Array, axis: int, distinct: bool) -> Array:
+    """Zeros with elements added along an axis."""
+    grid = tuple(places if i == axis else lax.broadcasted_iota(np.int32, places.shape, i) for i in range(len(shape)))
+    zeros = jnp.zeros(shape, ograd.dtype)
+    return zeros.at[grid].add(ograd, mode="promise_in_bounds", unique_indices=distinct)
+
+
+@lowers("_take_along_axis")
+def _take_along_axis(p: ops.AlongAxisParams, data: Array, indices: Array) -> Array:
+    return jnp.take_along_axis(data, indices.astype(np.int32), p.axis, mode="promise_in_bounds")
+
+
+@lowers("_backward_take_along_axis")
+def _backward_take_along_axis(p: ops.AlongAxisParams, ograd: Array, indices: Array, data: Array) -> Array:
+    return _added(data.shape, ograd, indices.astype(np.int32), p.axis % data.ndim, p.distinct)

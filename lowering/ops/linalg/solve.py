@@ -1,0 +1,54 @@
+"""JAX rules of triangular solves, inverses and determinants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.ops.linalg.gemm import scaled
+from lowering.ops.linalg.triangle import diagonal
+from lowering.registry import lowers
+from symjax_nnvm.ops.linalg import gemm as ops
+
+Array = jax.Array
+
+
+@lowers("_linalg_trsm")
+def _trsm(p: ops.TriangularParams, a: Array, b: Array) -> Array:
+    b = scaled(b, p.alpha)
+    return lax.linalg.triangular_solve(a, b, left_side=not p.rightside, lower=p.lower, transpose_a=p.transpose)
+
+
+@lowers("_linalg_inverse")
+def _inverse(p: Any, a: Array) -> Array:
+    # A[order] = L U, so A⁻¹ = U⁻¹ L⁻¹ P; jnp.linalg.inv has the same steps, wrapped for JAX's own differentiation.
+    lu, _, order = lax.linalg.lu(a)
+    permutation = (order[..., None] == lax.iota(order.dtype, a.shape[-1])).astype(a.dtype)
+    inner = lax.linalg.triangular_solve(lu, permutation, left_side=True, lower=True, unit_diagonal=True)
+    return lax.linalg.triangular_solve(lu, inner, left_side=True, lower=False)
+
+
+def _eliminated(a: Array) -> tuple[Array, Array, Array, Array]:
+    """(the LU factors' diagonal, the sign of the row exchanges, LU, pivots)."""
+    lu, pivots, _ = lax.linalg.lu(a)
+    exchanges = jnp.sum(pivots != jnp.arange(a.shape[-1]), -1)
+    return diagonal(lu), (1 - 2 * (exchanges % 2)).astype(a.dtype), lu, pivots
+
+
+@lowers("_linalg_det")
+def _det(p: Any, a: Array) -> tuple[Array, ...]:
+    pivot_values, sign, lu, pivots = _eliminated(a)
+    det = sign * jnp.prod(pivot_values, -1)
+    return det.reshape(det.shape or (1,)), lu, pivots
+
+
+@lowers("_linalg_slogdet")
+def _slogdet(p: Any, a: Array) -> tuple[Array, ...]:
+    pivot_values, sign, lu, pivots = _eliminated(a)
+    sign = sign * jnp.prod(jnp.sign(pivot_values), -1)
+    logarithm = jnp.sum(jnp.log(jnp.abs(pivot_values)), -1)
+    shape = sign.shape or (1,)
+    return sign.reshape(shape), logarithm.reshape(shape), lu, pivots

@@ -1,0 +1,86 @@
+"""JAX rules of batch normalisation and of what its gradient is composed of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.registry import lowers
+from symjax_nnvm.ir.axes import normal_axis
+from symjax_nnvm.ops.nn import batch_norm as ops
+
+Array = jax.Array
+
+
+def _along(vector: Array, axis: int, ndim: int) -> Array:
+    """A vector, shaped to be broadcast along an axis."""
+    return lax.expand_dims(vector, [i for i in range(ndim) if i != axis])
+
+
+@lowers("_channels_like")
+def _channels_like(p: ops.ChannelParams, data: Array, like: Array) -> Array:
+    return _along(data, ops.channel_axis(p.axis, like.ndim), like.ndim)
+
+
+def _batch_statistics(x: Array, axis: int) -> tuple[Array, Array]:
+    """(mean, biased variance) of each channel.
+
+    One pass over the data, as σ² = m(d²) - m(d)² with d the difference from each channel's first element: the plain
+    formula, with d = x, loses all digits where the mean is large against the deviation.
+    """
+    others = [i for i in range(x.ndim) if i != axis]
+    first = lax.slice(x, [0] * x.ndim, [x.shape[i] if i == axis else 1 for i in range(x.ndim)])
+    first = lax.stop_gradient(first)  # the statistics do not depend on what is subtracted
+    difference = x - first
+    mean = jnp.mean(difference, others)
+    variance = lax.max(jnp.mean(lax.square(difference), others) - lax.square(mean), lax.full_like(mean, 0))
+    return mean + first.reshape(mean.shape), variance
+
+
+def normalise_batch(
+    p: ops.BatchNormLike,
+    data: Array,
+    gamma: Array,
+    beta: Array,
+    moving_mean: Array,
+    moving_var: Array,
+    *,
+    is_train: bool,
+) -> tuple[Array, ...]:
+    """(output, mean and variance in use, new moving mean and variance)."""
+    axis = normal_axis(p.axis, data.ndim)
+    x = data.astype(moving_mean.dtype)
+    if is_train and not p.use_global_stats:
+        mean, variance = _batch_statistics(x, axis)
+        new_mean = moving_mean * p.momentum + mean * (1 - p.momentum)
+        new_var = moving_var * p.momentum + variance * (1 - p.momentum)
+        scale = lax.rsqrt(variance + p.eps)
+        factor = scale if p.fix_gamma else gamma * scale
+        out = (x - _along(mean, axis, x.ndim)) * _along(factor, axis, x.ndim) + _along(beta, axis, x.ndim)
+    else:
+        mean, variance, new_mean, new_var = moving_mean, moving_var, moving_mean, moving_var
+        scale = lax.rsqrt(variance + p.eps)
+        factor = scale if p.fix_gamma else gamma * scale
+        # One multiply-add an element: the rest is done once for each channel.
+        out = x * _along(factor, axis, x.ndim) + _along(beta - moving_mean * factor, axis, x.ndim)
+    # No gradient passes through the statistics as outputs, nor through the new moving ones.
+    return (out.astype(data.dtype), *map(lax.stop_gradient, (mean, variance, new_mean, new_var)))
+
+
+@lowers("BatchNorm", needs=("is_train",))
+def _batch_norm(p: ops.BatchNormParams, *inputs: Array, is_train: bool) -> tuple[Array, ...]:
+    out, mean, variance, *moving = normalise_batch(p, *inputs, is_train=is_train)
+    return out, mean, lax.rsqrt(variance + p.eps), *moving
+
+
+@lowers("_backward_BatchNorm_mean", "_backward_BatchNorm_scale")
+def _statistic(p: ops.ChannelParams, statistic: Array, data: Array, mu: Array | None = None) -> Array:
+    return _along(statistic, normal_axis(p.axis, data.ndim), data.ndim)
+
+
+@lowers("_backward_BatchNorm_train", needs=("is_train",))
+def _train(p: Any, data: Array, *, is_train: bool) -> Array:
+    return data if is_train else lax.full_like(data, 0)

@@ -1,0 +1,156 @@
+"""JAX rules of convolution and of its two gradients: one XLA convolution each, but for small groups on a CPU.
+
+The three differ in what plays the window. With the output's step s, dilation d and padding p of an axis: the data
+gradient moves the turned weight over the head gradient spread s apart; the weight gradient moves the head gradient,
+its elements s apart, over the data in steps of d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import jax
+import numpy as np
+from jax import lax
+
+from lowering.grouped import MAX_PRODUCTS, Shifts
+from lowering.registry import lowers
+from symjax_nnvm.ops.nn import convolution as ops
+
+Array = jax.Array
+Pairs = list[tuple[int, int]]
+
+
+def _specs(p: ops.ConvolutionGeometry) -> tuple[int, ...]:
+    """The axes of data as (batch, channels, spatial axes…); the weight has filters for the batch."""
+    return (0, p.channel_axis, *p.spatial_axes)
+
+
+def _strides(p: ops.ConvolutionGeometry) -> list[int]:
+    return [stride for _, stride, _, _ in p.steps]
+
+
+def _dilations(p: ops.ConvolutionGeometry) -> list[int]:
+    return [dilation for _, _, dilation, _ in p.steps]
+
+
+def _swapped(spec: tuple[int, ...]) -> tuple[int, ...]:
+    """A specification with its first two roles exchanged."""
+    return (spec[1], spec[0], *spec[2:])
+
+
+def _spread(size: int, stride: int) -> int:
+    """The extent of `size` elements a stride apart."""
+    return (size - 1) * stride + 1
+
+
+def with_bias(p: ops.ConvolutionGeometry, out: Array, bias: Array | None) -> Array:
+    """An output with the bias of its channels, if there is one."""
+    return out if bias is None else out + lax.broadcast_in_dim(bias, out.shape, (p.channel_axis,))
+
+
+def _shifts(p: ops.ConvolutionGeometry, channels: int, platform: str) -> Shifts | None:
+    """The convolution as shifted products, where it is computed like that: few channels in a group, on a CPU."""
+    in_group = max(channels, p.num_filter) // p.num_group
+    if platform != "cpu" or p.num_group == 1 or in_group * prod(p.kernel) > MAX_PRODUCTS:
+        return None
+    pads = tuple(pad for *_, pad in p.steps)
+    strides, dilations = tuple(_strides(p)), tuple(_dilations(p))
+    return Shifts(p.num_group, p.channel_axis, p.spatial_axes, p.kernel, strides, dilations, before=pads, after=pads)
+
+
+@lowers("Convolution", needs=("platform",))
+def convolution(
+    p: ops.ConvolutionParams, data: Array, weight: Array, bias: Array | None = None, *, platform: str
+) -> Array:
+    return with_bias(p, convolve(p, data, weight, platform), bias)
+
+
+def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array, platform: str) -> Array:
+    """The convolution without bias."""
+    shifts = _shifts(p, data.shape[p.channel_axis], platform)
+    if shifts is not None:
+        sizes = [
+            (data.shape[axis] + 2 * pad - kernel) // stride + 1
+            for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True)
+        ]
+        return shifts.convolve(data, weight, sizes)
+    spec = _specs(p)
+    return lax.conv_general_dilated(
+        data,
+        weight,
+        window_strides=_strides(p),
+        padding=[(pad, pad) for *_, pad in p.steps],
+        rhs_dilation=_dilations(p),
+        dimension_numbers=lax.ConvDimensionNumbers(spec, spec, spec),
+        feature_group_count=p.num_group,
+    )
+
+
+@lowers("_backward_Convolution_data", needs=("platform",))
+def _data_gradient(p: ops.ConvolutionGeometry, ograd: Array, weight: Array, data: Array, *, platform: str) -> Array:
+    return data_gradient(p, ograd, weight, data.shape, platform)
+
+
+def data_gradient(
+    p: ops.ConvolutionGeometry, ograd: Array, weight: Array, shape: Sequence[int], platform: str
+) -> Array:
+    """The gradient of data of a shape, whose convolution has the head gradient ograd."""
+    spec = _specs(p)
+    padding: Pairs = []
+    for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):
+        before = kernel - 1 - pad
+        padding.append((before, shape[axis] + pad - _spread(ograd.shape[axis], stride)))
+    shifts = _shifts(p, shape[p.channel_axis], platform)
+    if shifts is not None:
+        config = [(0, 0, 0)] * ograd.ndim
+        for axis, (low, high), stride in zip(p.spatial_axes, padding, _strides(p), strict=True):
+            config[axis] = (low, high, stride - 1)
+        spread = lax.pad(ograd, np.zeros((), ograd.dtype), config)
+        sizes = [shape[axis] for axis in p.spatial_axes]
+        return shifts.over_padded().convolve(spread, shifts.transposed(weight), sizes)
+    return lax.conv_general_dilated(
+        ograd,
+        _filters_to_channels(lax.rev(weight, p.spatial_axes), p),
+        window_strides=[1] * len(p.kernel),
+        padding=padding,
+        lhs_dilation=_strides(p),
+        rhs_dilation=_dilations(p),
+        dimension_numbers=lax.ConvDimensionNumbers(spec, _swapped(spec), spec),
+        feature_group_count=p.num_group,
+    )
+
+
+def _filters_to_channels(weight: Array, p: ops.ConvolutionGeometry) -> Array:
+    """(g f, c, …) → (f, g c, …): the groups, which share out the filters, share out the channels instead."""
+    if p.num_group == 1:
+        return weight
+    groups, axis = p.num_group, p.channel_axis
+    shape = weight.shape
+    split = weight.reshape(groups, shape[0] // groups, *shape[1:])
+    # The group axis moves right before the channels, which it then merges with.
+    order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
+    merged = (shape[0] // groups, *shape[1:axis], groups * shape[axis], *shape[axis + 1 :])
+    return split.transpose(order).reshape(merged)
+
+
+@lowers("_backward_Convolution_weight", needs=("platform",))
+def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, platform: str) -> Array:
+    """The gradient of the weight with which the convolution of data has the head gradient ograd."""
+    shifts = _shifts(p, data.shape[p.channel_axis], platform)
+    if shifts is not None:
+        return shifts.weight_gradient(data, ograd)
+    spec = _swapped(_specs(p))
+    padding: Pairs = []
+    for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):
+        padding.append((pad, _spread(ograd.shape[axis], stride) + kernel - 1 - data.shape[axis] - pad))
+    return lax.conv_general_dilated(
+        data,
+        ograd,
+        window_strides=_dilations(p),
+        padding=padding,
+        rhs_dilation=_strides(p),
+        dimension_numbers=lax.ConvDimensionNumbers(spec, spec, spec),
+        batch_group_count=p.num_group,
+    )

@@ -1,0 +1,28 @@
+"""JAX rule of Dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax import lax
+
+from lowering.registry import lowers
+from symjax_nnvm.ops.nn import dropout as ops
+
+Array = jax.Array
+
+
+def _is_active(p: ops.DropoutParams, is_train: bool) -> bool:
+    return p.p > 0 and (is_train or p.mode == "always")
+
+
+@lowers("Dropout", needs=("key",), draws=_is_active)
+def _dropout(p: ops.DropoutParams, data: Array, *, key: Any) -> tuple[Array, Array]:
+    shape = ops.mask_shape(p, data.shape)
+    if key is None:
+        return data, lax.full(shape, 1, data.dtype)
+    kept = jax.random.bernoulli(key, 1 - p.p, shape)
+    factor = 1 / (1 - p.p) if p.p < 1 else 0
+    mask = lax.select(kept, lax.full(shape, factor, data.dtype), lax.full(shape, 0, data.dtype))
+    return data * mask, mask

@@ -1,0 +1,26 @@
+"""JAX rules of L2Normalization."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.registry import lowers
+from symjax_nnvm.ops.nn import l2_normalization as ops
+from symjax_nnvm.ops.reduce.reduction import reduced_axes
+
+Array = jax.Array
+
+
+def wide(x: Array) -> Array:
+    """Half precision is computed in float32."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+@lowers("L2Normalization")
+def _l2_normalization(p: ops.L2NormalizationParams, data: Array) -> tuple[Array, Array]:
+    x = wide(data)
+    axes = reduced_axes(ops.norm_reduction(p), x.ndim)
+    norm = lax.sqrt(jnp.sum(lax.square(x), axes, keepdims=True) + p.eps)
+    return (x / norm).astype(data.dtype), norm.astype(data.dtype)

@@ -1,0 +1,41 @@
+"""JAX rules of LRN."""
+
+from __future__ import annotations
+
+import numpy as np
+from jax import lax
+
+from lowering.ops.nn.l2_normalization import Array, wide
+from lowering.registry import lowers
+from symjax_nnvm.ops.nn import lrn as ops
+
+_UNROLLED = 16
+"""Up to this many neighbours are added one array after the other, which XLA fuses into one pass over the data."""
+
+
+def _window_sums(x: Array, nsize: int) -> Array:
+    """The sum of `nsize` channels around each."""
+    reach = nsize // 2
+    channels = x.shape[1]
+    if nsize > _UNROLLED:
+        window = [nsize if axis == 1 else 1 for axis in range(x.ndim)]
+        padding = [(reach, reach) if axis == 1 else (0, 0) for axis in range(x.ndim)]
+        return lax.reduce_window(x, np.asarray(0, x.dtype), lax.add, window, [1] * x.ndim, padding)
+    config = [(reach, reach, 0) if axis == 1 else (0, 0, 0) for axis in range(x.ndim)]
+    padded = lax.pad(x, np.asarray(0, x.dtype), config)
+    parts = [lax.slice_in_dim(padded, i, i + channels, axis=1) for i in range(nsize)]
+    return sum(parts[1:], parts[0])
+
+
+@lowers("LRN")
+def _lrn(p: ops.LRNParams, data: Array) -> tuple[Array, Array]:
+    x = wide(data)
+    norm = p.knorm + (p.alpha / p.nsize) * _window_sums(lax.square(x), p.nsize)
+    root = lax.rsqrt(norm)
+    factor = root * lax.sqrt(root) if p.beta == ops.FAST_BETA else norm**-p.beta
+    return (x * factor).astype(data.dtype), norm.astype(data.dtype)
+
+
+@lowers("_backward_LRN_window")
+def _lrn_window(p: ops.WindowParams, data: Array) -> Array:
+    return _window_sums(wide(data), p.nsize).astype(data.dtype)

@@ -1,0 +1,68 @@
+"""JAX rules of Pooling_v1 and of the gradients of its maxima, on the windows of Pooling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lowering.ops.nn.pooling import elements, overlap_add
+from lowering.registry import FLowering, lowers
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ops.nn import pooling as windowing
+from symjax_nnvm.ops.nn import pooling_v1 as ops
+
+Array = jax.Array
+
+_pool = FLowering[Op.get("Pooling")].rule
+
+
+def _edges(p: ops.PoolingV1Params, ndim: int) -> list[tuple[int, int, int]]:
+    pads = p.pad if p.pad and not p.global_pool else (0,) * (ndim - 2)
+    return [(0, 0, 0)] * 2 + [(pad, pad, 0) for pad in pads]
+
+
+def _padded(p: ops.PoolingV1Params, x: Array) -> Array:
+    """The data with zeros on both sides."""
+    return lax.pad(x, np.asarray(0, x.dtype), _edges(p, x.ndim))
+
+
+def _unpadded(p: ops.PoolingV1Params, x: Array) -> Array:
+    """The transpose of `_padded`."""
+    return lax.pad(x, np.asarray(0, x.dtype), [(-low, -high, 0) for low, high, _ in _edges(p, x.ndim)])
+
+
+@lowers("Pooling_v1")
+def _pooling(p: ops.PoolingV1Params, data: Array) -> Array:
+    if p.pool_type == "max":
+        return _pool(replace(p.windows, pad=()), _padded(p, data))
+    x = data.astype(jnp.promote_types(data.dtype, jnp.float32))
+    return (_pool(p.sums, x) * p.scale).astype(data.dtype)
+
+
+@lowers("_backward_Pooling_v1_max")
+def _max_gradient(p: ops.PoolingV1Params, ograd: Array, data: Array, output: Array) -> Array:
+    zero = lax.full_like(ograd, 0)
+    if p.global_pool:
+        return jnp.where(data == output, ograd, zero)
+    padded = _padded(p, data)
+    w = windowing.windows(replace(p.windows, pad=()), padded.shape)
+    places = list(elements(padded, w, -np.inf))
+    spread = overlap_add(lambda i: lax.select(places[i] == output, ograd, zero), padded.shape, w)
+    return _unpadded(p, spread)
+
+
+@lowers("_backward_Pooling_v1_pick")
+def _pick(p: ops.PoolingV1Params, value: Array, data: Array, output: Array) -> Array:
+    if p.global_pool:
+        chosen = jnp.where(data == output, value, lax.full_like(value, 0))
+        return jnp.sum(chosen, range(2, data.ndim), keepdims=True, dtype=value.dtype)
+    data, value = _padded(p, data), _padded(p, value)
+    w = windowing.windows(replace(p.windows, pad=()), data.shape)
+    zero = lax.full_like(output, 0)
+    pairs = zip(elements(data, w, -np.inf), elements(value, w, 0), strict=True)
+    parts = [lax.select(element == output, chosen, zero) for element, chosen in pairs]
+    return sum(parts[1:], parts[0])

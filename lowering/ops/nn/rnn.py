@@ -1,0 +1,317 @@
+"""JAX rules of RNN and of its derivatives.
+
+Each set of cells (layer, direction) is one `lax.scan`. What does not depend on the state stands outside of it as one
+large product: the inputs' share of the gates, and in the gradient that of the inputs and of all weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lowering import dual
+from lowering.dual import Number, linear, select, tanh
+from lowering.ops.nn.rnn_cells import (
+    CELLS,
+    Numbers,
+    Weights,
+    cast,
+    clipped,
+    joined,
+    outer,
+    parts,
+    project,
+    project_back,
+    wide_dtype,
+)
+from lowering.ops.nn.sequence import whole_lengths
+from lowering.registry import lowers
+from symjax_nnvm.ops.nn import rnn as ops
+
+Array = jax.Array
+
+
+def _stacked(parts: Sequence[Number]) -> Any:
+    return linear(lambda *arrays: jnp.stack(arrays), *parts)
+
+
+def _row(x: Number, i: int) -> Any:
+    return linear(lambda a: a[i], x)
+
+
+def _total(x: Number) -> Any:
+    return linear(lambda a: jnp.sum(a, (0, 1)), x)
+
+
+# -- one set of cells over time --------------------------------------------------------------------------------------
+
+
+def _run(
+    p: ops.RNNParams, w: Weights, x: Number, first: Numbers, valid: Array | None, reverse: bool
+) -> tuple[Any, Numbers, Numbers]:
+    """(outputs (t, n, s), carry after the last step, kept)."""
+    cell = CELLS[p.mode]
+    shares = project(x, w.i2h) + cell.bias(w)
+
+    def step(carry: Numbers, at: tuple[Any, Array | None]) -> tuple[Numbers, tuple[Any, Numbers]]:
+        share, inside = at
+        new, kept = cell.step(p, w, share, carry)
+        out = new[0]
+        if inside is not None:
+            new = tuple(select(inside, after, before) for after, before in zip(new, carry, strict=True))
+            out = select(inside, out, 0.0)
+        return new, (out, kept)
+
+    last, (out, kept) = lax.scan(step, first, (shares, valid), reverse=reverse)
+    return out, last, kept
+
+
+def _run_back(
+    p: ops.RNNParams,
+    w: Weights,
+    x: Number,
+    out: Number,
+    kept: Numbers,
+    first: Numbers,
+    valid: Array | None,
+    reverse: bool,
+    dout: Number,
+    dlast: Numbers,
+) -> tuple[Any, Weights, Numbers]:
+    """Gradients of (inputs, weights, first carry), from those of the outputs and of the last carry."""
+    cell = CELLS[p.mode]
+    states = _states_before(out, first[0], valid, reverse)
+    if valid is not None:
+        dout = select(valid, dout, 0.0)
+
+    def step(grads: Numbers, at: Any) -> tuple[Numbers, tuple[Any, Any]]:
+        dy, kept, h, inside = at
+        dh = grads[0] + dy
+        dgates, before = cell.back(p, w, kept, h, (dh, *grads[1:]))
+        if inside is not None:
+            before = tuple(select(inside, new, old) for new, old in zip(before, grads, strict=True))
+            dgates, dh = select(inside, dgates, 0.0), select(inside, dh, 0.0)
+        return before, (dgates, None if w.h2r is None else dh)
+
+    dfirst, (dgates, dprojected) = lax.scan(step, dlast, (dout, kept, states, valid), reverse=not reverse)
+    drecurrent = cell.recurrent(dgates, kept)
+    dprojection = None
+    if w.h2r is not None:
+        i, f, g, o, c = kept
+        dprojection = outer(dprojected, w.h2r, o * tanh(clipped(p, f * c + i * g)))
+    dw = Weights(
+        outer(dgates, w.i2h, x),
+        outer(drecurrent, w.h2h, states),
+        dprojection,
+        _total(dgates),
+        _total(drecurrent),
+    )
+    return project_back(dgates, w.i2h), dw, dfirst
+
+
+def _states_before(out: Number, first: Number, valid: Array | None, reverse: bool) -> Any:
+    """The state that each step starts from: the output of the step before, in the direction of reading."""
+
+    def shifted(out: Array, first: Array) -> Array:
+        first = first[None].astype(out.dtype)
+        return jnp.concatenate([out[1:], first] if reverse else [first, out[:-1]])
+
+    states = linear(shifted, out, first)
+    if valid is None or not reverse:
+        return states
+    # Read backwards, a sequence starts at its own last step.
+    follows = jnp.concatenate([valid[1:], jnp.zeros_like(valid[:1])])
+    return select(follows, states, linear(lambda a: a[None].astype(dual.plain(out).dtype), first))
+
+
+# -- all layers ------------------------------------------------------------------------------------------------------
+
+
+def _unpacked(p: ops.RNNParams, parameters: Number, input_size: int) -> list[Weights]:
+    """The weights of every set of cells, from the flat vector."""
+    pieces: list[Any] = []
+    at = 0
+    for shape in ops.parameter_shapes(p, input_size):
+        size = math.prod(shape)
+        pieces.append(linear(lambda a, at=at, end=at + size, shape=shape: a[at:end].reshape(shape), parameters))
+        at += size
+    per_cell = 2 if p.projection_size is None else 3
+    found = []
+    for k in range(len(p.cells)):
+        matrices = [*pieces[k * per_cell : (k + 1) * per_cell], None][:3]
+        biases = pieces[len(p.cells) * per_cell + 2 * k :][:2]
+        found.append(Weights(*matrices, *biases))
+    return found
+
+
+def _packed(weights: Sequence[Weights]) -> Any:
+    """The flat vector of the weights of every set of cells."""
+    matrices = [m for w in weights for m in (w.i2h, w.h2h, w.h2r) if m is not None]
+    biases = [b for w in weights for b in (w.i2h_bias, w.h2h_bias)]
+    return linear(lambda *arrays: jnp.concatenate([a.reshape(-1) for a in arrays]), *matrices, *biases)
+
+
+def _first_carries(inputs: Sequence[Number], count: int) -> list[Numbers]:
+    """The carry that every set of cells starts from."""
+    wide = wide_dtype(dual.plain(inputs[0]).dtype)
+    return [tuple(cast(_row(state, k), wide) for state in inputs[2:]) for k in range(count)]
+
+
+def _valid(p: ops.RNNParams, data: Number, lengths: Array | None) -> Array | None:
+    """(t, n, 1): whether a step is one of its sequence."""
+    if lengths is None:
+        return None
+    steps = lax.iota(jnp.int32, dual.plain(data).shape[0])
+    return steps[:, None, None] < whole_lengths(lengths)[None, :, None]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A forward pass: the outputs of each layer, the last carry and what was kept of each set of cells."""
+
+    outputs: list[Any]
+    last: list[Numbers]
+    kept: list[Numbers]
+
+
+def _forward(p: ops.RNNParams, inputs: Sequence[Number], valid: Array | None, mask: Array | None) -> Pass:
+    data = inputs[0]
+    weights = _unpacked(p, inputs[1], dual.plain(data).shape[-1])
+    first = _first_carries(inputs, len(weights))
+    found = Pass([], [], [])
+    x: Any = data
+    for layer in range(p.num_layers):
+        outs = []
+        for d in range(p.num_directions):
+            k = layer * p.num_directions + d
+            out, last, kept = _run(p, weights[k], x, first[k], valid, d == 1)
+            outs.append(out)
+            found.last.append(last)
+            found.kept.append(kept)
+        x = joined(*outs) if len(outs) > 1 else outs[0]
+        found.outputs.append(x)
+        if mask is not None and layer < p.num_layers - 1:
+            x = x * mask[layer]
+    return found
+
+
+def _backward(
+    p: ops.RNNParams,
+    heads: Sequence[Array],
+    inputs: Sequence[Number],
+    valid: Array | None,
+    mask: Array | None,
+    done: Pass,
+) -> list[Any]:
+    """Gradients of the inputs, from the heads' and what a forward pass left."""
+    data = inputs[0]
+    weights = _unpacked(p, inputs[1], dual.plain(data).shape[-1])
+    first = _first_carries(inputs, len(weights))
+    wide = wide_dtype(dual.plain(data).dtype)
+    dw: list[Any] = [None] * len(weights)
+    dfirst: list[Numbers] = [()] * len(weights)
+    dx: Any = heads[0]
+    for layer in reversed(range(p.num_layers)):
+        x = data
+        if layer > 0:
+            x = done.outputs[layer - 1] if mask is None else done.outputs[layer - 1] * mask[layer - 1]
+        outs, douts = parts(done.outputs[layer], p.num_directions), parts(dx, p.num_directions)
+        dx = None
+        for d in range(p.num_directions):
+            k = layer * p.num_directions + d
+            kept = done.kept[k] or (outs[d],)
+            shown = [head[k].astype(wide) for head in heads[1:]]
+            dlast = shown or [jnp.zeros(dual.plain(state).shape, wide) for state in first[k]]
+            dlast = tuple(dual.lift(state, data) for state in dlast)
+            dinput, dw[k], dfirst[k] = _run_back(
+                p, weights[k], x, outs[d], kept, first[k], valid, d == 1, douts[d], dlast
+            )
+            dx = dinput if dx is None else dx + dinput
+        if mask is not None and layer > 0:
+            dx = dx * mask[layer - 1]
+    dstates = [_stacked(states) for states in zip(*dfirst, strict=True)]
+    return [dx, _packed(dw), *dstates]
+
+
+# -- rules -----------------------------------------------------------------------------------------------------------
+
+
+def _drops(p: ops.RNNParams, is_train: bool) -> bool:
+    return p.has_mask and is_train
+
+
+def _draw_mask(p: ops.RNNParams, data: Array, key: Any) -> Array:
+    """What the outputs of all layers but the last are multiplied with."""
+    shape = (p.num_layers - 1, *data.shape[:2], p.num_directions * p.output_size)
+    if key is None:
+        return jnp.ones(shape, data.dtype)
+    factor = 1 / (1 - p.p) if p.p < 1 else 0
+    kept = jax.random.bernoulli(key, 1 - p.p, shape)
+    return jnp.where(kept, jnp.asarray(factor, data.dtype), jnp.zeros((), data.dtype))
+
+
+@lowers("RNN", needs=("key",), draws=_drops)
+def _rnn(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
+    return _keeping(p, *inputs, key=key)[: len(ops.heads(p))]
+
+
+@lowers("_backward_RNN_forward", needs=("key",), draws=_drops)
+def _keeping(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
+    operands, lengths = inputs[: len(ops.smooth(p))], inputs[len(ops.smooth(p)) :]
+    mask = _draw_mask(p, inputs[0], key) if p.has_mask else None
+    valid = _valid(p, inputs[0], lengths[0] if lengths else None)
+    found = _forward(p, operands, valid, None if key is None else mask)
+    visible = [found.outputs[-1], *_last_states(p, found)]
+    kept = [array for arrays in found.kept for array in arrays] if ops.KEPT[p.mode] else []
+    masks = [] if mask is None else [mask]
+    return [array.astype(inputs[0].dtype) for array in (*visible, *masks, *found.outputs[:-1], *kept)]
+
+
+def _last_states(p: ops.RNNParams, found: Pass) -> list[Any]:
+    """The states after the last step, where they are shown."""
+    return [_stacked(states) for states in zip(*found.last, strict=True)] if p.state_outputs else []
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a derivative operator was given besides heads: where, masks, and what the forward pass left."""
+
+    numbers: list[Number]
+    valid: Array | None
+    mask: Array | None
+    done: Pass
+
+
+def _given(p: ops.RNNGradientParams, smooth: list[Array], fixed: list[Array], directions: list[list[Array]]) -> Given:
+    rest = iter(fixed)
+    valid = _valid(p, smooth[0], next(rest) if p.use_sequence_length else None)
+    out = next(rest)
+    mask = next(rest) if p.has_mask else None
+    numbers = dual.with_directions(smooth, directions)
+    if p.order:  # what was kept knows nothing of the directions
+        return Given(numbers, valid, mask, _forward(p, numbers, valid, mask))
+    outputs = [*(next(rest) for _ in range(p.num_layers - 1)), out]
+    kept = [tuple(next(rest) for _ in ops.KEPT[p.mode]) for _ in p.cells]
+    return Given(numbers, valid, mask, Pass(outputs, [], kept))
+
+
+@lowers("_backward_RNN")
+def _backward_rnn(p: ops.RNNGradientParams, *operands: Array) -> list[Array]:
+    at = ops.DERIVATIVES.split(p, operands, heads=True)
+    given = _given(p, at.smooth, at.fixed, at.directions)
+    grads = _backward(p, at.heads, given.numbers, given.valid, given.mask, given.done)
+    return [dual.mixed_slope(grad).astype(x.dtype) for grad, x in zip(grads, at.smooth, strict=True)]
+
+
+@lowers("_backward_RNN_tangent")
+def _rnn_tangent(p: ops.RNNGradientParams, *operands: Array) -> list[Array]:
+    at = ops.DERIVATIVES.split(p, operands, heads=False)
+    done = _given(p, at.smooth, at.fixed, at.directions).done
+    outputs = [done.outputs[-1], *_last_states(p, done)]
+    return [dual.mixed_slope(output).astype(at.smooth[0].dtype) for output in outputs]

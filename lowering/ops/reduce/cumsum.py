@@ -1,0 +1,24 @@
+"""JAX rules of cumsum."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax import lax
+
+from lowering.registry import lowers
+from symjax_nnvm.ops.reduce import cumsum as ops
+
+Array = jax.Array
+
+
+@lowers("_np_cumsum")
+def _cumsum(p: ops.CumsumParams, a: Array) -> Array:
+    dtype = p.dtype or ("int64" if a.dtype == np.bool_ else a.dtype)
+    a = a.astype(jax.dtypes.canonicalize_dtype(dtype))
+    return lax.cumsum(a.reshape(-1) if p.axis is None else a, (p.axis or 0) % a.ndim)
+
+
+@lowers("_backward_np_cumsum")
+def _backward_cumsum(p: ops.CumsumGradientParams, ograd: Array, a: Array) -> Array:
+    return lax.cumsum(ograd, (p.axis or 0) % ograd.ndim, reverse=True).reshape(a.shape)

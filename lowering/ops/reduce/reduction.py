@@ -1,0 +1,105 @@
+"""JAX rules of the reductions and of the operators that spread a reduced gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lowering.registry import lowers
+from symjax_nnvm.ops.reduce import reduction as ops
+
+Array = jax.Array
+
+
+def _mean(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
+    if jnp.issubdtype(data.dtype, jnp.floating):
+        return jnp.mean(data, axes, keepdims=keepdims)
+    count = math.prod(data.shape[axis] for axis in axes)
+    total = jnp.sum(data, axes, dtype=data.dtype, keepdims=keepdims)
+    return lax.div(total, jnp.full_like(total, count))  # truncates, as MXNet does
+
+
+def _nansum(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
+    return jnp.sum(_numbers(data, 0), axes, dtype=data.dtype, keepdims=keepdims)
+
+
+def _nanprod(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
+    return jnp.prod(_numbers(data, 1), axes, dtype=data.dtype, keepdims=keepdims)
+
+
+def _numbers(data: Array, instead: float) -> Array:
+    """The data with `instead` for NaN."""
+    return jnp.where(jnp.isnan(data), jnp.asarray(instead, data.dtype), data)
+
+
+def _same_dtype(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A reduction that would widen small integers, kept in the dtype of its data."""
+    return lambda data, axes, *, keepdims: function(data, axes, dtype=data.dtype, keepdims=keepdims)
+
+
+_REDUCTIONS: dict[str, Callable[..., Array]] = {
+    "sum": _same_dtype(jnp.sum),
+    "prod": _same_dtype(jnp.prod),
+    "mean": _mean,
+    "max": lambda data, axes, *, keepdims: jnp.max(data, axes, keepdims=keepdims),
+    "min": lambda data, axes, *, keepdims: jnp.min(data, axes, keepdims=keepdims),
+    "nansum": _nansum,
+    "nanprod": _nanprod,
+}
+
+
+def _lower_reduction(name: str, function: Callable[..., Array]) -> None:
+    def rule(p: ops.ReduceParams, data: Array) -> Array:
+        axes = ops.reduced_axes(p, data.ndim)
+        return function(data, axes, keepdims=p.keepdims).reshape(ops.reduced_shape(p, data.shape))
+
+    lowers(name)(rule)
+
+
+for _name, _function in _REDUCTIONS.items():
+    _lower_reduction(_name, _function)
+
+
+@lowers("norm")
+def _norm(p: ops.NormParams, data: Array) -> Array:
+    axes = ops.reduced_axes(p, data.ndim)
+    total = jnp.sum(jnp.abs(data) if p.ord == 1 else jnp.square(data), axes)
+    if p.ord == 2:
+        total = jnp.sqrt(total)
+    dtype = data.dtype if p.out_dtype is None else jax.dtypes.canonicalize_dtype(p.out_dtype)
+    return total.astype(dtype).reshape(ops.reduced_shape(p, data.shape))
+
+
+@lowers("_backward_sum")
+def _backward_sum(p: ops.ReduceParams, ograd: Array, data: Array) -> Array:
+    axes = ops.reduced_axes(p, data.ndim)
+    kept = [i for i in range(data.ndim) if i not in axes]
+    return lax.broadcast_in_dim(ograd.reshape([data.shape[i] for i in kept]), data.shape, kept)
+
+
+@lowers("_backward_mean")
+def _backward_mean(p: ops.ReduceParams, ograd: Array, data: Array) -> Array:
+    count = math.prod(data.shape[axis] for axis in ops.reduced_axes(p, data.ndim))
+    return _backward_sum(p, ograd / count, data)
+
+
+def _search(function: Callable[..., Array]) -> Callable[..., Array]:
+    def rule(p: ops.ReduceAxisParams, data: Array) -> Array:
+        _, (shape,) = ops.search_shapes(p, [data.shape], [None])
+        return function(data, p.axis).astype(data.dtype).reshape(shape)
+
+    return rule
+
+
+lowers("argmax")(_search(jnp.argmax))
+lowers("argmin")(_search(jnp.argmin))
+
+
+@lowers("argmax_channel")
+def _argmax_channel(p: Any, data: Array) -> Array:
+    return jnp.argmax(data, 1).astype(data.dtype)

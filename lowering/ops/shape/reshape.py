@@ -1,0 +1,49 @@
+"""JAX rules of the operators that put the same elements in another shape, and of those that return shapes."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.registry import lowers
+from symjax_nnvm.ops.shape import reshape
+from symjax_nnvm.ops.shape import transpose as movement
+
+Array = jax.Array
+
+
+def _lower_by_shape(name: str, shapes) -> None:
+    """The operator is a reshape to the result of its shape rule."""
+
+    def rule(p, data: Array, *like: Array) -> Array:
+        _, (out,) = shapes(p, [data.shape, *(array.shape for array in like)], [None])
+        return data.reshape(out)
+
+    lowers(name)(rule)
+
+
+for _name, _shapes in (
+    ("Reshape", reshape.reshape_shapes),
+    ("Flatten", reshape.flatten_shapes),
+    ("reshape_like", reshape.reshape_like_shapes),
+    ("expand_dims", movement.expand_dims_shapes),
+    ("squeeze", movement.squeeze_shapes),
+):
+    _lower_by_shape(_name, _shapes)
+
+
+def _int64(values: np.ndarray) -> Array:
+    return jnp.asarray(values, jax.dtypes.canonicalize_dtype(np.int64))
+
+
+@lowers("shape_array")
+def _shape_array(p, data: Array) -> Array:
+    return _int64(np.array(data.shape))
+
+
+@lowers("size_array")
+def _size_array(p, data: Array) -> Array:
+    return _int64(np.array([math.prod(data.shape)]))

@@ -1,0 +1,150 @@
+"""JAX rules of correlation and of its gradients.
+
+A loop over the rows of displacements, whose body treats all displacements of a row: they are slices of one strip of the
+second map. So neither the program nor the memory grows with the square of the neighbourhood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lowering.ops.vision.sampling import wide
+from lowering.registry import lowers
+from symjax_nnvm.ops.vision import correlation as ops
+
+Array = jax.Array
+
+
+def _padded(p: ops.CorrelationParams, x: Array) -> Array:
+    pad = (p.pad_size, p.pad_size, 0)
+    return lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0)] * 2 + [pad, pad])
+
+
+def _extent(p: ops.CorrelationParams, size: int) -> int:
+    """How much of an axis the patches cover when the displacement is 0."""
+    count = -(-(size + 2 * p.pad_size - 2 * p.border) // p.stride1)
+    return (count - 1) * p.stride1 + p.kernel_size
+
+
+def _unmoved(p: ops.CorrelationParams, x: Array, extents: list[int]) -> Array:
+    """The part of a padded map that patches cover."""
+    low = (0, 0, p.max_displacement, p.max_displacement)
+    high = [*x.shape[:2], *(p.max_displacement + extent for extent in extents)]
+    return lax.slice(x, low, high)
+
+
+def _first_row(p: ops.CorrelationParams, row: Array) -> Array:
+    """Where patches begin in y for a row of displacements."""
+    return p.max_displacement + (row - p.radius) * p.stride2
+
+
+def _moved(p: ops.CorrelationParams, x: Array, row: Array, extents: list[int]) -> Iterator[Array]:
+    """The part of a padded map that patches cover, for each displacement of a row."""
+    strip = lax.dynamic_slice_in_dim(x, _first_row(p, row), extents[0], 2)
+    for column in _first_columns(p):
+        yield lax.slice_in_dim(strip, column, column + extents[1], axis=3)
+
+
+def _first_columns(p: ops.CorrelationParams) -> list[int]:
+    """Where patches begin in x, for each displacement of a row."""
+    return [p.max_displacement + (i - p.radius) * p.stride2 for i in range(p.width)]
+
+
+def _rows(p: ops.CorrelationParams) -> Array:
+    return lax.iota(np.int32, p.width)
+
+
+def _compare(p: ops.CorrelationParams, fixed: list[Array], moving: list[Array], term: Callable[..., Array]) -> Array:
+    """The mean over patches and channels of term(*fixed, *moving), for each displacement of the moving maps."""
+    dtype = fixed[0].dtype
+    extents = [_extent(p, size) for size in fixed[0].shape[2:]]
+    unmoved = [_unmoved(p, _padded(p, wide(x)), extents) for x in fixed]
+    padded = [_padded(p, wide(x)) for x in moving]
+    kernel, stride = (1, 1, p.kernel_size, p.kernel_size), (1, 1, p.stride1, p.stride1)
+
+    def one_row(row: Array) -> Array:
+        places = zip(*(_moved(p, x, row, extents) for x in padded), strict=True)
+        sums = jnp.stack([jnp.sum(term(*unmoved, *moved), 1) for moved in places], 1)
+        return lax.reduce_window(sums, np.zeros((), sums.dtype), lax.add, kernel, stride, "VALID")
+
+    found = lax.map(one_row, _rows(p))  # (rows of displacements, n, columns of displacements, h', w')
+    _, n, _, *counts = found.shape
+    whole = jnp.moveaxis(found, 0, 1).reshape(n, p.width**2, *counts)
+    return (whole / (p.kernel_size**2 * fixed[0].shape[1])).astype(dtype)
+
+
+def _spread_patches(p: ops.CorrelationParams, ograd: Array, channels: int) -> Array:
+    """What each element of a patch receives: (rows of displacements, columns of displacements, n, 1, h'', w'')."""
+    n = ograd.shape[0]
+    margin = p.kernel_size - 1
+    apart = (margin, margin, p.stride1 - 1)
+    scaled = wide(ograd) / (p.kernel_size**2 * channels)
+    spread = lax.pad(scaled, np.zeros((), scaled.dtype), [(0, 0, 0)] * 2 + [apart] * 2)
+    kernel = (1, 1, p.kernel_size, p.kernel_size)
+    whole = lax.reduce_window(spread, np.zeros((), spread.dtype), lax.add, kernel, (1,) * 4, "VALID")
+    whole = whole.reshape(n, p.width, p.width, 1, *whole.shape[2:])
+    return whole.transpose(1, 2, 0, 3, 4, 5)
+
+
+def _sign(a: Array, b: Array) -> Array:
+    """The slope of |a - b| by a; MXNet takes 1 where they are equal."""
+    return jnp.where(a >= b, jnp.ones((), a.dtype), -jnp.ones((), a.dtype))
+
+
+@lowers("Correlation")
+def _correlation(p: ops.CorrelationParams, data1: Array, data2: Array) -> tuple[Array, Array, Array]:
+    out = _compare(p, [data1], [data2], (lambda a, b: a * b) if p.is_multiply else (lambda a, b: jnp.abs(a - b)))
+    first, second = (_padded(p, x).transpose(0, 2, 3, 1) for x in (data1, data2))
+    return out, first, second
+
+
+@lowers("_backward_Correlation_along")
+def _along(p: ops.CorrelationParams, tangent1: Array, tangent2: Array, data1: Array, data2: Array) -> Array:
+    return _compare(p, [tangent1, data1], [tangent2, data2], lambda da, a, db, b: _sign(a, b) * (da - db))
+
+
+@lowers("_backward_Correlation_data1")
+def _data1(p: ops.CorrelationParams, ograd: Array, data1: Array, data2: Array) -> Array:
+    extents = [_extent(p, size) for size in data1.shape[2:]]
+    a = _unmoved(p, _padded(p, wide(data1)), extents)
+    padded = _padded(p, wide(data2))
+
+    def add_row(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
+        number, received = row
+        for i, b in enumerate(_moved(p, padded, number, extents)):
+            total = total + received[i] * (b if p.is_multiply else _sign(a, b))
+        return total, None
+
+    received = _spread_patches(p, ograd, data1.shape[1])
+    total, _ = lax.scan(add_row, jnp.zeros_like(a), (_rows(p), received))
+    low = p.max_displacement - p.pad_size
+    margins = [(low, size - low - extent, 0) for size, extent in zip(data1.shape[2:], extents, strict=True)]
+    return lax.pad(total, np.zeros((), total.dtype), [(0, 0, 0)] * 2 + margins).astype(data1.dtype)
+
+
+@lowers("_backward_Correlation_data2")
+def _data2(p: ops.CorrelationParams, ograd: Array, data1: Array, data2: Array) -> Array:
+    extents = [_extent(p, size) for size in data1.shape[2:]]
+    a = _unmoved(p, _padded(p, wide(data1)), extents)
+    padded = _padded(p, wide(data2))
+    width = padded.shape[3]
+
+    def add_row(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
+        number, received = row
+        at = _first_row(p, number)
+        strip = lax.dynamic_slice_in_dim(total, at, extents[0], 2)
+        for i, (column, b) in enumerate(zip(_first_columns(p), _moved(p, padded, number, extents), strict=True)):
+            part = received[i] * (a if p.is_multiply else -_sign(a, b))
+            margin = (column, width - column - extents[1], 0)
+            strip = strip + lax.pad(part, np.zeros((), part.dtype), [(0, 0, 0)] * 3 + [margin])
+        return lax.dynamic_update_slice_in_dim(total, strip, at, 2), None
+
+    received = _spread_patches(p, ograd, data1.shape[1])
+    total, _ = lax.scan(add_row, jnp.zeros_like(padded), (_rows(p), received))
+    crop = (-p.pad_size, -p.pad_size, 0)
+    return lax.pad(total, np.zeros((), total.dtype), [(0, 0, 0)] * 2 + [crop] * 2).astype(data2.dtype)

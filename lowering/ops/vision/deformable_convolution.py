@@ -1,0 +1,94 @@
+"""JAX rules of deformable convolution: bilinear samples as columns, and one matrix product."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.ops.nn.convolution import with_bias
+from lowering.ops.vision.sampling import Border, Taps, sample, spread, taps, wide
+from lowering.registry import lowers
+from symjax_nnvm.ops.vision import deformable_convolution as ops
+
+Array = jax.Array
+
+_BORDERS = {"last": Border(0, 0, closed=False), "zero": Border(-1, 0, closed=False, zeros=True)}
+
+
+def _places(p: ops.ColumnsParams, offset: Array, data: tuple[int, ...]) -> tuple[Array, Taps, Taps]:
+    """Where windows read in data (n, c, h, w): numbers of maps, and taps in y and in x (n, groups, window, h', w')."""
+    n, _, *counts = offset.shape
+    groups = p.num_deformable_group
+    offsets = wide(offset).reshape(n, groups, *p.kernel, 2, *counts)
+    found: list[Taps] = []
+    for axis, (count, step) in enumerate(zip(counts, p.steps, strict=True)):
+        _, stride, dilation, pad = step
+        # Where the window's elements lie without offsets, in the axes (kernel of y, of x, windows of y, of x).
+        shape = [1, 1, 1, 1]
+        shape[axis], shape[2 + axis] = p.kernel[axis], count
+        regular = np.arange(p.kernel[axis])[:, None] * dilation + np.arange(count) * stride - pad
+        coordinate = offsets[:, :, :, :, axis] + regular.reshape(shape).astype(offsets.dtype)
+        coordinate = coordinate.reshape(n, groups, -1, *counts)
+        found.append(taps(coordinate, data[2 + axis], _BORDERS[p.border], p.order[axis]))
+    maps = np.arange(n * groups, dtype=np.int32).reshape(n, groups, 1, 1, 1)
+    in_y, in_x = found
+    return jnp.asarray(maps), in_y, in_x
+
+
+def _maps(p: ops.ColumnsParams, data: Array) -> Array:
+    """(n, c, h, w) → one map for each image and group of channels (n · groups, h, w, c / groups)."""
+    n, c, h, w = data.shape
+    groups = p.num_deformable_group
+    return data.reshape(n * groups, c // groups, h, w).transpose(0, 2, 3, 1)
+
+
+@lowers("_backward_DeformableConvolution_columns")
+def columns(p: ops.ColumnsParams, data: Array, offset: Array) -> Array:
+    """What the windows read: (n, c · window, h', w')."""
+    n, c = data.shape[:2]
+    read = sample(_maps(p, data), *_places(p, offset, data.shape))  # (n, groups, window, h', w', c / groups)
+    return read.transpose(0, 1, 5, 2, 3, 4).reshape(n, c * p.window_size, *offset.shape[2:]).astype(data.dtype)
+
+
+@lowers("_backward_DeformableConvolution_data")
+def _data_gradient(p: ops.ColumnsParams, columns: Array, offset: Array, data: Array) -> Array:
+    n, c, h, w = data.shape
+    groups = p.num_deformable_group
+    read = columns.reshape(n, groups, c // groups, p.window_size, *offset.shape[2:]).transpose(0, 1, 3, 4, 5, 2)
+    zeros = jnp.zeros((n * groups, h, w, c // groups), wide(columns).dtype)
+    maps = spread(read, zeros, *_places(p, offset, data.shape))
+    return maps.transpose(0, 3, 1, 2).reshape(data.shape).astype(data.dtype)
+
+
+def _multiply(p: ops.AnyParams, read: Array, weight: Array, bias: Array | None) -> Array:
+    """Columns (n, c · window, h', w') times the weight of each group, plus the bias."""
+    n, rows, *counts = read.shape
+    groups = p.num_group
+    by_group = read.reshape(n, groups, rows // groups, -1)
+    out = jnp.einsum("gfr,ngrp->ngfp", weight.reshape(groups, p.num_filter // groups, -1), by_group)
+    return with_bias(p, out.reshape(n, p.num_filter, *counts), bias)
+
+
+@lowers("_contrib_DeformableConvolution")
+def _deformable_convolution(
+    p: ops.DeformableConvolutionParams, data: Array, offset: Array, weight: Array, bias: Array | None = None
+) -> Array:
+    return _multiply(p, columns(ops.columns_params(p, "last"), data, offset), weight, bias)
+
+
+@lowers("_contrib_ModulatedDeformableConvolution")
+def _modulated_deformable_convolution(
+    p: ops.ModulatedDeformableConvolutionParams,
+    data: Array,
+    offset: Array,
+    mask: Array,
+    weight: Array,
+    bias: Array | None = None,
+) -> Array:
+    window = ops.columns_params(p, "zero")
+    read = columns(window, data, offset)
+    n, groups = data.shape[0], p.num_deformable_group
+    apart = read.reshape(n, groups, -1, window.window_size, *mask.shape[2:])
+    masked = apart * mask.reshape(n, groups, 1, window.window_size, *mask.shape[2:])
+    return _multiply(p, masked.reshape(read.shape), weight, bias)

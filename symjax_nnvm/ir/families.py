@@ -1,0 +1,15 @@
+"""How families of operators are found: every module below a package is imported, and registers what it declares."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+
+__all__ = ["import_families"]
+
+
+def import_families(path: Iterable[str], package: str) -> None:
+    """Import every module and package below `package`, whose `__path__` is given, in the order of their names."""
+    for found in pkgutil.walk_packages(path, f"{package}."):
+        importlib.import_module(found.name)

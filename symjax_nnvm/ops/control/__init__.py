@@ -1,0 +1,1 @@
+"""Control flow: operators that hold subgraphs."""

@@ -1,0 +1,138 @@
+"""`_cond`: one of two subgraphs, by a predicate. Its gradient is a `_cond` over the gradients of the branches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
+from symjax_nnvm.ir.params import MAX_COUNT, param
+from symjax_nnvm.ir.register import register_op
+from symjax_nnvm.ops.control.subgraph import (
+    Head,
+    Inference,
+    gradient_inside,
+    inference_rules,
+    is_zero,
+    subgraph_node,
+    variables_of,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CondParams:
+    num_args: int = param(ge=3, le=MAX_COUNT, doc="number of inputs, predicate and branches included")
+    num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of outputs of either branch")
+    cond_input_locs: tuple[int, ...] = param(ge=0, doc="which inputs feed the predicate's variables")
+    then_input_locs: tuple[int, ...] = param(ge=0, doc="which inputs feed the first branch's variables")
+    else_input_locs: tuple[int, ...] = param(ge=0, doc="which inputs feed the second branch's variables")
+
+    def check(self) -> str | None:
+        """Whether the numbers fit each other."""
+        inputs = self.num_args - 3
+        if any(loc >= inputs for locs in self.locs for loc in locs):
+            return f"cond_input_locs, then_input_locs and else_input_locs must be numbers of the {inputs} inputs"
+        return None
+
+    @property
+    def locs(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Which inputs feed each of the three subgraphs."""
+        return self.cond_input_locs, self.then_input_locs, self.else_input_locs
+
+
+def _cond_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
+    """Inputs → the outputs of either branch."""
+    p: CondParams = attrs.parsed
+    inputs, outputs = list(ins), list(outs)
+    for graph, locs, heads in zip(attrs.subgraphs, p.locs, ([None], outputs, outputs), strict=True):
+        variables, found = infer.inside(graph, [inputs[i] for i in locs], heads)
+        for i, value in zip(locs, variables, strict=True):
+            inputs[i] = infer.merge(inputs[i], value)
+        if heads is outputs:
+            outputs[:] = [infer.merge(*pair) for pair in zip(outputs, found, strict=True)]
+    return inputs, outputs
+
+
+def _cond_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
+    """Predicate and branches, once each: only one branch runs, whichever it is."""
+    p: CondParams = attrs.parsed
+    return [([ins[i] for i in locs], 1) for locs in p.locs]
+
+
+def _cond_gradient(node: Node, ograds: list[NodeEntry]):
+    """The gradient of the branch that is taken; zeros for inputs that only the other one, or the predicate, reads."""
+    p: CondParams = node.attrs.parsed
+    test, *branches = node.attrs.subgraphs
+    heads = [Head.of(grad, f"{node.name}_out{i}_grad") for i, grad in enumerate(ograds)]
+    numbers = [i for i, head in enumerate(heads) if head.variable is not None]
+    inner = [
+        _by_input(branch, locs, heads)
+        for branch, locs in zip(branches, (p.then_input_locs, p.else_input_locs), strict=True)
+    ]
+    reached = sorted({i for grads in inner for i, grad in grads.items() if not is_zero(grad)})
+    igrads: list[NodeEntry | None] = [None] * len(node.inputs)
+    if not reached:
+        return igrads
+    given = {heads[i].variable.node: len(node.inputs) + k for k, i in enumerate(numbers)}  # type: ignore[union-attr]
+    graphs: list[Subgraph] = [test]
+    all_locs = [p.cond_input_locs]
+    for branch, locs, grads in zip(branches, (p.then_input_locs, p.else_input_locs), inner, strict=True):
+        number_of = given | dict(zip(variables_of(branch), locs, strict=True))
+        outputs = []
+        for i in reached:
+            if i not in grads:
+                variable = create_variable_node(f"{node.name}_in{i}")
+                number_of[variable] = i
+                grads[i] = apply("zeros_like", NodeEntry(variable, 0, 0))
+            outputs.append(grads[i])
+        graphs.append(Graph(outputs))
+        all_locs.append(tuple(number_of[variable] for variable in variables_of(graphs[-1])))
+    made = subgraph_node(
+        "_backward_cond",
+        f"{node.name}_backward",
+        graphs,
+        [*node.inputs, *(ograds[i] for i in numbers)],
+        node,
+        num_outputs=len(reached),
+        cond_input_locs=all_locs[0],
+        then_input_locs=all_locs[1],
+        else_input_locs=all_locs[2],
+    )
+    for k, i in enumerate(reached):
+        igrads[i] = NodeEntry(made, k, 0)
+    return igrads
+
+
+def _by_input(branch: Subgraph, locs: Sequence[int], heads: Sequence[Head]) -> dict[int, NodeEntry]:
+    """The gradient of each input of the node that feeds the branch."""
+    grads: dict[int, NodeEntry] = {}
+    for i, grad in zip(locs, gradient_inside(branch, heads), strict=True):
+        grads[i] = apply("elemwise_add", grads[i], grad) if i in grads else grad
+    return grads
+
+
+_BACKWARD: dict[str, Any] = {"TIsBackward": True}
+
+for _name, _attributes, _doc in (
+    ("_cond", {}, "The outputs of the first branch where the predicate is not zero, else those of the second."),
+    ("_backward_cond", _BACKWARD, "The gradients of the branch that `_cond` took."),
+):
+    register_op(
+        _name,
+        params=CondParams,
+        variadic="num_args",
+        num_outputs=lambda p: p.num_outputs,
+        infer_type=None,
+        gradient=_cond_gradient,
+        list_inputs=lambda attrs: [
+            *("cond", "then_branch", "else_branch"),
+            *(f"data{i}" for i in range(attrs.parsed.num_args - 3)),
+        ],
+        doc=_doc,
+        FInputGraph=lambda attrs: (0, 1, 2),
+        FSubgraphRuns=_cond_runs,
+        **inference_rules(_cond_rule),
+        **_attributes,
+    )

@@ -1,0 +1,425 @@
+"""Loops over subgraphs: `_foreach`, `_while_loop`, and the loops that their gradients are.
+
+The gradient of a loop is a loop: it runs the gradient of the body from the last step to the first, on the values that
+the states had before each step. Those are outputs of `_backward_foreach_history` and `_backward_while_loop_history`,
+which stand in for the loops they are the history of. Loops that gradients are made of keep their own history, so that
+any order of differentiation follows. A step's inner values are computed again, not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node, superseding
+from symjax_nnvm.ir.params import MAX_COUNT, param
+from symjax_nnvm.ir.register import register_op
+from symjax_nnvm.ops.control.subgraph import (
+    Head,
+    Inference,
+    gradient_inside,
+    inference_rules,
+    is_zero,
+    subgraph_node,
+    variables_of,
+)
+
+# -- parameters ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeachParams:
+    num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs, the body included")
+    num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of outputs: stacked ones and final states")
+    num_out_data: int = param(ge=0, doc="number of stacked outputs")
+    in_state_locs: tuple[int, ...] = param(ge=0, doc="which variables of the body are the states")
+    in_data_locs: tuple[int, ...] = param(ge=0, doc="which variables of the body are the slices")
+    remain_locs: tuple[int, ...] = param(ge=0, doc="which variables of the body are the other inputs")
+
+    @property
+    def num_states(self) -> int:
+        return len(self.in_state_locs)
+
+    @property
+    def masked(self) -> bool:
+        """Whether the first input says, for each step, whether it runs."""
+        return False
+
+    @property
+    def reverse(self) -> bool:
+        """Whether the last step is the first to run."""
+        return False
+
+    def check(self) -> str | None:
+        """Whether the numbers fit each other."""
+        locs = (*self.in_data_locs, *self.in_state_locs, *self.remain_locs)
+        if sorted(locs) != list(range(len(locs))):
+            return f"in_data_locs, in_state_locs and remain_locs must name each variable of the body once, not {locs}"
+        if self.num_outputs != self.num_out_data + self.num_states:
+            return f"num_outputs must be num_out_data + {self.num_states} states, not {self.num_outputs}"
+        if self.num_args != 1 + self.masked + len(locs):
+            return f"num_args must be 1 + {self.masked + len(locs)} inputs, not {self.num_args}"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardForeachParams(ForeachParams):
+    backwards: bool = param(True, doc="run the last step first")
+    has_mask: bool = param(False, doc="the first input says, for each step, whether it runs")
+
+    @property
+    def masked(self) -> bool:
+        return self.has_mask
+
+    @property
+    def reverse(self) -> bool:
+        return self.backwards
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhileLoopParams:
+    num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs, condition and body included")
+    num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of outputs: stacked ones and final loop variables")
+    num_out_data: int = param(ge=0, doc="number of stacked outputs")
+    max_iterations: int = param(ge=1, doc="length of the stacked outputs")
+    cond_input_locs: tuple[int, ...] = param(ge=0, doc="which inputs feed the condition's variables")
+    func_input_locs: tuple[int, ...] = param(ge=0, doc="which inputs feed the body's variables")
+    func_var_locs: tuple[int, ...] = param(ge=0, doc="which variables of the body are the loop variables")
+
+    def check(self) -> str | None:
+        """Whether the numbers fit each other."""
+        inputs = self.num_args - 2
+        if any(loc >= inputs for loc in (*self.cond_input_locs, *self.func_input_locs)):
+            return f"cond_input_locs and func_input_locs must be numbers of the {inputs} inputs"
+        if any(loc >= len(self.func_input_locs) for loc in self.func_var_locs):
+            return f"func_var_locs must be numbers of the body's {len(self.func_input_locs)} variables"
+        if self.num_outputs != self.num_out_data + len(self.func_var_locs):
+            return f"num_outputs must be num_out_data + {len(self.func_var_locs)} variables, not {self.num_outputs}"
+        return None
+
+    @property
+    def var_inputs(self) -> tuple[int, ...]:
+        """Which inputs are the initial loop variables."""
+        return tuple(self.func_input_locs[loc] for loc in self.func_var_locs)
+
+
+# -- inference -------------------------------------------------------------------------------------------------------
+
+
+def _foreach_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
+    """(mask (t,)), data (t, …), states, rest → outputs (t, …), states, and the states before each step (t, …)."""
+    p: ForeachParams = attrs.parsed
+    body = attrs.subgraphs[0]
+    mask, inputs = list(ins[: p.masked]), list(ins[p.masked :])
+    data, states, rest = _split(inputs, len(p.in_data_locs), p.num_states)
+    stacked, final, history = _split(list(outs), p.num_out_data, p.num_states)
+    length = known(*(infer.length(value) for value in (*mask, *data, *stacked, *history) if value is not None))
+    states = [infer.merge(*pair) for pair in zip(states, final, strict=True)]
+    variables: list[Any] = [None] * (len(data) + len(states) + len(rest))
+    _place(variables, p.in_data_locs, map(infer.slice, data))
+    _place(variables, p.in_state_locs, states)
+    _place(variables, p.remain_locs, rest)
+    variables, heads = infer.inside(body, variables, [*map(infer.slice, stacked), *states])
+    states = [infer.merge(variables[k], head) for k, head in zip(p.in_state_locs, heads[p.num_out_data :], strict=True)]
+    data = [_completed(infer, length, value, variables[loc]) for value, loc in zip(data, p.in_data_locs, strict=True)]
+    stacked = [infer.stack(length, head) for head in heads[: p.num_out_data]]
+    history = [infer.stack(length, state) for state in states][: len(history)]
+    return [*mask, *data, *states, *(variables[loc] for loc in p.remain_locs)], [*stacked, *states, *history]
+
+
+def _completed(infer: Inference, length: int | None, value: Any, slice_value: Any) -> Any:
+    """Data with what its slices say. A vector has slices of one axis, so the slices do not decide how many it has."""
+    stacked = infer.stack(length, slice_value)
+    if isinstance(value, tuple) and len(value) == 1:
+        return (known(value[0], length),)
+    return value if isinstance(stacked, tuple) and value is None and stacked[1:] == (1,) else stacked
+
+
+def _while_loop_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]):
+    """Inputs → outputs (max_iterations, …), loop variables; then their values before each step, and which steps ran."""
+    p: WhileLoopParams = attrs.parsed
+    test, body = attrs.subgraphs
+    inputs = list(ins)
+    stacked, final, hidden = _split(list(outs), p.num_out_data, len(p.func_var_locs))
+    for i, value in zip(p.var_inputs, final, strict=True):
+        inputs[i] = infer.merge(inputs[i], value)
+    variables = [inputs[i] for i in p.func_input_locs]
+    states = [variables[loc] for loc in p.func_var_locs]
+    variables, heads = infer.inside(body, variables, [*map(infer.slice, stacked), *states])
+    for i, value in zip(p.func_input_locs, variables, strict=True):
+        inputs[i] = infer.merge(inputs[i], value)
+    for i, head in zip(p.var_inputs, heads[p.num_out_data :], strict=True):
+        inputs[i] = infer.merge(inputs[i], head)
+    tested, _ = infer.inside(test, [inputs[i] for i in p.cond_input_locs], [None])
+    for i, value in zip(p.cond_input_locs, tested, strict=True):
+        inputs[i] = infer.merge(inputs[i], value)
+    final = [inputs[i] for i in p.var_inputs]
+    stacked = [infer.stack(p.max_iterations, head) for head in heads[: p.num_out_data]]
+    if hidden:
+        history = [infer.stack(p.max_iterations, value) for value in final]
+        hidden = [*history, (p.max_iterations,) if infer.name == "shape" else "int32"]
+    return inputs, [*stacked, *final, *hidden]
+
+
+def _split(values: list[Any], *counts: int) -> list[list[Any]]:
+    """Consecutive parts of the given lengths, and the rest."""
+    parts, start = [], 0
+    for count in counts:
+        parts.append(values[start : start + count])
+        start += count
+    return [*parts, values[start:]]
+
+
+def _place(target: list[Any], locs: Sequence[int], values: Any) -> None:
+    for loc, value in zip(locs, values, strict=True):
+        target[loc] = value
+
+
+def _foreach_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
+    """One run of the body for each slice."""
+    p: ForeachParams = attrs.parsed
+    data, states, rest = _split(list(ins[p.masked :]), len(p.in_data_locs), p.num_states)
+    variables: list[Any] = [None] * (len(data) + len(states) + len(rest))
+    _place(variables, p.in_data_locs, map(infer.slice, data))
+    _place(variables, p.in_state_locs, states)
+    _place(variables, p.remain_locs, rest)
+    return [(variables, known(*map(infer.length, ins[: p.masked + len(data)])) or 1)]
+
+
+def _while_loop_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
+    """Condition and body, max_iterations times."""
+    p: WhileLoopParams = attrs.parsed
+    return [([ins[i] for i in locs], p.max_iterations) for locs in (p.cond_input_locs, p.func_input_locs)]
+
+
+def _while_loop_workspace(attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]) -> int:
+    """The variables before each step are kept, also where they are no outputs."""
+    p: WhileLoopParams = attrs.parsed
+    is_output = len(outs) > p.num_outputs
+    return 0 if is_output else p.max_iterations * sum(prod(ins[i]) for i in p.var_inputs)
+
+
+# -- gradients -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop as its gradient sees it: what feeds the body's variables at each step, and the direction.
+
+    data: stacked values by variable. states: variables that carry values from step to step, and history, their stacked
+    values before each step. rest: values that stay, by variable. mask: which steps run.
+    """
+
+    node: Node
+    body: Subgraph
+    num_out_data: int
+    data: dict[int, NodeEntry]
+    states: tuple[int, ...]
+    history: Sequence[NodeEntry]
+    rest: dict[int, NodeEntry]
+    mask: NodeEntry | None
+    reverse: bool
+
+    def gradient(
+        self, ograds: Sequence[NodeEntry], final_grads: Sequence[NodeEntry], history_grads: Sequence[NodeEntry]
+    ) -> dict[int, NodeEntry | None]:
+        """The gradient of what feeds each variable of the body; of a state, that of its first value."""
+        name, variables = self.node.name, variables_of(self.body)
+        heads = [Head.of(grad, f"{name}_out{i}_grad") for i, grad in enumerate(ograds)]
+        carried = [
+            Head(NodeEntry(create_variable_node(f"{name}_state{i}_grad"), 0, 0)) for i in range(len(self.states))
+        ]
+        inner = gradient_inside(self.body, [*heads, *carried])
+        extra = [Head.of(grad, f"{name}_history{i}_grad") for i, grad in enumerate(history_grads)]
+        # One step of the backward loop: gradients of the slices are stacked, those of the states are carried on, those
+        # of what stays add up.
+        data_outputs = [loc for loc in self.data if not is_zero(inner[loc])]
+        summed = [loc for loc in self.rest if not is_zero(inner[loc])]
+        sums = {loc: NodeEntry(create_variable_node(f"{name}_sum{loc}"), 0, 0) for loc in summed}
+        outputs = [inner[loc] for loc in data_outputs]
+        for loc, head, further in zip(self.states, carried, extra, strict=True):
+            assert head.variable is not None
+            grad = inner[loc] if further.variable is None else apply("elemwise_add", inner[loc], further.variable)
+            outputs.append(apply("_identity_with_attr_like_rhs", grad, head.variable))
+        outputs += [apply("elemwise_add", sums[loc], inner[loc]) for loc in summed]
+        # What feeds the variables of that step.
+        stacked: dict[Node, NodeEntry] = {variables[loc]: entry for loc, entry in self.data.items()}
+        stacked |= {variables[loc]: entry for loc, entry in zip(self.states, self.history, strict=True)}
+        for head, grad in [*zip(heads, ograds, strict=True), *zip(extra, history_grads, strict=True)]:
+            if head.variable is not None:
+                stacked[head.variable.node] = grad
+        starts: dict[Node, NodeEntry] = {}
+        for head, grad in zip(carried, final_grads, strict=True):
+            assert head.variable is not None
+            starts[head.variable.node] = grad
+        starts |= {sums[loc].node: apply("zeros_like", self.rest[loc]) for loc in summed}
+        kept = {variables[loc]: entry for loc, entry in self.rest.items()}
+        made = self._backward(Graph(outputs), len(data_outputs), stacked, starts, kept)
+        grads: dict[int, NodeEntry | None] = dict.fromkeys((*self.data, *self.states, *self.rest))
+        # The slices of a vector have one axis: their stacked gradients take the vector's shape.
+        for i, loc in enumerate(data_outputs):
+            grads[loc] = apply("reshape_like", NodeEntry(made, i, 0), self.data[loc])
+        for i, loc in enumerate((*self.states, *summed), start=len(data_outputs)):
+            grads[loc] = NodeEntry(made, i, 0)
+        return grads
+
+    def _backward(
+        self,
+        body: Graph,
+        num_out_data: int,
+        stacked: dict[Node, NodeEntry],
+        starts: dict[Node, NodeEntry],
+        kept: dict[Node, NodeEntry],
+    ) -> Node:
+        variables = variables_of(body)
+        position = {node: i for i, node in enumerate(variables)}
+        stacked = {node: entry for node, entry in stacked.items() if node in position}
+        kept = {node: entry for node, entry in kept.items() if node in position}
+        mask = [] if self.mask is None else [self.mask]
+        return subgraph_node(
+            "_backward_foreach",
+            f"{self.node.name}_backward",
+            [body],
+            [*mask, *stacked.values(), *starts.values(), *kept.values()],
+            self.node,
+            num_outputs=len(body.outputs),
+            num_out_data=num_out_data,
+            in_data_locs=[position[node] for node in stacked],
+            in_state_locs=[position[node] for node in starts],
+            remain_locs=[position[node] for node in kept],
+            backwards=not self.reverse,
+            has_mask=bool(mask),
+        )
+
+
+def _outputs(node: Node, start: int, count: int) -> list[NodeEntry]:
+    return [NodeEntry(node, i, 0) for i in range(start, start + count)]
+
+
+def _foreach_gradient(node: Node, ograds: list[NodeEntry]):
+    """A loop in the other direction over the gradient of the body."""
+    p: ForeachParams = node.attrs.parsed
+    kept = node if isinstance(p, BackwardForeachParams) else superseding(node, "_backward_foreach_history")
+    mask, inputs = node.inputs[: p.masked], node.inputs[p.masked :]
+    data, _, rest = _split(inputs, len(p.in_data_locs), p.num_states)
+    out_grads, final_grads, history_grads = _split(ograds, p.num_out_data, p.num_states)
+    loop = _Loop(
+        node=node,
+        body=node.attrs.subgraphs[0],
+        num_out_data=p.num_out_data,
+        data=dict(zip(p.in_data_locs, data, strict=True)),
+        states=p.in_state_locs,
+        history=_outputs(kept, p.num_outputs, p.num_states),
+        rest=dict(zip(p.remain_locs, rest, strict=True)),
+        mask=mask[0] if mask else None,
+        reverse=p.reverse,
+    )
+    history_grads = history_grads or [apply("zeros_like", entry) for entry in loop.history]
+    grads = loop.gradient(out_grads, final_grads, history_grads)
+    return [*([None] * len(mask)), *(grads[loc] for loc in (*p.in_data_locs, *p.in_state_locs, *p.remain_locs))]
+
+
+def _while_loop_gradient(node: Node, ograds: list[NodeEntry]):
+    """A loop backwards over the steps that ran, over the gradient of the body; the condition has no gradient."""
+    p: WhileLoopParams = node.attrs.parsed
+    kept = superseding(node, "_backward_while_loop_history")
+    count = len(p.func_var_locs)
+    out_grads, final_grads, history_grads = _split(ograds, p.num_out_data, count)
+    loop = _Loop(
+        node=node,
+        body=node.attrs.subgraphs[1],
+        num_out_data=p.num_out_data,
+        data={},
+        states=p.func_var_locs,
+        history=_outputs(kept, p.num_outputs, count),
+        rest={j: node.inputs[i] for j, i in enumerate(p.func_input_locs) if j not in p.func_var_locs},
+        mask=NodeEntry(kept, p.num_outputs + count, 0),
+        reverse=False,
+    )
+    history_grads = history_grads[:count] or [apply("zeros_like", entry) for entry in loop.history]
+    grads = loop.gradient(out_grads, final_grads, history_grads)
+    igrads: list[NodeEntry | None] = [None] * len(node.inputs)
+    for j, i in enumerate(p.func_input_locs):
+        grad, before = grads[j], igrads[i]
+        igrads[i] = grad if before is None else before if grad is None else apply("elemwise_add", before, grad)
+    return igrads
+
+
+# -- registration ----------------------------------------------------------------------------------------------------
+
+
+def _names(graphs: Sequence[str]):
+    return lambda attrs: [*graphs, *(f"data{i}" for i in range(attrs.parsed.num_args - len(graphs)))]
+
+
+_BACKWARD: dict[str, Any] = {"TIsBackward": True}
+_HISTORY: dict[str, Any] = {"TIsBackward": True, "TSupersedes": True}
+
+for _name, _params, _hidden, _attributes, _doc in (
+    ("_foreach", ForeachParams, lambda p: 0, {}, "Run the body over axis 0 of the data, carrying states."),
+    (
+        "_backward_foreach_history",
+        ForeachParams,
+        lambda p: p.num_states,
+        _HISTORY,
+        "`_foreach`, and its states before each step.",
+    ),
+    (
+        "_backward_foreach",
+        BackwardForeachParams,
+        lambda p: p.num_states,
+        _BACKWARD,
+        "`_foreach` in either direction, over the steps that a mask admits, and its states before each step.",
+    ),
+):
+    register_op(
+        _name,
+        params=_params,
+        variadic="num_args",
+        num_outputs=lambda p, hidden=_hidden: p.num_outputs + hidden(p),
+        visible_outputs=lambda p: p.num_outputs,
+        infer_type=None,
+        gradient=_foreach_gradient,
+        list_inputs=_names(["fn"]),
+        doc=_doc,
+        FInputGraph=lambda attrs: (0,),
+        FSubgraphRuns=_foreach_runs,
+        **inference_rules(_foreach_rule),
+        **_attributes,
+    )
+
+for _name, _hidden, _attributes, _doc in (
+    (
+        "_while_loop",
+        lambda p: 0,
+        {},
+        "Run the body while the condition holds, at most max_iterations times. Stacked outputs are zero after the "
+        "last step (MXNet leaves them undefined).",
+    ),
+    (
+        "_backward_while_loop_history",
+        lambda p: len(p.func_var_locs) + 1,
+        _HISTORY,
+        "`_while_loop`, its variables before each step, and which steps ran.",
+    ),
+):
+    register_op(
+        _name,
+        params=WhileLoopParams,
+        variadic="num_args",
+        num_outputs=lambda p, hidden=_hidden: p.num_outputs + hidden(p),
+        visible_outputs=lambda p: p.num_outputs,
+        infer_type=None,
+        gradient=_while_loop_gradient,
+        list_inputs=_names(["cond", "func"]),
+        doc=_doc,
+        FInputGraph=lambda attrs: (0, 1),
+        FSubgraphRuns=_while_loop_runs,
+        FWorkspace=_while_loop_workspace,
+        **inference_rules(_while_loop_rule),
+        **_attributes,
+    )

@@ -1,0 +1,1 @@
+"""Arrays out of nothing, or out of another array's shape."""

@@ -1,0 +1,1 @@
+"""Functions of elements: of one array, of two, of an array and a number."""

@@ -1,0 +1,74 @@
+"""ravel_multi_index and unravel_index: indices as places in memory, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import size_of
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, register_op
+from symjax_nnvm.ir.types import format_shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class RavelParams:
+    shape: Tuple | None = param(None, doc="shape of the array that is indexed; its first dimension may be -1, unknown")
+
+    def check(self) -> str | None:
+        if not self.shape:
+            return "Empty shape parameter: shape must have at least one dimension"
+        if any(dim < 1 for dim in self.shape[1:]) or (self.shape[0] < 1 and self.shape[0] != -1):
+            return f"shape must have positive dimensions, of which the first may be -1, not {self.shape}"
+        return None
+
+    @property
+    def dims(self) -> Tuple:
+        """The shape, which `check` has seen."""
+        return self.shape or ()
+
+
+def _ravel_shapes(p: RavelParams, ins: Shapes, outs: Shapes):
+    """data (axes, n) ↔ (n,)."""
+    data, out = ins[0], outs[0]
+    if data is not None and len(data) != 2:
+        expected = f"({len(p.dims)}, n)"
+        raise InferenceError(explain("Indices must stand in columns", expected=expected, got=format_shape(data)))
+    n = data[1] if data is not None else None
+    if n is None and out:
+        n = out[0]
+    return [(len(p.dims), n)], [(n,)]
+
+
+def _unravel_shapes(p: RavelParams, ins: Shapes, outs: Shapes):
+    """data (n,), or (a, b, …) of n elements → (axes, n)."""
+    data, out = ins[0], outs[0]
+    if data is None:
+        return ins, [(len(p.dims), out[1] if out is not None and len(out) == 2 else None)]
+    return ins, [(len(p.dims), size_of(data))]
+
+
+for _name, _shapes, _doc in (
+    (
+        "ravel_multi_index",
+        _ravel_shapes,
+        "The place in memory of elements whose indices are given, one in each column. Nothing is checked against the "
+        "shape; fractions are cut off.",
+    ),
+    (
+        "unravel_index",
+        _unravel_shapes,
+        "Indices of elements, one in each column, from their places in memory, which may stand in an array of any "
+        "shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. "
+        "Of places that do not stand in a vector MXNet writes the indices beyond its result.",
+    ),
+):
+    register_op(
+        f"_{_name}",
+        aliases=(_name,),
+        params=RavelParams,
+        inputs=("data",),
+        infer_shape=_shapes,
+        gradient=lambda node, ograds: [None],
+        doc=_doc,
+    )

@@ -1,0 +1,275 @@
+"""Matrix products: dot, batch_dot, linalg_gemm2, khatri_rao."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, Protocol
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import MAX_COUNT, Axis, param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+
+Entries = list[NodeEntry]
+
+
+Storage = Literal["csr", "default", "row_sparse"]
+
+
+class Transposed(Protocol):
+    """Which operands of a product are transposed."""
+
+    @property
+    def transpose_a(self) -> bool: ...
+    @property
+    def transpose_b(self) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotParams:
+    transpose_a: bool = param(False, doc="take the first axis of lhs instead of the last (batch_dot: swap its two)")
+    transpose_b: bool = param(False, doc="take the last axis of rhs instead of the first (batch_dot: swap its two)")
+    forward_stype: Storage | None = param(None, doc="storage of the result; accepted and without effect: all is dense")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotGradientParams:
+    transpose_a: bool = False
+    transpose_b: bool = False
+    operand: Literal["lhs", "rhs"] = param(doc="the operand whose gradient it is")
+
+
+def contracted_axes(p: Transposed, lhs_ndim: int, rhs_ndim: int) -> tuple[int, int]:
+    """The axis of lhs and the axis of rhs that dot sums over."""
+    return (0 if p.transpose_a else lhs_ndim - 1), (rhs_ndim - 1 if p.transpose_b else 0)
+
+
+def _dot_shapes(p: Transposed, ins: Shapes, outs: Shapes):
+    """lhs (a…, k), rhs (k, b…) → (a…, b…); (k, a…) with transpose_a, (b…, k) with transpose_b; two vectors → (1,)."""
+    lhs, rhs, out = ins[0], ins[1], outs[0]
+    if lhs is None or rhs is None:
+        return ins, outs
+    if not lhs or not rhs:
+        shown = f"{format_shape(lhs)} and {format_shape(rhs)}"
+        raise InferenceError(explain("A product needs operands with axes", expected="at least one axis", got=shown))
+    i, j = contracted_axes(p, len(lhs), len(rhs))
+    k = known(lhs[i], rhs[j])
+    if len(lhs) == len(rhs) == 1:
+        if p.transpose_a or p.transpose_b:
+            raise InferenceError(
+                explain("Cannot transpose vectors", param="transpose_a, transpose_b", expected=False, got=True)
+            )
+        return [(k,), (k,)], [(1,)]
+    rows, columns = replaced(lhs, i), replaced(rhs, j)
+    if out is not None and len(out) == len(rows) + len(columns):
+        merged = [known(dim, given) for dim, given in zip((*rows, *columns), out, strict=True)]
+        rows, columns = tuple(merged[: len(rows)]), tuple(merged[len(rows) :])
+    return [_inserted(rows, i, k), _inserted(columns, j, k)], [(*rows, *columns)]
+
+
+def _inserted(shape: Shape, axis: int, dim: int | None) -> Shape:
+    return (*shape[:axis], dim, *shape[axis:])
+
+
+def _dot_gradient_shapes(p: DotGradientParams, ins: Shapes, outs: Shapes):
+    """ograd (a…, b…), the other operand, the operand itself → gradient of the operand, of its shape."""
+    ograd, other, operand = ins
+    operand = outs[0] if operand is None else operand
+    pair = [operand, other] if p.operand == "lhs" else [other, operand]
+    inferred, (ograd,) = _dot_shapes(p, pair, [ograd])
+    lhs, rhs = inferred
+    operand, other = (lhs, rhs) if p.operand == "lhs" else (rhs, lhs)
+    return [ograd, other, operand], [operand]
+
+
+def _dot_gradient(node: Node, ograds: Entries):
+    """The gradient of each operand is the contraction of dY with the other one over the other one's free axes."""
+    p: DotParams = node.attrs.parsed
+    lhs, rhs = node.inputs
+    return [_of_operand(p, "lhs", ograds[0], rhs, lhs), _of_operand(p, "rhs", ograds[0], lhs, rhs)]
+
+
+def _dot_gradient_gradient(node: Node, ograds: Entries):
+    """<G, gradient of the operand> = <dY, dot with G in the operand's place>: dot and its gradients are closed."""
+    p: DotGradientParams = node.attrs.parsed
+    dy, other, _ = node.inputs
+    (g,) = ograds
+    lhs, rhs = (g, other) if p.operand == "lhs" else (other, g)
+    d_dy = apply("dot", lhs, rhs, transpose_a=p.transpose_a, transpose_b=p.transpose_b)
+    return [d_dy, _of_operand(p, "rhs" if p.operand == "lhs" else "lhs", dy, g, other), None]
+
+
+def _of_operand(p: Transposed, operand: str, dy: NodeEntry, other: NodeEntry, like: NodeEntry) -> NodeEntry:
+    return apply(
+        "_backward_dot", dy, other, like, operand=operand, transpose_a=p.transpose_a, transpose_b=p.transpose_b
+    )
+
+
+register_op(
+    "dot",
+    aliases=("_sparse_dot",),
+    params=DotParams,
+    inputs=("lhs", "rhs"),
+    infer_shape=_dot_shapes,
+    gradient=_dot_gradient,
+    FAsksSparse=lambda attrs: attrs.parsed.forward_stype not in (None, "default"),
+    doc="Sum over the last axis of lhs and the first axis of rhs: the matrix product of matrices.",
+)
+
+
+register_op(
+    "_backward_dot",
+    params=DotGradientParams,
+    inputs=("ograd", "other", "operand"),
+    infer_shape=_dot_gradient_shapes,
+    gradient=_dot_gradient_gradient,
+    FIgnoreInputs=lambda attrs: (2,),
+    doc="Gradient of one operand of dot; composing it from dot would need the operands' ranks.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gemm2Params:
+    transpose_a: bool = param(False, doc="transpose the matrices of A")
+    transpose_b: bool = param(False, doc="transpose the matrices of B")
+    alpha: float = param(1.0, doc="factor of the product")
+    axis: Axis = param(-2, doc="axis of the matrices' rows; their columns are the last axis")
+
+
+def product_shapes(p: Transposed, ins: Shapes, outs: Shapes, rows: int, least: int):
+    """lhs (b…, m, k), rhs (b…, k, n) → (b…, m, n), the last two exchanged in a transposed operand; rows: the first of
+    the two axes."""
+    shapes = [*ins, *outs]
+    ndim = next((len(shape) for shape in shapes if shape is not None), None)
+    if ndim is None:
+        return ins, outs
+    if ndim < least:
+        raise InferenceError(explain("Too few axes for a product of matrices", expected=f"at least {least}", got=ndim))
+    shapes = [(None,) * ndim if shape is None or len(shape) != ndim else shape for shape in shapes]
+    row = normal_axis(rows, ndim)
+    if row == ndim - 1:
+        raise InferenceError(explain("Rows and columns are one axis", param="axis", expected="not the last", got=rows))
+    batch = [known(*dims) for dims in zip(*shapes, strict=True)]
+    pairs = [(shape[row], shape[-1]) for shape in shapes]
+    (m, k), (k2, n) = pairs[0][:: -1 if p.transpose_a else 1], pairs[1][:: -1 if p.transpose_b else 1]
+    m, k, n = known(m, pairs[2][0]), known(k, k2), known(n, pairs[2][1])
+    found = [(m, k)[:: -1 if p.transpose_a else 1], (k, n)[:: -1 if p.transpose_b else 1], (m, n)]
+    lhs, rhs, out = ((*replaced(tuple(batch[:-1]), row, a), b) for a, b in found)
+    return [lhs, rhs], [out]
+
+
+def _product_gradient(product: Callable[..., NodeEntry], node: Node, dy: NodeEntry):
+    """dA = dY op(B)ᵀ, dB = op(A)ᵀ dY, each transposed once more where the operand is."""
+    p: Transposed = node.attrs.parsed
+    a, b = node.inputs
+    left, right = (b, dy) if p.transpose_a else (dy, b)
+    flags = (p.transpose_b, True) if p.transpose_a else (False, not p.transpose_b)
+    da = product(left, right, transpose_a=flags[0], transpose_b=flags[1])
+    left, right = (dy, a) if p.transpose_b else (a, dy)
+    flags = (True, p.transpose_a) if p.transpose_b else (not p.transpose_a, False)
+    return [da, product(left, right, transpose_a=flags[0], transpose_b=flags[1])]
+
+
+def _gemm2_gradient(node: Node, ograds: Entries):
+    """As of any matrix product, with the factor alpha."""
+    p: Gemm2Params = node.attrs.parsed
+    return _product_gradient(partial(apply, "_linalg_gemm2", alpha=p.alpha, axis=p.axis), node, ograds[0])
+
+
+register_op(
+    "batch_dot",
+    aliases=("_npx_batch_dot",),
+    params=DotParams,
+    inputs=("lhs", "rhs"),
+    infer_shape=lambda p, ins, outs: product_shapes(p, ins, outs, -2, 3),
+    gradient=lambda node, ograds: _product_gradient(partial(apply, "batch_dot"), node, ograds[0]),
+    doc="Products of the matrices in the last two axes, one for each place in the axes before them.",
+)
+
+
+register_op(
+    "_linalg_gemm2",
+    aliases=("linalg_gemm2",),
+    params=Gemm2Params,
+    inputs=("A", "B"),
+    infer_shape=lambda p, ins, outs: product_shapes(p, ins, outs, p.axis, 2),
+    infer_type=float_type,
+    gradient=_gemm2_gradient,
+    doc="alpha A B for matrices or batches of them.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KhatriRaoParams:
+    num_args: int = param(ge=1, le=MAX_COUNT, doc="number of matrices")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KhatriRaoGradientParams:
+    num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient and the matrices")
+    number: int = param(ge=0, doc="which matrix's gradient it is")
+
+    def check(self) -> str | None:
+        """Whether there is such a matrix."""
+        matrices = self.num_args - 1
+        return None if self.number < matrices else f"Parameter number={self.number} is not one of {matrices} matrices"
+
+
+def _khatri_rao_shapes(p: KhatriRaoParams, ins: Shapes, outs: Shapes):
+    """matrices (r0, k), (r1, k), … → (r0 r1 …, k)."""
+    columns = known(*(shape[-1] for shape in (*ins, *outs) if shape))
+    rows = [shape[0] if shape else None for shape in ins]
+    if outs[0]:
+        rows = list(solve_sizes(rows, outs[0][:1])[0])
+    return [(row, columns) for row in rows], [(size_of(rows), columns)]
+
+
+def _khatri_rao_gradient_shapes(p: KhatriRaoGradientParams, ins: Shapes, outs: Shapes):
+    """ograd (r0 r1 …, k), matrices → (r, k) of the matrix in question."""
+    ograd, *matrices = ins
+    matrices[p.number] = matrices[p.number] if matrices[p.number] is not None else outs[0]
+    matrices, (ograd,) = _khatri_rao_shapes(KhatriRaoParams(num_args=len(matrices)), matrices, [ograd])
+    return [ograd, *matrices], [matrices[p.number]]
+
+
+def _khatri_rao_gradient(node: Node, ograds: Entries):
+    """Linear in each matrix: its gradient is dY contracted with all others."""
+    return [_of_matrix(i, ograds[0], node.inputs) for i in range(len(node.inputs))]
+
+
+def _khatri_rao_gradient_gradient(node: Node, ograds: Entries):
+    """<G, gradient of a matrix> = <dY, product with G in the matrix's place>."""
+    p: KhatriRaoGradientParams = node.attrs.parsed
+    dy, *matrices = node.inputs
+    matrices[p.number] = ograds[0]
+    d_dy = apply("khatri_rao", *matrices, num_args=len(matrices))
+    others = [None if i == p.number else _of_matrix(i, dy, matrices) for i in range(len(matrices))]
+    return [d_dy, *others]
+
+
+def _of_matrix(number: int, dy: NodeEntry, matrices: Entries) -> NodeEntry:
+    return apply("_backward_khatri_rao", dy, *matrices, num_args=len(matrices) + 1, number=number)
+
+
+register_op(
+    "khatri_rao",
+    params=KhatriRaoParams,
+    variadic="num_args",
+    infer_shape=_khatri_rao_shapes,
+    gradient=_khatri_rao_gradient,
+    doc="Column-wise Kronecker product of matrices with equal numbers of columns. Unlike in MXNet it has a gradient.",
+)
+
+
+register_op(
+    "_backward_khatri_rao",
+    params=KhatriRaoGradientParams,
+    variadic="num_args",
+    infer_shape=_khatri_rao_gradient_shapes,
+    gradient=_khatri_rao_gradient_gradient,
+    doc="Gradient of one matrix of khatri_rao.",
+)

@@ -1,0 +1,121 @@
+"""Solving and what comes with it: linalg_trsm, linalg_inverse, linalg_det, linalg_slogdet."""
+
+from __future__ import annotations
+
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op
+from symjax_nnvm.ops.linalg.gemm import TriangularParams, of_triangle, triangular_shapes
+from symjax_nnvm.ops.linalg.shapes import batch_shape, solver_type, square_shapes, transposed
+
+Entries = list[NodeEntry]
+
+# -- trsm ------------------------------------------------------------------------------------------------------------
+
+
+def _trsm_gradient(node: Node, ograds: Entries):
+    """With G = A⁻ᵀ dY: dB = α G, dA = triangle of -G Xᵀ; with the sides and transposes of the parameters."""
+    p: TriangularParams = node.attrs.parsed
+    a, x = node.inputs[0], NodeEntry(node, 0, 0)
+    g = apply("_linalg_trsm", a, ograds[0], transpose=not p.transpose, rightside=p.rightside, lower=p.lower)
+    return [of_triangle(p, g, x, -1.0), g if p.alpha == 1 else apply("_mul_scalar", g, scalar=p.alpha)]
+
+
+register_op(
+    "_linalg_trsm",
+    aliases=("linalg_trsm",),
+    params=TriangularParams,
+    inputs=("A", "B"),
+    infer_shape=triangular_shapes,
+    infer_type=solver_type,
+    gradient=_trsm_gradient,
+    inplace=((1, 0),),
+    doc="The X with A X = α B, or X A = α B, for a triangular matrix A, for matrices or batches of them (BLAS trsm). "
+    "Of A one triangle is read, and its gradient has that one only.",
+)
+
+# -- inverse ---------------------------------------------------------------------------------------------------------
+
+
+def _inverse_gradient(node: Node, ograds: Entries):
+    """dA = -Bᵀ dB Bᵀ for B = A⁻¹."""
+    b = NodeEntry(node, 0, 0)
+    left = apply("_linalg_gemm2", b, ograds[0], transpose_a=True, alpha=-1.0)
+    return [apply("_linalg_gemm2", left, b, transpose_b=True)]
+
+
+register_op(
+    "_linalg_inverse",
+    aliases=("_npi_inv", "linalg_inverse"),
+    inputs=("A",),
+    infer_shape=square_shapes,
+    infer_type=solver_type,
+    gradient=_inverse_gradient,
+    doc="Inverse of each square matrix. Of a singular matrix it is not finite, where MXNet has an error.",
+)
+
+# -- determinants ----------------------------------------------------------------------------------------------------
+
+
+def _det_shapes(p: NoParams, ins: Shapes, outs: Shapes):
+    """A (b…, n, n) → one number for each matrix (b…) or (1,), …; LU (b…, n, n), pivots (b…, n)."""
+    numbers = list(outs[:-2])
+    (a, lu), _ = square_shapes(p, [ins[0], outs[-2]], [])
+    if a is None:
+        return ins, outs
+    return [a], [*[batch_shape(a[:-2])] * len(numbers), lu, a[:-1]]
+
+
+def _det_types(p: NoParams, ins: Types, outs: Types):
+    """One dtype for all but the pivots, which are int32."""
+    inputs, outputs = solver_type(p, ins, outs[:-1])
+    return inputs, [*outputs, "int32"]
+
+
+def _regular(a: NodeEntry, singular: NodeEntry) -> NodeEntry:
+    """A with the identity in the place of singular matrices, whose determinant `singular` is 0."""
+    identity = apply("_linalg_makediag", apply("ones_like", apply("_linalg_extractdiag", a)))
+    return apply("where", apply("_matrix_fill", singular, a), a, identity)
+
+
+def _times_inverse(factor: NodeEntry, a: NodeEntry, singular: NodeEntry) -> NodeEntry:
+    """factor A⁻ᵀ; one factor for each matrix."""
+    inverse = apply("_linalg_inverse", _regular(a, singular))
+    return apply("elemwise_mul", apply("_matrix_fill", factor, a), transposed(inverse))
+
+
+def _det_gradient(node: Node, ograds: Entries):
+    """dA = dY det(A) A⁻ᵀ (Jacobi's formula); as in MXNet 0 where det(A) is 0."""
+    det = NodeEntry(node, 0, 0)
+    return [_times_inverse(apply("elemwise_mul", ograds[0], det), node.inputs[0], det)]
+
+
+def _slogdet_gradient(node: Node, ograds: Entries):
+    """dA = dY A⁻ᵀ for the logarithm; as in MXNet 0 where A is singular. The sign is constant."""
+    sign = NodeEntry(node, 0, 0)
+    regular = apply("square", sign)
+    return [_times_inverse(apply("elemwise_mul", ograds[1], regular), node.inputs[0], sign)]
+
+
+register_op(
+    "_linalg_det",
+    aliases=("_npi_det", "linalg_det"),
+    inputs=("A",),
+    num_outputs=3,
+    visible_outputs=1,
+    infer_shape=_det_shapes,
+    infer_type=_det_types,
+    gradient=_det_gradient,
+    doc="Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from.",
+)
+register_op(
+    "_linalg_slogdet",
+    aliases=("_npi_slogdet", "linalg_slogdet"),
+    inputs=("A",),
+    num_outputs=4,
+    visible_outputs=2,
+    infer_shape=_det_shapes,
+    infer_type=_det_types,
+    gradient=_slogdet_gradient,
+    doc="Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU "
+    "factors and pivots that they are computed from.",
+)

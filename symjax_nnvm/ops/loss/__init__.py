@@ -1,0 +1,1 @@
+"""Loss heads, and operators that are losses."""

@@ -1,0 +1,254 @@
+"""Deconvolution: the data gradient of Convolution as an operator of its own, with every option of its shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ops.nn.convolution import (
+    ConvolutionGeometry,
+    Step,
+    Tuning,
+    arranged,
+    ranked,
+    unequal_ranks,
+    weight_channels,
+)
+
+Entries = list[NodeEntry]
+Dim = int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeconvolutionParams(ConvolutionGeometry):
+    positional: ClassVar = (
+        *("kernel", "stride", "dilate", "pad", "adj", "target_shape", "num_filter"),
+        *("num_group", "workspace", "no_bias", "cudnn_tune", "cudnn_off", "layout"),
+    )
+    adj: Tuple = param((), ge=0, doc="elements added at the end of each spatial axis, fewer than its stride; (): none")
+    target_shape: Tuple = param((), ge=0, doc="spatial sizes of the output; pad and adj then follow from it")
+    no_bias: bool = param(True, doc="leave the bias out; unlike Convolution's it is left out unless asked for")
+    workspace: int = param(512, ge=0, le=8192, doc="memory limit of cuDNN in MB; accepted and without effect")
+    cudnn_tune: Tuning | None = param(None, doc="cuDNN's choice of algorithm; accepted and without effect")
+    cudnn_off: bool = param(False, doc="accepted and without effect")
+
+    def check(self) -> str | None:
+        problem = super().check()
+        if problem:
+            return problem
+        if self.adj and len(self.adj) != len(self.kernel):
+            return unequal_ranks("adj", self.adj, self.kernel)
+        if not self.has_target:
+            for adj, (_, stride, _, _) in zip(self.adj, self.steps, strict=False):
+                if adj >= stride:
+                    return f"Parameter adj={self.adj}: adj must be smaller than stride, which is {self.stride or 1}"
+        elif len(self.target_shape) != len(self.kernel):
+            return unequal_ranks("target_shape", self.target_shape, self.kernel)
+        elif 0 in self.target_shape:
+            return f"Parameter target_shape={self.target_shape}: expected a size ≥ 1 for every spatial axis, or none"
+        return None
+
+    @property
+    def has_target(self) -> bool:
+        """Whether target_shape says anything: MXNet's older files write zeros for nothing."""
+        return any(self.target_shape)
+
+    @property
+    def targets(self) -> tuple[int | None, ...]:
+        """The wanted size of each spatial axis, or None."""
+        return self.target_shape if self.has_target else (None,) * len(self.kernel)
+
+    @property
+    def adjustments(self) -> Tuple:
+        """The parameter adj, one number for each spatial axis."""
+        return self.adj or (0,) * len(self.kernel)
+
+
+def _margins(size: int, step: Step, adj: int, target: int | None) -> tuple[int, int]:
+    """(padding, adjustment) of an axis of data of a size: what the parameters say, or what leads to the target."""
+    kernel, stride, _, pad = step
+    if target is None:
+        return pad, adj
+    rest = (size - 1) * stride + kernel - target
+    if rest < 0:
+        raise InferenceError(
+            explain("too big target shape", param="target_shape", expected=f"at most {target + rest}", got=target)
+        )
+    if rest % 2 >= stride:
+        raise InferenceError(
+            explain(
+                "A target that needs an adjustment, which must be smaller than the stride",
+                param="target_shape",
+                expected=f"{target + rest} less an even number, since the stride is {stride}",
+                got=target,
+            )
+        )
+    return (rest + 1) // 2, rest % 2
+
+
+def _output_size(size: Dim, step: Step, adj: int, target: int | None) -> Dim:
+    if size is None:
+        return target
+    pad, adj = _margins(size, step, adj, target)
+    kernel, stride, _, _ = step
+    result = (size - 1) * stride + kernel - 2 * pad + adj
+    if result < 1:
+        raise InferenceError(
+            explain(
+                "The padding leaves nothing of the output",
+                param="pad",
+                expected=f"at most {(result + 2 * pad - 1) // 2}",
+                got=pad,
+            )
+        )
+    return result
+
+
+def _input_size(size: Dim, step: Step, adj: int, target: int | None) -> Dim:
+    """The input size of an output size; with a target several inputs have it."""
+    if size is None or target is not None:
+        return None
+    kernel, stride, _, pad = step
+    rest = size + 2 * pad - kernel - adj
+    if rest < 0 or rest % stride:
+        raise InferenceError(
+            explain(
+                "No input has an output of this size",
+                param="stride",
+                expected=f"{kernel + adj - 2 * pad} plus a multiple of {stride}",
+                got=size,
+            )
+        )
+    return rest // stride + 1
+
+
+def _deconvolution_shapes(p: DeconvolutionParams, ins: Shapes, outs: Shapes):
+    """data (n, c, …d), weight (c, f / groups, …k), bias (f,) → (n, f, …), arranged as the layout says."""
+    data, out = ranked(ins[0], p, "data"), ranked(outs[0], p, "output")
+    weight = ranked(ins[1], p, "weight")
+    channels = known(data[p.channel_axis], weight[0])
+    weight_channels(p, channels)  # the groups share them out
+    batch = known(data[0], out[0])
+    sizes: list[Dim] = []
+    results: list[Dim] = []
+    for axis, step, adj, target in zip(p.spatial_axes, p.steps, p.adjustments, p.targets, strict=True):
+        sizes.append(known(data[axis], _input_size(out[axis], step, adj, target)))
+        results.append(_output_size(sizes[-1], step, adj, target))
+    found = [arranged(p, batch, channels, sizes), arranged(p, channels, p.num_filter // p.num_group, p.kernel)]
+    if len(ins) > 2:
+        found.append((p.num_filter,))
+    return found, [arranged(p, batch, p.num_filter, results)]
+
+
+def transposed(p: DeconvolutionParams, data: tuple[int, ...]) -> tuple[ConvolutionGeometry, tuple[int, ...]]:
+    """The convolution whose data gradient a deconvolution of data (n, c, …d) is, and the shape of its data."""
+    rows = zip(p.spatial_axes, p.steps, p.adjustments, p.targets, strict=True)
+    pads = tuple(_margins(data[axis], step, adj, target)[0] for axis, step, adj, target in rows)
+    shapes = [data, None]
+    _, (shape,) = _deconvolution_shapes(p, shapes, [None])
+    geometry = ConvolutionGeometry(
+        kernel=p.kernel,
+        stride=p.stride,
+        dilate=p.dilate,
+        pad=pads,
+        num_filter=data[p.channel_axis],
+        num_group=p.num_group,
+        layout=p.layout,
+    )
+    return geometry, tuple(dim for dim in shape if dim is not None)
+
+
+def _data_gradient_shapes(p: DeconvolutionParams, ins: Shapes, outs: Shapes):
+    """ograd (n, f, …), weight (c, f / groups, …k), data (n, c, …d) → gradient of data, of its shape."""
+    ograd, weight, data = ins
+    (data, weight), (ograd,) = _deconvolution_shapes(p, [outs[0] if data is None else data, weight], [ograd])
+    return [ograd, weight, data], [data]
+
+
+def _weight_gradient_shapes(p: DeconvolutionParams, ins: Shapes, outs: Shapes):
+    """ograd (n, f, …), data (n, c, …d) → gradient of the weight (c, f / groups, …k)."""
+    (data, weight), (ograd,) = _deconvolution_shapes(p, [ins[1], outs[0]], [ins[0]])
+    return [ograd, data], [weight]
+
+
+_GEOMETRY = (*ConvolutionGeometry.__dataclass_fields__, "adj", "target_shape")
+
+
+def _geometry(node: Node) -> dict[str, Any]:
+    """The parameters that say where the window goes: those the node was given."""
+    return {name: getattr(node.attrs.parsed, name) for name in _GEOMETRY if name in node.attrs.dict}
+
+
+def _of_data(node: Node, dy: NodeEntry, weight: NodeEntry, data: NodeEntry) -> NodeEntry:
+    return apply("_backward_Deconvolution_data", dy, weight, data, **_geometry(node))
+
+
+def _of_weight(node: Node, dy: NodeEntry, data: NodeEntry) -> NodeEntry:
+    return apply("_backward_Deconvolution_weight", dy, data, **_geometry(node))
+
+
+def _deconvolve(node: Node, data: NodeEntry, weight: NodeEntry) -> NodeEntry:
+    return apply("Deconvolution", data, weight, no_bias=True, **_geometry(node))
+
+
+def _deconvolution_gradient(node: Node, ograds: Entries):
+    """Y is linear in X and in W; dX is a convolution of dY, db the sum of dY over all but channels."""
+    p: DeconvolutionParams = node.attrs.parsed
+    (dy,) = ograds
+    data, weight = node.inputs[:2]
+    grads = [_of_data(node, dy, weight, data), _of_weight(node, dy, data)]
+    return grads if p.no_bias else [*grads, apply("sum", dy, axis=p.channel_axis, exclude=True)]
+
+
+def _data_gradient_gradient(node: Node, ograds: Entries):
+    """<G, dX> = <dY, deconvolution of G with W>: so for dY; for W it is the weight gradient with G for data."""
+    (g,) = ograds
+    dy, weight, _ = node.inputs
+    return [_deconvolve(node, g, weight), _of_weight(node, dy, g), None]
+
+
+def _weight_gradient_gradient(node: Node, ograds: Entries):
+    """<G, dW> = <dY, deconvolution of X with G>: so for dY; for X it is the data gradient with G for weight."""
+    (g,) = ograds
+    dy, data = node.inputs
+    return [_deconvolve(node, data, g), _of_data(node, dy, g, data)]
+
+
+register_op(
+    "Deconvolution",
+    aliases=("_npx_deconvolution",),
+    params=DeconvolutionParams,
+    inputs=("data", "weight", "bias"),
+    inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),
+    infer_shape=_deconvolution_shapes,
+    infer_type=float_type,
+    gradient=_deconvolution_gradient,
+    doc="Transposed convolution: the data gradient of the Convolution with this window, as an operator. An axis of d "
+    "elements gets stride · (d - 1) + kernel - 2 · pad + adj, or what target_shape says. Works over one, two and three "
+    "axes, dilated or not, in every layout; the weight has that of data with its channels for the batch: "
+    "(c, f / groups, h, w), or (c, h, w, f / groups) for NHWC.",
+)
+register_op(
+    "_backward_Deconvolution_data",
+    params=DeconvolutionParams,
+    inputs=("ograd", "weight", "data"),
+    infer_shape=_data_gradient_shapes,
+    infer_type=float_type,
+    gradient=_data_gradient_gradient,
+    FIgnoreInputs=lambda attrs: (2,),
+    doc="Gradient of the data of Deconvolution: the convolution of the head gradient with the weight.",
+)
+register_op(
+    "_backward_Deconvolution_weight",
+    params=DeconvolutionParams,
+    inputs=("ograd", "data"),
+    infer_shape=_weight_gradient_shapes,
+    infer_type=float_type,
+    gradient=_weight_gradient_gradient,
+    doc="Gradient of the weight of Deconvolution: that of the convolution whose data are the head gradient.",
+)

@@ -1,0 +1,72 @@
+"""Embedding: rows of a table by index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symjax_nnvm.ir.node import NodeAttrs, apply
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Shapes, Types, first_type, register_op
+from symjax_nnvm.ops.indexing.take import NumberType
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingParams:
+    input_dim: int = param(ge=1, doc="number of rows of weight: the size of the vocabulary")
+    output_dim: int = param(ge=1, doc="length of each row")
+    dtype: NumberType = param("float32", doc="dtype of weight, where nothing else says it")
+    sparse_grad: bool = param(False, doc="accepted for MXNet's sake: the gradient is always dense")
+
+
+def _embedding_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
+    """data (…), weight (input_dim, output_dim) → (…, output_dim)."""
+    data, out = ins[0], outs[0]
+    if data is None and out is not None:
+        data = out[:-1]
+    return [data, (p.input_dim, p.output_dim)], [None if data is None else (*data, p.output_dim)]
+
+
+def _embedding_type(p: EmbeddingParams, ins: Types, outs: Types):
+    """Indices of any dtype; weight and output share one."""
+    dtype = ins[1] or outs[0]
+    return [ins[0], dtype], [dtype]
+
+
+def _embedding_default_type(attrs: NodeAttrs, ins: Types, outs: Types):
+    """The dtype of weight and output where nothing else says it."""
+    return _embedding_type(attrs.parsed, ins, [outs[0] or attrs.parsed.dtype])
+
+
+def _embedding_backward_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
+    """ograd (…, output_dim), data (…) → (input_dim, output_dim)."""
+    (data, weight), (out,) = _embedding_shapes(p, [ins[1], outs[0]], [ins[0]])
+    return [out, data], [weight]
+
+
+register_op(
+    "Embedding",
+    aliases=("_npx_embedding", "_sparse_Embedding"),
+    params=EmbeddingParams,
+    inputs=("data", "weight"),
+    infer_shape=_embedding_shapes,
+    infer_type=_embedding_type,
+    FInferDefaultType=_embedding_default_type,
+    FAsksSparse=lambda attrs: attrs.parsed.sparse_grad,
+    gradient=lambda node, ograds: [
+        None,
+        apply("_backward_Embedding", ograds[0], node.inputs[0], **vars(node.attrs.parsed)),
+    ],
+    doc="Rows of weight by number; numbers outside are clipped. The gradient of the numbers is zero, where MXNet has "
+    "an error.",
+)
+
+
+register_op(
+    "_backward_Embedding",
+    params=EmbeddingParams,
+    inputs=("ograd", "data"),
+    infer_shape=_embedding_backward_shapes,
+    infer_type=first_type,
+    gradient=lambda node, ograds: [apply("Embedding", node.inputs[1], ograds[0], **vars(node.attrs.parsed)), None],
+    doc="The gradient of Embedding: rows of ograd added up by number.",
+)

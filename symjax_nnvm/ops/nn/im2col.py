@@ -1,0 +1,130 @@
+"""im2col and col2im: windows of data as columns, and columns added up where their windows overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known, size_of
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, backward_shapes, float_type, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ops.nn.convolution import Step, output_size, unequal_ranks, window_problem, window_steps
+
+Dim = int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Im2ColParams:
+    kernel: Tuple = param(ge=1, doc="window: one, two or three spatial sizes")
+    stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
+    dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")
+    pad: Tuple = param((), ge=0, doc="zeros added on both sides of each spatial axis; (): none")
+
+    def check(self) -> str | None:
+        return window_problem(self)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The window's way along each spatial axis."""
+        return window_steps(self)
+
+    @property
+    def window_size(self) -> int:
+        """The number of elements in a window."""
+        return size_of(self.kernel) or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Col2ImParams(Im2ColParams):
+    positional: ClassVar = ("output_size", "kernel", "stride", "dilate", "pad")
+    output_size: Tuple = param(ge=1, doc="spatial sizes of the result")
+
+    def check(self) -> str | None:
+        if len(self.output_size) != len(self.kernel):
+            return unequal_ranks("output_size", self.output_size, self.kernel)
+        return super().check()
+
+
+def _ranked(shape: Shape | None, ndim: int, what: str) -> Shape:
+    if shape is None:
+        return (None,) * ndim
+    if len(shape) != ndim:
+        problem = f"The number of axes of {what} does not fit the kernel"
+        raise InferenceError(explain(problem, param="kernel", expected=f"{ndim} axes", got=format_shape(shape)))
+    return shape
+
+
+def window_counts(p: Im2ColParams, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The number of windows along each spatial axis of some sizes. Raises InferenceError when there are none."""
+    return tuple(output_size(size, step) for size, step in zip(sizes, p.steps, strict=True))
+
+
+def _channels(p: Im2ColParams, rows: Dim) -> Dim:
+    if rows is not None and rows % p.window_size:
+        raise InferenceError(
+            explain(
+                "Every channel has a row for each element of the window",
+                param="kernel",
+                expected=f"a multiple of {p.window_size} rows",
+                got=rows,
+            )
+        )
+    return None if rows is None else rows // p.window_size
+
+
+def _im2col_shapes(p: Im2ColParams, ins: Shapes, outs: Shapes):
+    """data (n, c, …d) → columns (n, c · window, number of windows)."""
+    data, columns = _ranked(ins[0], len(p.kernel) + 2, "data"), _ranked(outs[0], 3, "the columns")
+    batch = known(data[0], columns[0])
+    channels = known(data[1], _channels(p, columns[1]))
+    rows = None if channels is None else channels * p.window_size
+    return [(batch, channels, *data[2:])], [(batch, rows, size_of(window_counts(p, data[2:])))]
+
+
+def _col2im_shapes(p: Col2ImParams, ins: Shapes, outs: Shapes):
+    """data (n, c · window, number of windows) → (n, c, …output_size)."""
+    (image,), (columns,) = _im2col_shapes(p, [(*_ranked(outs[0], len(p.kernel) + 2, "data")[:2], *p.output_size)], ins)
+    return [columns], [image]
+
+
+def _window(node: Node) -> dict[str, Any]:
+    """The parameters that say where the window goes: those the node was given."""
+    return {
+        name: getattr(node.attrs.parsed, name) for name in Im2ColParams.__dataclass_fields__ if name in node.attrs.dict
+    }
+
+
+register_op(
+    "im2col",
+    params=Im2ColParams,
+    inputs=("data",),
+    infer_shape=_im2col_shapes,
+    infer_type=float_type,
+    gradient=lambda node, ograds: [apply("_backward_im2col", ograds[0], node.inputs[0], **_window(node))],
+    doc="The windows of data as columns, their elements in the order of data: what a convolution multiplies with its "
+    "weight. Over one and three axes too, where MXNet fails.",
+)
+register_op(
+    "_backward_im2col",
+    params=Im2ColParams,
+    inputs=("ograd", "data"),
+    infer_shape=backward_shapes(_im2col_shapes),
+    infer_type=float_type,
+    gradient=lambda node, ograds: [apply("im2col", ograds[0], **_window(node)), None],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="Gradient of im2col: columns added up where their windows overlap, in the shape of data.",
+)
+register_op(
+    "col2im",
+    params=Col2ImParams,
+    inputs=("data",),
+    infer_shape=_col2im_shapes,
+    infer_type=float_type,
+    gradient=lambda node, ograds: [apply("im2col", ograds[0], **_window(node))],
+    doc="Columns added up where their windows overlap, in an array of spatial sizes output_size: the transpose of "
+    "im2col, not its inverse. Over one and three axes too, where MXNet fails.",
+)

@@ -1,0 +1,119 @@
+"""Pooling_v1: the first version of Pooling, which pads maxima with zeros and shares their gradients among ties."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.ops.nn.pooling import PoolingParams, pooling_shapes
+
+Entries = list[NodeEntry]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolingV1Params:
+    kernel: Tuple = param((), ge=1, doc="window: two or three spatial sizes; not used by global_pool")
+    pool_type: Literal["avg", "max", "sum"] = param("max", doc="what is made of each window")
+    global_pool: bool = param(False, doc="one window: all of each channel; kernel, stride and pad are not used")
+    pooling_convention: Literal["full", "valid"] = param(
+        "valid", doc="valid: windows inside the padded data; full: also one that sticks out at the end"
+    )
+    stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
+    pad: Tuple = param((), ge=0, doc="zeros added on both sides of each spatial axis; (): none")
+
+    def check(self) -> str | None:
+        rank = len(self.kernel)
+        if not self.global_pool and rank not in (2, 3):
+            return f"Parameter kernel={self.kernel}: {rank}D pooling not supported, expected 2 or 3 sizes"
+        return self.windows.check()
+
+    @property
+    def windows(self) -> PoolingParams:
+        """Pooling with the same windows."""
+        return PoolingParams(**vars(self))
+
+    @property
+    def scale(self) -> float:
+        """What sums are multiplied by. A mean is over the whole window, with what of it lies outside the data."""
+        return 1 / math.prod(self.kernel) if self.pool_type == "avg" and not self.global_pool else 1.0
+
+    @property
+    def sums(self) -> PoolingParams:
+        """Pooling that gives sums, or means of the whole, which `scale` makes means."""
+        return self.windows if self.global_pool else replace(self.windows, pool_type="sum")
+
+
+def _pooling_shapes(p: PoolingV1Params, ins: Shapes, outs: Shapes):
+    """data (n, c, …d) → (n, c, …), one number for each window."""
+    for shape in (*ins, *outs):
+        if shape is not None and not 4 <= len(shape) <= 5:
+            problem = "Pooling: Input data should be 4D in (batch, channel, y, x) Or 5D in (batch, channel, d, y, x)"
+            raise InferenceError(explain(problem, expected="4 or 5 axes", got=format_shape(shape)))
+    return pooling_shapes(p.windows, ins, outs)
+
+
+def _max_gradient_shapes(p: PoolingV1Params, ins: Shapes, outs: Shapes):
+    """ograd and output of the pooled shape, data (n, c, …d) → gradient of data."""
+    ograd, data, output = ins
+    (data,), (pooled,) = _pooling_shapes(p, [outs[0] if data is None else data], [output if ograd is None else ograd])
+    return [pooled, data, pooled], [data]
+
+
+def _pick_shapes(p: PoolingV1Params, ins: Shapes, outs: Shapes):
+    """value and data (n, c, …d), output of the pooled shape → of the pooled shape."""
+    value, data, output = ins
+    (data, *_), _ = same_shape(p, [data, value], [])
+    (data,), (pooled,) = _pooling_shapes(p, [data], [outs[0] if output is None else output])
+    return [data, data, pooled], [pooled]
+
+
+def _pooling_gradient(node: Node, ograds: Entries):
+    """Sums and means spread dY over their windows; a maximum gives it to every element that attains it."""
+    p: PoolingV1Params = node.attrs.parsed
+    (dy,), (data,) = ograds, node.inputs
+    if p.pool_type == "max":
+        return [apply("_backward_Pooling_v1_max", dy, data, NodeEntry(node, 0, 0), **vars(p))]
+    grad = apply("_backward_Pooling_sum", dy, data, **vars(p.sums))
+    return [grad if p.scale == 1 else apply("_mul_scalar", grad, scalar=p.scale)]
+
+
+def _transposed(name: str) -> Any:
+    """The gradient of an operator that is linear in its first input: its transpose, at the same maxima."""
+    return lambda node, ograds: [apply(name, ograds[0], *node.inputs[1:], **vars(node.attrs.parsed)), None, None]
+
+
+register_op(
+    "Pooling_v1",
+    params=PoolingV1Params,
+    inputs=("data",),
+    infer_shape=_pooling_shapes,
+    infer_type=float_type,
+    gradient=_pooling_gradient,
+    doc="(deprecated; use Pooling) The maximum, sum or mean of every window of two or three spatial axes. Padding "
+    "counts: as zeros in maxima, as elements in means; so does, in means, what of a window lies past the padding. "
+    "Every element that ties for a maximum receives its gradient.",
+)
+register_op(
+    "_backward_Pooling_v1_max",
+    params=PoolingV1Params,
+    inputs=("ograd", "data", "output"),
+    infer_shape=_max_gradient_shapes,
+    infer_type=float_type,
+    gradient=_transposed("_backward_Pooling_v1_pick"),
+    doc="Gradient of maximum Pooling_v1: every element that attains a window's maximum receives its head gradient.",
+)
+register_op(
+    "_backward_Pooling_v1_pick",
+    params=PoolingV1Params,
+    inputs=("value", "data", "output"),
+    infer_shape=_pick_shapes,
+    infer_type=float_type,
+    gradient=_transposed("_backward_Pooling_v1_max"),
+    doc="The sum of `value` where data attains each window's maximum: the transpose of `_backward_Pooling_v1_max`.",
+)

@@ -1,0 +1,262 @@
+"""What optimisers do to one weight: (weight, gradient, states) → the new weight; the states are updated in place.
+
+The states are auxiliary. The forms called `mp_…` keep a float32 copy of a half-precision weight, `weight32`, as a state
+and calculate with that. Half precision is calculated in float32 and rounded once, where MXNet rounds every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import size_of
+from symjax_nnvm.ir.register import ShapeRule, Shapes, TypeRule, Types, float_type, register_op, same_shape
+from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ops.optimizer.params import (
+    AdamParams,
+    AdamWParams,
+    FTMLParams,
+    FtrlParams,
+    LambPhase1Params,
+    LambPhase2Params,
+    NAGMomParams,
+    RMSPropAlexParams,
+    RMSPropParams,
+    SGDMomParams,
+    SGDParams,
+    SignSGDParams,
+    SignumParams,
+)
+
+# -- shapes and dtypes -----------------------------------------------------------------------------------------------
+
+
+def one_element(shape: Shape | None, input_name: str) -> Shape:
+    """The shape of an input that holds one number: (1,) unless it says otherwise. Raises InferenceError."""
+    if shape is None:
+        return (1,)
+    if size_of(shape) not in (None, 1):
+        raise InferenceError(
+            explain("One number is needed", input=input_name, expected="one element", got=format_shape(shape))
+        )
+    return shape
+
+
+def shapes_but_numbers(inputs: Sequence[str], numbers: Sequence[str]) -> ShapeRule:
+    """All inputs and the output of one shape, but for inputs of one element."""
+
+    def rule(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
+        alike, (out,) = same_shape(p, [s for s, name in zip(ins, inputs, strict=True) if name not in numbers], outs)
+        shape = iter(alike)
+        return [
+            one_element(known, name) if name in numbers else next(shape)
+            for known, name in zip(ins, inputs, strict=True)
+        ], [out]
+
+    return rule
+
+
+def floats_but_float32(inputs: Sequence[str], single: Sequence[str]) -> TypeRule:
+    """All inputs and outputs of one floating-point dtype, but for those that are float32 whatever the others are."""
+
+    def rule(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
+        fixed = "output" in single
+        free = [t for t, name in zip(ins, inputs, strict=True) if name not in single]
+        alike, found = float_type(p, free, [] if fixed else outs)
+        dtype = iter(alike)
+        types = ["float32" if name in single else next(dtype) for name in inputs]
+        return types, ["float32"] * len(outs) if fixed else found
+
+    return rule
+
+
+# -- the operators ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSchema:
+    """A row of the table.
+
+    states: inputs that are updated. numbers: inputs of one element. single: inputs that are float32 whatever the weight
+    is, and `output` where the result is.
+    """
+
+    name: str
+    params: type
+    inputs: tuple[str, ...]
+    states: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    single: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    doc: str
+
+
+_MASTER = " Of the float32 copy of a half-precision weight."
+_SKIP = " Where rescale_grad is 0, infinite or NaN everything stays as it was."
+
+UPDATES = (
+    UpdateSchema(
+        name="sgd_update",
+        params=SGDParams,
+        inputs=("weight", "grad"),
+        aliases=("_sparse_sgd_update",),
+        doc="Stochastic gradient descent.",
+    ),
+    UpdateSchema(
+        name="sgd_mom_update",
+        params=SGDMomParams,
+        inputs=("weight", "grad", "mom"),
+        states=("mom",),
+        aliases=("_sparse_sgd_mom_update",),
+        doc="Stochastic gradient descent with momentum.",
+    ),
+    UpdateSchema(
+        name="mp_sgd_update",
+        params=SGDParams,
+        inputs=("weight", "grad", "weight32"),
+        states=("weight32",),
+        single=("weight32",),
+        doc="Stochastic gradient descent." + _MASTER,
+    ),
+    UpdateSchema(
+        name="mp_sgd_mom_update",
+        params=SGDMomParams,
+        inputs=("weight", "grad", "mom", "weight32"),
+        states=("mom", "weight32"),
+        single=("mom", "weight32"),
+        doc="Stochastic gradient descent with momentum." + _MASTER,
+    ),
+    UpdateSchema(
+        name="nag_mom_update",
+        params=NAGMomParams,
+        inputs=("weight", "grad", "mom"),
+        states=("mom",),
+        doc="Nesterov's accelerated gradient.",
+    ),
+    UpdateSchema(
+        name="mp_nag_mom_update",
+        params=NAGMomParams,
+        inputs=("weight", "grad", "mom", "weight32"),
+        states=("mom", "weight32"),
+        single=("mom", "weight32"),
+        doc="Nesterov's accelerated gradient." + _MASTER + " Decay is by the old weight, as in nag_mom_update.",
+    ),
+    UpdateSchema(
+        name="signsgd_update",
+        params=SignSGDParams,
+        inputs=("weight", "grad"),
+        doc="Steps of one size against the gradient's sign.",
+    ),
+    UpdateSchema(
+        name="signum_update",
+        params=SignumParams,
+        inputs=("weight", "grad", "mom"),
+        states=("mom",),
+        doc="Steps of one size along the sign of the momentum.",
+    ),
+    UpdateSchema(
+        name="adam_update",
+        params=AdamParams,
+        inputs=("weight", "grad", "mean", "var"),
+        states=("mean", "var"),
+        aliases=("_sparse_adam_update",),
+        doc="Adam; the weight decay is part of the gradient, and clipped with it. The caller corrects the bias of the "
+        "moving averages, in lr.",
+    ),
+    UpdateSchema(
+        name="_adamw_update",
+        params=AdamWParams,
+        inputs=("weight", "grad", "mean", "var", "rescale_grad"),
+        states=("mean", "var"),
+        numbers=("rescale_grad",),
+        single=("rescale_grad",),
+        doc="Adam with decoupled weight decay." + _SKIP,
+    ),
+    UpdateSchema(
+        name="_mp_adamw_update",
+        params=AdamWParams,
+        inputs=("weight", "grad", "mean", "var", "weight32", "rescale_grad"),
+        states=("mean", "var", "weight32"),
+        numbers=("rescale_grad",),
+        single=("mean", "var", "weight32", "rescale_grad"),
+        doc="Adam with decoupled weight decay." + _MASTER + _SKIP,
+    ),
+    UpdateSchema(
+        name="ftml_update",
+        params=FTMLParams,
+        inputs=("weight", "grad", "d", "v", "z"),
+        states=("d", "v", "z"),
+        doc="Follow the moving leader.",
+    ),
+    UpdateSchema(
+        name="ftrl_update",
+        params=FtrlParams,
+        inputs=("weight", "grad", "z", "n"),
+        states=("z", "n"),
+        aliases=("_sparse_ftrl_update",),
+        doc="Follow the regularised leader.",
+    ),
+    UpdateSchema(
+        name="rmsprop_update",
+        params=RMSPropParams,
+        inputs=("weight", "grad", "n"),
+        states=("n",),
+        doc="RMSProp, as Tieleman and Hinton have it.",
+    ),
+    UpdateSchema(
+        name="rmspropalex_update",
+        params=RMSPropAlexParams,
+        inputs=("weight", "grad", "n", "g", "delta"),
+        states=("n", "g", "delta"),
+        doc="RMSProp with a centred second moment and momentum, as Graves has it.",
+    ),
+    UpdateSchema(
+        name="lamb_update_phase1",
+        params=LambPhase1Params,
+        inputs=("weight", "grad", "mean", "var"),
+        states=("mean", "var"),
+        doc="The first half of LAMB: the direction of the step.",
+    ),
+    UpdateSchema(
+        name="lamb_update_phase2",
+        params=LambPhase2Params,
+        inputs=("weight", "g", "r1", "r2"),
+        numbers=("r1", "r2"),
+        doc="The second half of LAMB: a step along the direction g, times the ratio of the norms r1 of the weight and "
+        "r2 of g.",
+    ),
+    UpdateSchema(
+        name="mp_lamb_update_phase1",
+        params=LambPhase1Params,
+        inputs=("weight", "grad", "mean", "var", "weight32"),
+        states=("mean", "var"),
+        single=("mean", "var", "weight32", "output"),
+        doc="The first half of LAMB: the direction of the step." + _MASTER,
+    ),
+    UpdateSchema(
+        name="mp_lamb_update_phase2",
+        params=LambPhase2Params,
+        inputs=("weight", "g", "r1", "r2", "weight32"),
+        states=("weight32",),
+        numbers=("r1", "r2"),
+        single=("g", "r1", "r2", "weight32"),
+        doc="The second half of LAMB: a step along the direction g, times the ratio of the norms r1 of the weight and "
+        "r2 of g." + _MASTER + " The copy is updated, which MXNet forgets.",
+    ),
+)
+
+for _row in UPDATES:
+    register_op(
+        _row.name,
+        aliases=_row.aliases,
+        params=_row.params,
+        inputs=_row.inputs,
+        unlisted_inputs=True,
+        mutates=[_row.inputs.index(state) for state in _row.states],
+        infer_shape=shapes_but_numbers(_row.inputs, _row.numbers),
+        infer_type=floats_but_float32(_row.inputs, _row.single),
+        inplace=((0, 0),) if "output" not in _row.single else (),
+        doc=_row.doc,
+    )

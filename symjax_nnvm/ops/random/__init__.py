@@ -1,0 +1,1 @@
+"""Random draws, and densities of what is drawn."""

@@ -1,0 +1,90 @@
+"""cumsum: running sums along an axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from symjax_nnvm.ir.axes import normal_axis, size_of
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Axis, param
+from symjax_nnvm.ir.register import Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.types import Shape
+
+Entries = list[NodeEntry]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumsumParams:
+    axis: Axis | None = param(None, doc="the axis to add along; None: all elements in one line")
+    dtype: Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None = param(
+        None, doc="dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumsumGradientParams:
+    axis: Axis | None = param(None, doc="the axis that was added along")
+
+
+def _summed(axis: int | None, data: Shape | None) -> Shape | None:
+    """The shape of the running sums of data."""
+    if data is None:
+        return None
+    if axis is None:
+        return (size_of(data),)
+    normal_axis(axis, len(data))
+    return data
+
+
+def _cumsum_shapes(p: CumsumParams, ins: Shapes, outs: Shapes):
+    """a (…) ↔ (…); (size,) without an axis."""
+    return [ins[0] if p.axis is None else _summed(p.axis, outs[0])], [_summed(p.axis, ins[0])]
+
+
+def _cumsum_types(p: CumsumParams, ins: Types, outs: Types):
+    if p.dtype is not None:
+        return ins, [p.dtype]
+    if ins[0] is None:  # int64 may have been added up from booleans
+        return [None if outs[0] == "int64" else outs[0]], outs
+    return ins, ["int64" if ins[0] == "bool" else ins[0]]
+
+
+def _cumsum_gradient(node: Node, ograds: Entries):
+    """dX_i = sum of dY_j for j ≥ i."""
+    p: CumsumParams = node.attrs.parsed
+    a = node.inputs[0]
+    dy = ograds[0] if p.dtype is None else apply("_cast_like", ograds[0], a)
+    return [apply("_backward_np_cumsum", dy, a, axis=p.axis)]
+
+
+def _backward_cumsum_shapes(p: CumsumGradientParams, ins: Shapes, outs: Shapes):
+    """ograd (…) or (size,), a (…) → (…)."""
+    a = outs[0] if ins[1] is None else ins[1]
+    if a is None and p.axis is not None:
+        a = ins[0]
+    return [_summed(p.axis, a), a], [a]
+
+
+register_op(
+    "_np_cumsum",
+    aliases=("cumsum",),
+    params=CumsumParams,
+    inputs=("a",),
+    infer_shape=_cumsum_shapes,
+    infer_type=_cumsum_types,
+    gradient=_cumsum_gradient,
+    doc="Running sums along an axis. Negative axes are accepted.",
+)
+
+
+register_op(
+    "_backward_np_cumsum",
+    params=CumsumGradientParams,
+    inputs=("ograd", "a"),
+    infer_shape=_backward_cumsum_shapes,
+    infer_type=first_type,
+    gradient=lambda node, ograds: [apply("_np_cumsum", ograds[0], axis=node.attrs.parsed.axis), None],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="The gradient of cumsum: running sums from the end, in the shape of a.",
+)

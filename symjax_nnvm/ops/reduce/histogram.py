@@ -1,0 +1,57 @@
+"""histogram: how many elements lie in each bin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.register import Shapes, Types, register_op, same_type
+from symjax_nnvm.ir.types import format_shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramParams:
+    bin_cnt: int | None = param(None, ge=1, doc="number of bins of one width; None: the edges are an input")
+    range: tuple[float, ...] | None = param(None, doc="(lowest, highest) value that is counted")
+
+    def check(self) -> str | None:
+        if (self.bin_cnt is None) != (self.range is None):
+            return "bin_cnt and range should both or neither be specified"
+        if self.range is not None and (len(self.range) != 2 or not self.range[0] <= self.range[1]):
+            return "range should be two numbers, the lower one first"
+        return None
+
+
+def _histogram_shapes(p: HistogramParams, ins: Shapes, outs: Shapes):
+    """data (…), bins (n + 1,) → counts (n,), edges (n + 1,)."""
+    if p.bin_cnt is not None:
+        return ins, [(p.bin_cnt,), (p.bin_cnt + 1,)]
+    bins = ins[1] if ins[1] is not None else outs[1]
+    if bins is None:
+        return ins, outs
+    if len(bins) != 1 or bins[0] == 1:
+        expected = "a vector of at least 2 edges"
+        raise InferenceError(explain("These are no bins", input="bins", expected=expected, got=format_shape(bins)))
+    return [ins[0], bins], [(None if bins[0] is None else bins[0] - 1,), bins]
+
+
+def _histogram_types(p: HistogramParams, ins: Types, outs: Types):
+    """Data and edges of one dtype; counts are int64."""
+    inputs, (edges,) = same_type(p, ins, outs[1:])
+    return inputs, ["int64", edges]
+
+
+register_op(
+    "_histogram",
+    aliases=("_npi_histogram",),
+    params=HistogramParams,
+    inputs=("data", "bins"),
+    inputs_used=lambda p: ("data", "bins") if p.bin_cnt is None else ("data",),
+    num_outputs=2,
+    infer_shape=_histogram_shapes,
+    infer_type=_histogram_types,
+    gradient=lambda node, ograds: [None, ograds[1]][: len(node.inputs)],
+    doc="Number of elements in each bin, and the bins' edges. A bin has its lower edge, the last one both; elements "
+    "outside are not counted. Given edges must ascend. The gradient of data is zero, where MXNet has an error.",
+)

@@ -1,0 +1,1 @@
+"""Shapes, orders of axes, parts and repetitions of arrays."""

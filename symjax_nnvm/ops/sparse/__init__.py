@@ -1,0 +1,1 @@
+"""What MXNet made for sparse storage, on dense arrays."""

@@ -1,0 +1,1 @@
+"""Detection, regions, sampling of images."""

@@ -1,0 +1,217 @@
+"""DeformablePSROIPooling (Dai et al. 2017): means of bilinear samples in bins that learned offsets move.
+
+The bins of a derivative of the map are one operator, as the columns of deformable convolution are, and the offsets of
+bins go and come through two linear operators; so every order of differentiation follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.ops.vision.roi_align import with_rank
+from symjax_nnvm.ops.vision.roi_pooling import need_channels
+
+Entries = list[NodeEntry]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeformablePSROIPoolingParams:
+    spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
+    output_dim: int = param(ge=1, doc="number of channels of the result")
+    group_size: int = param(ge=1, doc="number of groups of channels in each axis of bins")
+    pooled_size: int = param(ge=1, doc="number of bins in each axis")
+    part_size: int = param(0, ge=0, doc="number of offsets in each axis of bins; 0: pooled_size")
+    sample_per_part: int = param(1, ge=1, doc="number of samples in each axis of a bin")
+    trans_std: float = param(0.0, ge=0, le=1, doc="factor of offsets, which are relative to the region's size")
+    no_trans: bool = param(False, doc="leave the offsets out")
+
+    @property
+    def parts(self) -> int:
+        """The number of offsets in each axis of bins."""
+        return self.part_size or self.pooled_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlopesParams(DeformablePSROIPoolingParams):
+    order: Tuple = param((0, 0), ge=0, le=1, doc="how often the bins are differentiated by their offsets in y and in x")
+
+    def check(self) -> str | None:
+        if len(self.order) != 2:
+            return f"Parameter order={self.order}: expected one number for y and one for x"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OffsetParams(DeformablePSROIPoolingParams):
+    axis: int = param(ge=0, le=1, doc="the offsets in y (0) or in x (1)")
+
+
+# -- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def _offset_shape(p: DeformablePSROIPoolingParams, trans: Shape | None, regions: int | None) -> Shape:
+    """trans (r, 2 · classes, parts, parts): every class of channels of the result has offsets of its own."""
+    trans = with_rank(trans, 4, "trans", "(regions, 2 · classes, parts, parts)")
+    twice = trans[1]
+    if twice is not None and (twice < 2 or twice % 2 or p.output_dim % (twice // 2)):
+        raise InferenceError(
+            explain(
+                "Offsets in x and y for each class, which share out the channels of the result",
+                input="trans",
+                expected=f"twice a divisor of output_dim={p.output_dim}",
+                got=twice,
+            )
+        )
+    return (known(trans[0], regions), twice, p.parts, p.parts)
+
+
+def _pooling_shapes(p: DeformablePSROIPoolingParams, ins: Shapes, outs: Shapes):
+    """data (n, output_dim · groups², h, w), rois (r, 5), [trans (r, 2 · classes, parts, parts)] →
+    output (r, output_dim, p, p), number of samples in each bin (r, output_dim, p, p)."""
+    data = with_rank(ins[0], 4, "data", "(images, channels, h, w)")
+    need_channels(p.output_dim * p.group_size**2, data[1])
+    rois = with_rank(ins[1], 2, "rois", "(regions, 5)")
+    regions = known(rois[0], *(out[0] for out in outs if out), *(trans[0] for trans in ins[2:] if trans))
+    offsets = [_offset_shape(p, trans, regions) for trans in ins[2:]]
+    return [data, (regions, 5), *offsets], [(regions, p.output_dim, p.pooled_size, p.pooled_size)] * len(outs)
+
+
+def _data_gradient_shapes(p: SlopesParams, ins: Shapes, outs: Shapes):
+    """ograd (r, output_dim, p, p), data (n, c, h, w), rois, [trans] → the shape of data."""
+    ograd, data, *others = ins
+    (data, *others), (ograd,) = _pooling_shapes(p, [outs[0] if data is None else data, *others], [ograd])
+    return [ograd, data, *others], [data]
+
+
+def _of_bins_shapes(p: OffsetParams, ins: Shapes, outs: Shapes):
+    """trans (r, 2 · classes, parts, parts) → (r, output_dim, p, p)."""
+    regions = known(*(shape[0] for shape in (*ins, *outs) if shape))
+    return [_offset_shape(p, ins[0], regions)], [(regions, p.output_dim, p.pooled_size, p.pooled_size)]
+
+
+def _of_trans_shapes(p: OffsetParams, ins: Shapes, outs: Shapes):
+    """ograd (r, output_dim, p, p), trans (r, 2 · classes, parts, parts) → the shape of trans."""
+    ograd, trans = ins
+    (trans,), (ograd,) = _of_bins_shapes(p, [outs[0] if trans is None else trans], [ograd])
+    return [ograd, trans], [trans]
+
+
+# -- gradients -------------------------------------------------------------------------------------------------------
+
+_SHARED = tuple(DeformablePSROIPoolingParams.__dataclass_fields__)
+
+
+def _shared(node: Node) -> dict[str, Any]:
+    """The parameters that all of the operators have."""
+    return {name: getattr(node.attrs.parsed, name) for name in _SHARED}
+
+
+def _by_offsets(
+    node: Node, order: Tuple, weight: NodeEntry, data: NodeEntry, rois: NodeEntry, trans: NodeEntry
+) -> NodeEntry | None:
+    """The gradient by the offsets of <weight, bins>: bins of the next derivative, added up over the bins of a part.
+
+    The map is linear between elements: a second derivative in one axis is 0.
+    """
+    total: NodeEntry | None = None
+    for axis in range(2):
+        if order[axis]:
+            continue
+        steeper = tuple(at + (i == axis) for i, at in enumerate(order))
+        slopes = apply("_backward_DeformablePSROIPooling_slopes", data, rois, trans, order=steeper, **_shared(node))
+        part = apply("elemwise_mul", weight, slopes)
+        part = apply("_backward_DeformablePSROIPooling_trans", part, trans, axis=axis, **_shared(node))
+        total = part if total is None else apply("elemwise_add", total, part)
+    return total
+
+
+def _order(node: Node) -> Tuple:
+    return getattr(node.attrs.parsed, "order", (0, 0))
+
+
+def _bins_gradient(node: Node, ograds: Entries):
+    """Bins are linear in the data; by the offsets they have the bins of slopes; nothing flows to the regions."""
+    data, rois, *trans = node.inputs
+    g, order = ograds[0], _order(node)
+    back = apply("_backward_DeformablePSROIPooling_data", g, data, rois, *trans, order=order, **_shared(node))
+    return [back, None, *(_by_offsets(node, order, g, data, rois, offsets) for offsets in trans)]
+
+
+def _data_gradient_gradient(node: Node, ograds: Entries):
+    """<G, spread dY> = <dY, bins of G>."""
+    dy, _, rois, *trans = node.inputs
+    g, order = ograds[0], _order(node)
+    bins = apply("_backward_DeformablePSROIPooling_slopes", g, rois, *trans, order=order, **_shared(node))
+    return [bins, None, None, *(_by_offsets(node, order, dy, g, rois, offsets) for offsets in trans)]
+
+
+def _offset_gradient(name: str, node: Node, *inputs: NodeEntry) -> NodeEntry:
+    return apply(name, *inputs, axis=node.attrs.parsed.axis, **_shared(node))
+
+
+register_op(
+    "_contrib_DeformablePSROIPooling",
+    params=DeformablePSROIPoolingParams,
+    inputs=("data", "rois", "trans"),
+    inputs_used=lambda p: ("data", "rois", "trans")[: 3 - p.no_trans],
+    outputs=("output", "top_count"),
+    visible_outputs=1,
+    infer_shape=_pooling_shapes,
+    infer_type=float_type,
+    gradient=_bins_gradient,
+    doc="The mean of bilinear samples in each bin of regions, from channels of the bin's own group, where offsets move "
+    "the bins. rois (r, 5): number of the image, x and y of the first and of the last corner, which are rounded and "
+    "scaled. trans (r, 2 · classes, parts, parts): offsets in x and in y. Samples outside the map do not count.",
+)
+register_op(
+    "_backward_DeformablePSROIPooling_slopes",
+    params=SlopesParams,
+    inputs=("data", "rois", "trans"),
+    inputs_used=lambda p: ("data", "rois", "trans")[: 3 - p.no_trans],
+    infer_shape=_pooling_shapes,
+    infer_type=float_type,
+    gradient=_bins_gradient,
+    doc="The bins of DeformablePSROIPooling, or a derivative of them by their offsets.",
+)
+register_op(
+    "_backward_DeformablePSROIPooling_data",
+    params=SlopesParams,
+    inputs=("ograd", "data", "rois", "trans"),
+    inputs_used=lambda p: ("ograd", "data", "rois", "trans")[: 4 - p.no_trans],
+    infer_shape=_data_gradient_shapes,
+    infer_type=float_type,
+    gradient=_data_gradient_gradient,
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="Gradient of the data of DeformablePSROIPooling: head gradients added up where samples were taken.",
+)
+register_op(
+    "_backward_DeformablePSROIPooling_trans",
+    params=OffsetParams,
+    inputs=("ograd", "trans"),
+    infer_shape=_of_trans_shapes,
+    infer_type=float_type,
+    gradient=lambda node, ograds: [
+        _offset_gradient("_backward_DeformablePSROIPooling_bins", node, ograds[0]),
+        None,
+    ],
+    FIgnoreInputs=lambda attrs: (1,),
+    doc="Values of bins added up for the offset that moves them, in the shape of trans.",
+)
+register_op(
+    "_backward_DeformablePSROIPooling_bins",
+    params=OffsetParams,
+    inputs=("trans",),
+    infer_shape=_of_bins_shapes,
+    infer_type=float_type,
+    gradient=lambda node, ograds: [
+        _offset_gradient("_backward_DeformablePSROIPooling_trans", node, ograds[0], node.inputs[0])
+    ],
+    doc="The offset, in one axis, that moves each bin.",
+)

@@ -1,0 +1,27 @@
+"""Cases of L2Normalization."""
+
+from typing import Any
+
+from tests.cases import Case, T
+
+_LRN_IMAGES = "MXNet's LRN takes float32 images of 4 axes"
+
+_HALF = {"rtol": 2e-3, "rtol_reason": "the gradient is rounded to float16 between operators"}
+
+
+def _lrn(*shape: int, dtype: str = "float32", no_mxnet: str = "", **params: Any) -> Case:
+    return Case("LRN", (T(*shape, dtype=dtype),), params, no_mxnet=no_mxnet)
+
+
+CASES = [
+    *[
+        Case("L2Normalization", (T(2, 3, 4),), {"mode": mode, "eps": 0.1})
+        for mode in ("instance", "channel", "spatial")
+    ],
+    Case("L2Normalization", (T(2, 2, 3, 2),), {"mode": "channel"}),
+    Case("L2Normalization", (T(2, 2, 3, 2),), {"mode": "spatial"}),
+    Case("L2Normalization", (T(3, 4),)),
+    Case("L2Normalization", (T(5, kind="signs", low=0.5),), {"eps": 0.5}),
+    Case("L2Normalization", (T(2, 3, 4, dtype="float64"),), {"mode": "channel"}),
+    Case("L2Normalization", (T(2, 3, 4, dtype="float16"),), {"mode": "spatial"}, **_HALF),
+]
