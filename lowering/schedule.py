@@ -7,28 +7,31 @@ slot of its own and orders the nodes so that each value exists before it is read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 
 from symjax_nnvm.errors import LoweringError, explain
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
+from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import FMutateInputs, TSupersedes
 from symjax_nnvm.passes.recompute import Recomputed
 
-__all__ = ["Schedule"]
+__all__ = ["Needed", "Schedule"]
 
 
 class Schedule:
     """The plan of a graph: `order` of the live nodes, and slots of an environment.
 
-    live: numbers of the nodes that matter. num_slots: size of the environment; slot e < `num_node_entries` holds entry
-    e, the rest hold the values of states after each mutation. Raises LoweringError when no order exists.
+    num_outputs: so many of the outputs count; None: all. reached: numbers of the nodes that these reach. live: of those
+    that matter. num_slots: size of the environment; slot e < `num_node_entries` holds entry e, the rest hold the values
+    of states after each mutation. Raises LoweringError when no order exists.
     """
 
-    def __init__(self, index: IndexedGraph):
+    def __init__(self, index: IndexedGraph, num_outputs: int | None = None):
         self._index = index
-        self._mutated = {nid: mutated for nid in range(index.num_nodes) if (mutated := _mutated_inputs(index, nid))}
-        self.live = self._live_nodes()
+        needed = Needed(index, num_outputs)
+        self.reached, self.live, self._mutated = needed.reached, needed.live, needed.mutated
         self._stand_ins = self._supersede()
         self._writers = self._writers_by_variable()
         self._slot_of_value: dict[tuple[int, int], int] = {}
@@ -80,20 +83,6 @@ class Schedule:
     def _written_version(self, nid: int, variable: int) -> int:
         inputs = self._index.nodes[nid].inputs
         return max(inputs[i].version for i in self._mutated[nid] if inputs[i].node_id == variable)
-
-    def _live_nodes(self) -> set[int]:
-        """Nodes whose data the outputs need, and every node that writes a state.
-
-        Control dependencies order nodes; they do not keep dead code alive.
-        """
-        live = {head.node_id for head in self._index.outputs} | set(self._mutated)
-        pending = list(live)
-        while pending:
-            for entry in self._index.nodes[pending.pop()].inputs:
-                if entry.node_id not in live:
-                    live.add(entry.node_id)
-                    pending.append(entry.node_id)
-        return live
 
     def _supersede(self) -> dict[int, int]:
         """Superseded node → the live node that runs in its place; the former are live no more."""
@@ -147,12 +136,48 @@ class Schedule:
         return _topological(sorted(self.live), dependencies, lambda nid: self._index.nodes[nid].source.name)
 
 
-def _mutated_inputs(index: IndexedGraph, nid: int) -> tuple[int, ...]:
-    source = index.nodes[nid].source
+class Needed:
+    """What the first outputs of a graph need; None: all outputs.
+
+    reached: the nodes that lead to them, control dependencies included. mutated: of those that write states, which
+    inputs. live: the nodes whose data the outputs need, and every node that writes a state; control dependencies order
+    nodes, they do not keep dead code alive.
+    """
+
+    def __init__(self, index: IndexedGraph, num_outputs: int | None = None):
+        nodes = index.nodes
+        self.live = {head.node_id for head in index.outputs[:num_outputs]}
+        self.reached: Collection[int] = range(index.num_nodes)
+        if num_outputs is not None and num_outputs < len(index.outputs):
+            self.reached = _closure(
+                self.live, lambda nid: [*map(_node_id, nodes[nid].inputs), *nodes[nid].control_deps]
+            )
+        states = index.mutable_input_nodes
+        writers = (nid for nid in self.reached if not states.isdisjoint(map(_node_id, nodes[nid].inputs)))
+        self.mutated = {nid: inputs for nid in writers if (inputs := _mutated_inputs(nodes[nid].source))}
+        self.live = _closure({*self.live, *self.mutated}, lambda nid: map(_node_id, nodes[nid].inputs))
+
+
+_node_id = itemgetter(0)
+
+
+def _closure(start: Iterable[int], before: Callable[[int], Iterable[int]]) -> set[int]:
+    """Some nodes and all that comes before them."""
+    found = set(start)
+    pending = list(found)
+    while pending:
+        for nid in before(pending.pop()):
+            if nid not in found:
+                found.add(nid)
+                pending.append(nid)
+    return found
+
+
+def _mutated_inputs(source: Node) -> tuple[int, ...]:
     mutates = FMutateInputs.get(source.op)
-    if isinstance(source.info, Recomputed):
-        return ()  # the original writes the state, once
-    return () if mutates is None else tuple(mutates(source.attrs))
+    if mutates is None or isinstance(source.info, Recomputed):
+        return ()  # of a copy, the original writes the state, once
+    return tuple(mutates(source.attrs))
 
 
 def _topological(

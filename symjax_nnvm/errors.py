@@ -12,7 +12,7 @@ makes a text safe there, and `NNVMError` applies it to every message.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "TrainingError",
     "UnknownArrayError",
     "UnknownAttributeError",
+    "close_names",
     "close_or_all",
     "closest",
     "cut",
@@ -340,6 +341,13 @@ def did_you_mean(name: str, names: Iterable[str], most: int = 3, cutoff: float =
     """`Did you mean 'a' or 'b'?`, or nothing when no name is close."""
     close = closest(name, names, most, cutoff)
     return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def close_names(wrong: Collection[str], known: Collection[str]) -> str:
+    """`Did you mean …?` for the first few of the names that nothing has."""
+    near = [(name, did_you_mean(str(name), known, cutoff=0.6)) for name in list(wrong)[:3]]
+    several = len(wrong) > 1
+    return " ".join(f"{name!r}: {text[0].lower()}{text[1:]}" if several else text for name, text in near if text)
 
 
 def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[str] | None = None) -> str:
