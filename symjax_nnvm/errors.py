@@ -50,11 +50,13 @@ __all__ = [
     "UnknownArrayError",
     "UnknownAttributeError",
     "close_names",
+    "close_or_all",
     "closest",
     "cut",
     "did_you_mean",
     "explain",
     "listed",
+    "missing_extra",
     "plain_list",
     "printable",
     "printable_lines",
@@ -258,6 +260,11 @@ def explain(
     return message + (f" {cut(fix)}" if fix else "")
 
 
+def missing_extra(what: str, extra: str) -> MissingExtraError:
+    """The error of what needs an extra of this library that is not installed: what, and how to install it."""
+    return MissingExtraError(f"{what}. Install it with: pip install 'symjax-nnvm[{extra}]'")
+
+
 def cut(text: str, length: int = MAX_PART) -> str:
     """A text for an error message, cut off at `length` characters."""
     return text if len(text) <= length else f"{text[:length]}…"
@@ -297,7 +304,7 @@ def printable_lines(text: str) -> str:
 def plain_list(names: Iterable[object], most: int = MAX_LISTED) -> str:
     """`a, b, c`; of many names the first `most` and the count, `a, b, … (40 in all)`; `none` when there is none."""
     names = list(names)
-    shown = [printable(name if len(name) <= _NAME else f"{name[:_NAME]}…") for name in map(str, names[:most])]
+    shown = [printable(cut(str(name), _NAME)) for name in names[:most]]
     return ", ".join(shown) + (f", … ({len(names)} in all)" if len(names) > most else "") or "none"
 
 
@@ -341,6 +348,13 @@ def close_names(wrong: Collection[str], known: Collection[str]) -> str:
     near = [(name, did_you_mean(str(name), known, cutoff=0.6)) for name in list(wrong)[:3]]
     several = len(wrong) > 1
     return " ".join(f"{name!r}: {text[0].lower()}{text[1:]}" if several else text for name, text in near if text)
+
+
+def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[str] | None = None) -> str:
+    """`Did you mean 'a'?`, or all that there are when no name is close: `Its inputs are a, b.` shown: those of them
+    that are listed, default all."""
+    names = list(names)
+    return did_you_mean(name, names) or f"{all_are} {plain_list(names if shown is None else shown)}."
 
 
 def unknown_keyword(what: str, key: str, candidates: Iterable[str], where: str = "") -> str:

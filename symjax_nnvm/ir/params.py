@@ -13,7 +13,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -51,7 +51,6 @@ number that would have it make 10⁹ axes."""
 Axes = tuple[Axis, ...]
 """Annotation of a parameter that names several."""
 
-P = TypeVar("P")
 
 MAX_COUNT = 1 << 16
 """The bound of parameters that count inputs or outputs: a number in a file must not decide how much there is to do."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.gradients import shaped_zeros
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import NodeEntry, apply, create_variable_node
 from symjax_nnvm.ir.op import Op
@@ -14,7 +15,6 @@ from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.gradient import mx_gradient
 from symjax_nnvm.passes.mirror import Mirror, mirror_plan
-from symjax_nnvm.symbol.gradient import shaped_zeros
 
 __all__ = ["LONGEST_SUM", "add_gradients", "aggregate_gradient", "init_full_graph"]
 
