@@ -63,7 +63,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
 """(subcommand, argument) → values that are refused."""
 
 FLAGS = {"--json", "--traceback", "--help", "--weights", "--no-fold", "--structure", "--random-params", "--bgr"}
-FLAGS |= {"--stretch", "--full", "--inference", "--no-finite-differences", "--train"}
+FLAGS |= {"--stages", "--stretch", "--full", "--inference", "--no-finite-differences", "--train"}
 
 
 def arguments_of(command: str) -> set[str]:
