@@ -76,23 +76,27 @@ def overlap_add(part: Callable[[int], Array], shape: tuple[int, ...], w: Windows
     """The transpose of `elements`: `part(i)`, of the pooled shape, is added where windows have their i-th place.
 
     Elements a stride apart are one phase; in a phase all windows are neighbours, so that adding needs no gaps. Filling
-    gaps with zeros instead (interior padding) takes twice the time on a CPU.
+    gaps with zeros instead (interior padding) takes twice the time on a CPU. No window has a place in the phases from
+    the kernel's size on: they are zeros, however many there are.
     """
     places = list(enumerate(_positions(w)))
+    # Where there is one window its stride means nothing, and may be of any size.
+    strides = [min(stride, k) if n == 1 else stride for stride, k, n in zip(w.stride, w.kernel, w.counts, strict=True)]
+    reached = [min(stride, k) for stride, k in zip(strides, w.kernel, strict=True)]
     cells = tuple(
         max(-(-(low + size) // stride), n + (k - 1) // stride)
-        for low, size, stride, n, k in zip(w.pads, w.sizes, w.stride, w.counts, w.kernel, strict=True)
+        for low, size, stride, n, k in zip(w.pads, w.sizes, strides, w.counts, w.kernel, strict=True)
     )
     phases: list[Array] = []
-    for phase in itertools.product(*map(range, w.stride)):
+    for phase in itertools.product(*map(range, reached)):
         parts: list[Array] = []
         for i, place in places:
-            if all(at % stride == a for at, stride, a in zip(place, w.stride, phase, strict=True)):
-                shifts = tuple(at // stride for at, stride in zip(place, w.stride, strict=True))
+            if all(at % stride == a for at, stride, a in zip(place, strides, phase, strict=True)):
+                shifts = tuple(at // stride for at, stride in zip(place, strides, strict=True))
                 parts.append(_placed(part(i), w, shifts, cells))
-        phases.append(sum(parts[1:], parts[0]) if parts else lax.full_like(phases[0], 0))
-    for axis, stride in reversed(list(zip(w.axes, w.stride, strict=True))):
-        phases = [_interleaved(phases[i : i + stride], axis) for i in range(0, len(phases), stride)]
+        phases.append(sum(parts[1:], parts[0]))
+    for axis, stride, count in reversed(list(zip(w.axes, strides, reached, strict=True))):
+        phases = [_interleaved(phases[i : i + count], axis, stride) for i in range(0, len(phases), count)]
     low = _per_axis(len(shape), w.axes, w.pads, 0)
     return lax.slice(phases[0], low, [a + d for a, d in zip(low, shape, strict=True)])
 
@@ -105,13 +109,15 @@ def _placed(x: Array, w: Windows, shifts: tuple[int, ...], cells: tuple[int, ...
     return lax.pad(x, _number(0, x), config)
 
 
-def _interleaved(arrays: list[Array], axis: int) -> Array:
-    """The arrays' elements in turn along an axis."""
-    if len(arrays) == 1:
+def _interleaved(arrays: list[Array], axis: int, stride: int) -> Array:
+    """The arrays' elements in turn along an axis; zeros stand for those that are fewer than the stride."""
+    if stride == 1:
         return arrays[0]
     shape = list(arrays[0].shape)
-    shape[axis] *= len(arrays)
-    return jnp.stack(arrays, axis + 1).reshape(shape)
+    shape[axis] *= stride
+    together = jnp.stack(arrays, axis + 1)
+    config = [(0, stride - len(arrays) if i == axis + 1 else 0, 0) for i in range(together.ndim)]
+    return (lax.pad(together, _number(0, together), config) if stride > len(arrays) else together).reshape(shape)
 
 
 # -- windows that are blocks -----------------------------------------------------------------------------------------

@@ -103,6 +103,18 @@ def test_a_strided_slice_of_a_long_axis_makes_no_table_of_it():
     assert _seconds(lambda: jax.eval_shape(lowering.to_jax(symbol), args)) < 1
 
 
+@pytest.mark.parametrize(("shape", "kernel", "stride"), [((7,), 3, 1 << 31), ((9, 9), 2, 4), ((90000,), 2, 40000)])
+def test_strides_longer_than_the_window_are_as_quick_as_others(shape: tuple[int, ...], kernel: int, stride: int):
+    """The gradient of a maximum went through every step of a stride."""
+    windows = {"kernel": (kernel,) * len(shape), "stride": (stride,) * len(shape)}
+    net = sym.Pooling(sym.Variable("x"), pool_type="max", **windows)
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(1, 1, *shape)
+    started = time.process_time()
+    outputs, grads, _ = lowering.grad_fn(net, ["x"])({"x": x}, head_grads=[np.ones(net.infer_shape(x=x.shape)[1][0])])
+    assert time.process_time() - started < 3
+    np.testing.assert_array_equal(grads["x"].reshape(-1) != 0, np.isin(x, outputs[0]).reshape(-1))
+
+
 @pytest.mark.parametrize("between", [False, True])
 def test_nested_concatenations_of_equal_operands_compile_in_linear_time(between: bool):
     """Thirteen took 42 s: XLA flattens them into one of 8192 operands."""
