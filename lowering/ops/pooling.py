@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,10 +23,14 @@ from symjax_nnvm.ops import pooling as ops
 from symjax_nnvm.ops.pooling import Windows
 
 Array = jax.Array
+Number = int | Array
 
 _UNROLLED = 16
 """Up to this many elements a block is reduced by slices, one for each: on a CPU five times faster than reduce-window
 (2 × 2 blocks of float32[16, 64, 112, 112]: 2 ms against 11 ms)."""
+
+_WRITTEN_OUT = 256
+"""Up to this many places of a window are operations of their own; XLA's compiler takes 4 ms for each."""
 
 
 def _wide(x: Array) -> Array:
@@ -37,7 +42,7 @@ def _number(value: float, like: Array) -> np.ndarray:
     return np.asarray(value, like.dtype)
 
 
-def _per_axis(ndim: int, axes: tuple[int, ...], values: tuple[int, ...], default: int = 1) -> list[int]:
+def _per_axis(ndim: int, axes: tuple[int, ...], values: tuple[Any, ...], default: int = 1) -> list[Any]:
     found = [default] * ndim
     for axis, value in zip(axes, values, strict=True):
         found[axis] = value
@@ -47,7 +52,7 @@ def _per_axis(ndim: int, axes: tuple[int, ...], values: tuple[int, ...], default
 # -- views of windows ------------------------------------------------------------------------------------------------
 
 
-def _padded(x: Array, w: Windows, fill: float) -> Array:
+def reached(x: Array, w: Windows, fill: float) -> Array:
     """The data as far as windows reach."""
     config = [(0, 0, 0)] * x.ndim
     for axis, low, high in zip(w.axes, w.pads, w.overhangs, strict=True):
@@ -55,50 +60,80 @@ def _padded(x: Array, w: Windows, fill: float) -> Array:
     return lax.pad(x, _number(fill, x), config) if any(map(any, config)) else x
 
 
-def _positions(w: Windows) -> Iterator[tuple[int, ...]]:
-    """The places in a window, in order."""
-    return itertools.product(*map(range, w.kernel))
+def _position(w: Windows, i: Number) -> tuple[Any, ...]:
+    """The place of a number in a window."""
+    found: list[Any] = []
+    for k in reversed(w.kernel):
+        found.append(i % k)
+        i = i // k
+    return tuple(reversed(found))
 
 
-def elements(x: Array, w: Windows, fill: float) -> Iterator[Array]:
-    """For each place in a window, the elements that all windows have there: arrays of the pooled shape."""
-    padded = _padded(x, w, fill)
-    strides = _per_axis(x.ndim, w.axes, w.stride)
-    for place in _positions(w):
-        begin = _per_axis(x.ndim, w.axes, place, 0)
-        end = list(padded.shape)
-        for axis, at, n, stride in zip(w.axes, place, w.counts, w.stride, strict=True):
-            end[axis] = at + (n - 1) * stride + 1
-        yield lax.slice(padded, begin, end, strides)
+def element(padded: Array, w: Windows, i: Number) -> Array:
+    """The elements that all windows have at place number i, of the pooled shape; `padded`: as far as windows reach."""
+    begin = _per_axis(padded.ndim, w.axes, _position(w, i), 0)
+    sizes = list(padded.shape)
+    for axis, n, stride in zip(w.axes, w.counts, w.stride, strict=True):
+        sizes[axis] = (n - 1) * stride + 1
+    strides = _per_axis(padded.ndim, w.axes, w.stride)
+    if isinstance(i, int):
+        return lax.slice(padded, begin, [a + d for a, d in zip(begin, sizes, strict=True)], strides)
+    return lax.slice(lax.dynamic_slice(padded, begin, sizes), [0] * padded.ndim, sizes, strides)
 
 
-def overlap_add(part: Callable[[int], Array], shape: tuple[int, ...], w: Windows) -> Array:
-    """The transpose of `elements`: `part(i)`, of the pooled shape, is added where windows have their i-th place.
+def fold(w: Windows, step: Callable[[Number, Array], Array], value: Array, first: int = 0) -> Array:
+    """`value = step(i, value)` for the number of each place in a window, in order; a loop where these are many."""
+    count = math.prod(w.kernel)
+    if count > _WRITTEN_OUT:
+        return lax.fori_loop(first, count, step, value)
+    for i in range(first, count):
+        value = step(i, value)
+    return value
+
+
+def overlap_add(part: Callable[[Number], Array], shape: tuple[int, ...], w: Windows) -> Array:
+    """The transpose of `element`: `part(i)`, of the pooled shape, is added where windows have their i-th place.
 
     Elements a stride apart are one phase; in a phase all windows are neighbours, so that adding needs no gaps. Filling
     gaps with zeros instead (interior padding) takes twice the time on a CPU. No window has a place in the phases from
     the kernel's size on: they are zeros, however many there are.
     """
-    places = list(enumerate(_positions(w)))
+    if math.prod(w.kernel) > _WRITTEN_OUT:
+        return _overlap_add_in_turn(part, shape, w)
     # Where there is one window its stride means nothing, and may be of any size.
     strides = [min(stride, k) if n == 1 else stride for stride, k, n in zip(w.stride, w.kernel, w.counts, strict=True)]
-    reached = [min(stride, k) for stride, k in zip(strides, w.kernel, strict=True)]
+    firsts = [min(stride, k) for stride, k in zip(strides, w.kernel, strict=True)]
     cells = tuple(
         max(-(-(low + size) // stride), n + (k - 1) // stride)
         for low, size, stride, n, k in zip(w.pads, w.sizes, strides, w.counts, w.kernel, strict=True)
     )
     phases: list[Array] = []
-    for phase in itertools.product(*map(range, reached)):
+    for phase in itertools.product(*map(range, firsts)):
         parts: list[Array] = []
-        for i, place in places:
-            if all(at % stride == a for at, stride, a in zip(place, strides, phase, strict=True)):
-                shifts = tuple(at // stride for at, stride in zip(place, strides, strict=True))
-                parts.append(_placed(part(i), w, shifts, cells))
+        for place in itertools.product(*map(range, phase, w.kernel, strides)):
+            shifts = tuple(at // stride for at, stride in zip(place, strides, strict=True))
+            parts.append(_placed(part(int(np.ravel_multi_index(place, w.kernel))), w, shifts, cells))
         phases.append(sum(parts[1:], parts[0]))
-    for axis, stride, count in reversed(list(zip(w.axes, strides, reached, strict=True))):
+    for axis, stride, count in reversed(list(zip(w.axes, strides, firsts, strict=True))):
         phases = [_interleaved(phases[i : i + count], axis, stride) for i in range(0, len(phases), count)]
     low = _per_axis(len(shape), w.axes, w.pads, 0)
     return lax.slice(phases[0], low, [a + d for a, d in zip(low, shape, strict=True)])
+
+
+def _overlap_add_in_turn(part: Callable[[Number], Array], shape: tuple[int, ...], w: Windows) -> Array:
+    """`overlap_add` of many places, one after the other."""
+    gaps = [(0, 0, stride - 1) for stride in _per_axis(len(shape), w.axes, w.stride)]
+
+    def step(i: Number, whole: Array) -> Array:
+        x = part(i)
+        x = lax.pad(x, _number(0, x), gaps)
+        begin = _per_axis(len(shape), w.axes, _position(w, i), 0)
+        return lax.dynamic_update_slice(whole, lax.dynamic_slice(whole, begin, x.shape) + x, begin)
+
+    like = jax.eval_shape(part, 0)
+    whole = fold(w, step, reached(lax.full(shape, 0, like.dtype), w, 0))
+    low = _per_axis(len(shape), w.axes, w.pads, 0)
+    return lax.slice(whole, low, [a + d for a, d in zip(low, shape, strict=True)])
 
 
 def _placed(x: Array, w: Windows, shifts: tuple[int, ...], cells: tuple[int, ...]) -> Array:
@@ -175,10 +210,7 @@ class _Blocks:
 def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
     """Every window reduced by a function whose neutral element is `initial`."""
     if w.are_blocks and math.prod(w.kernel) <= _UNROLLED:
-        first, *others = elements(x, w, initial)
-        for other in others:
-            first = function(first, other)
-        return first
+        return fold(w, lambda i, value: function(value, element(x, w, i)), element(x, w, 0), first=1)
     if w.kernel == w.sizes and w.are_blocks:
         reduction = jnp.max if function is lax.max else jnp.sum
         return reduction(x, w.axes, keepdims=True)
@@ -236,10 +268,13 @@ def _sum_gradient(p: ops.PoolingParams, ograd: Array, data: Array) -> Array:
 
 def _first_maxima(data: Array, output: Array, w: Windows) -> Array:
     """The number of the place in each window that attains its maximum first."""
-    number = lax.full(output.shape, math.prod(w.kernel), np.int32)
-    for i, element in reversed(list(enumerate(elements(data, w, -np.inf)))):
-        number = lax.select(element == output, lax.full_like(number, i), number)
-    return number
+    padded, count = reached(data, w, -np.inf), math.prod(w.kernel)
+
+    def step(i: Number, number: Array) -> Array:
+        place = count - 1 - i
+        return lax.select(element(padded, w, place) == output, lax.full_like(number, place), number)
+
+    return fold(w, step, lax.full(output.shape, count, np.int32))
 
 
 def _first_maxima_in_blocks(blocks: _Blocks, data: Array, output: Array) -> Array:
@@ -269,5 +304,5 @@ def _pick(p: ops.PoolingParams, value: Array, data: Array, output: Array) -> Arr
         chosen = _first_maxima_in_blocks(blocks, data, output) == blocks.order
         return jnp.sum(jnp.where(chosen, blocks.split(value), _number(0, value)), blocks.inner, dtype=value.dtype)
     first, zero = _first_maxima(data, output, w), lax.full_like(output, 0)
-    parts = [lax.select(first == i, element, zero) for i, element in enumerate(elements(value, w, 0))]
-    return sum(parts[1:], parts[0])
+    padded = reached(value, w, 0)
+    return fold(w, lambda i, total: total + lax.select(first == i, element(padded, w, i), zero), zero)

@@ -9,6 +9,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -106,7 +107,7 @@ def test_a_strided_slice_of_a_long_axis_makes_no_table_of_it():
 @pytest.mark.parametrize(("shape", "kernel", "stride"), [((7,), 3, 1 << 31), ((9, 9), 2, 4), ((90000,), 2, 40000)])
 def test_strides_longer_than_the_window_are_as_quick_as_others(shape: tuple[int, ...], kernel: int, stride: int):
     """The gradient of a maximum went through every step of a stride."""
-    windows = {"kernel": (kernel,) * len(shape), "stride": (stride,) * len(shape)}
+    windows: dict[str, Any] = {"kernel": (kernel,) * len(shape), "stride": (stride,) * len(shape)}
     net = sym.Pooling(sym.Variable("x"), pool_type="max", **windows)
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(1, 1, *shape)
     started = time.process_time()
