@@ -104,6 +104,13 @@ def test_a_strided_slice_of_a_long_axis_makes_no_table_of_it():
     assert _seconds(lambda: jax.eval_shape(lowering.to_jax(symbol), args)) < 1
 
 
+def test_the_names_of_many_outputs_take_linear_time():
+    """Each output listed the names of all: 65,536² of them."""
+    net = sym.SliceChannel(sym.Variable("x"), num_outputs=1 << 16, name="cut")
+    assert _seconds(net.list_outputs) < 1
+    assert net.list_outputs()[-1] == "cut_output65535"
+
+
 @pytest.mark.parametrize(("shape", "kernel", "stride"), [((7,), 3, 1 << 31), ((9, 9), 2, 4), ((90000,), 2, 40000)])
 def test_strides_longer_than_the_window_are_as_quick_as_others(shape: tuple[int, ...], kernel: int, stride: int):
     """The gradient of a maximum went through every step of a stride."""
