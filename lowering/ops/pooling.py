@@ -11,26 +11,23 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lowering.ops import places
+from lowering.ops.places import Number, add, cut, fold, per_axis, position
 from lowering.registry import lowers
 from symjax_nnvm.ops import pooling as ops
 from symjax_nnvm.ops.pooling import Windows
 
 Array = jax.Array
-Number = int | Array
 
 _UNROLLED = 16
 """Up to this many elements a block is reduced by slices, one for each: on a CPU five times faster than reduce-window
 (2 × 2 blocks of float32[16, 64, 112, 112]: 2 ms against 11 ms)."""
-
-_WRITTEN_OUT = 256
-"""Up to this many places of a window are operations of their own; XLA's compiler takes 4 ms for each."""
 
 
 def _wide(x: Array) -> Array:
@@ -40,13 +37,6 @@ def _wide(x: Array) -> Array:
 
 def _number(value: float, like: Array) -> np.ndarray:
     return np.asarray(value, like.dtype)
-
-
-def _per_axis(ndim: int, axes: tuple[int, ...], values: tuple[Any, ...], default: int = 1) -> list[Any]:
-    found = [default] * ndim
-    for axis, value in zip(axes, values, strict=True):
-        found[axis] = value
-    return found
 
 
 # -- views of windows ------------------------------------------------------------------------------------------------
@@ -60,35 +50,9 @@ def reached(x: Array, w: Windows, fill: float) -> Array:
     return lax.pad(x, _number(fill, x), config) if any(map(any, config)) else x
 
 
-def _position(w: Windows, i: Number) -> tuple[Any, ...]:
-    """The place of a number in a window."""
-    found: list[Any] = []
-    for k in reversed(w.kernel):
-        found.append(i % k)
-        i = i // k
-    return tuple(reversed(found))
-
-
 def element(padded: Array, w: Windows, i: Number) -> Array:
     """The elements that all windows have at place number i, of the pooled shape; `padded`: as far as windows reach."""
-    begin = _per_axis(padded.ndim, w.axes, _position(w, i), 0)
-    sizes = list(padded.shape)
-    for axis, n, stride in zip(w.axes, w.counts, w.stride, strict=True):
-        sizes[axis] = (n - 1) * stride + 1
-    strides = _per_axis(padded.ndim, w.axes, w.stride)
-    if isinstance(i, int):
-        return lax.slice(padded, begin, [a + d for a, d in zip(begin, sizes, strict=True)], strides)
-    return lax.slice(lax.dynamic_slice(padded, begin, sizes), [0] * padded.ndim, sizes, strides)
-
-
-def fold(w: Windows, step: Callable[[Number, Array], Array], value: Array, first: int = 0) -> Array:
-    """`value = step(i, value)` for the number of each place in a window, in order; a loop where these are many."""
-    count = math.prod(w.kernel)
-    if count > _WRITTEN_OUT:
-        return lax.fori_loop(first, count, step, value)
-    for i in range(first, count):
-        value = step(i, value)
-    return value
+    return cut(padded, w.axes, position(w.kernel, i), w.counts, w.stride)
 
 
 def overlap_add(part: Callable[[Number], Array], shape: tuple[int, ...], w: Windows) -> Array:
@@ -98,7 +62,7 @@ def overlap_add(part: Callable[[Number], Array], shape: tuple[int, ...], w: Wind
     gaps with zeros instead (interior padding) takes twice the time on a CPU. No window has a place in the phases from
     the kernel's size on: they are zeros, however many there are.
     """
-    if math.prod(w.kernel) > _WRITTEN_OUT:
+    if math.prod(w.kernel) > places.WRITTEN_OUT:
         return _overlap_add_in_turn(part, shape, w)
     # Where there is one window its stride means nothing, and may be of any size.
     strides = [min(stride, k) if n == 1 else stride for stride, k, n in zip(w.stride, w.kernel, w.counts, strict=True)]
@@ -116,23 +80,15 @@ def overlap_add(part: Callable[[Number], Array], shape: tuple[int, ...], w: Wind
         phases.append(sum(parts[1:], parts[0]))
     for axis, stride, count in reversed(list(zip(w.axes, strides, firsts, strict=True))):
         phases = [_interleaved(phases[i : i + count], axis, stride) for i in range(0, len(phases), count)]
-    low = _per_axis(len(shape), w.axes, w.pads, 0)
+    low = per_axis(len(shape), w.axes, w.pads, 0)
     return lax.slice(phases[0], low, [a + d for a, d in zip(low, shape, strict=True)])
 
 
 def _overlap_add_in_turn(part: Callable[[Number], Array], shape: tuple[int, ...], w: Windows) -> Array:
     """`overlap_add` of many places, one after the other."""
-    gaps = [(0, 0, stride - 1) for stride in _per_axis(len(shape), w.axes, w.stride)]
-
-    def step(i: Number, whole: Array) -> Array:
-        x = part(i)
-        x = lax.pad(x, _number(0, x), gaps)
-        begin = _per_axis(len(shape), w.axes, _position(w, i), 0)
-        return lax.dynamic_update_slice(whole, lax.dynamic_slice(whole, begin, x.shape) + x, begin)
-
-    like = jax.eval_shape(part, 0)
-    whole = fold(w, step, reached(lax.full(shape, 0, like.dtype), w, 0))
-    low = _per_axis(len(shape), w.axes, w.pads, 0)
+    whole = reached(lax.full(shape, 0, jax.eval_shape(part, 0).dtype), w, 0)
+    whole = fold(w.kernel, lambda i, total: add(total, part(i), w.axes, position(w.kernel, i), w.stride), whole)
+    low = per_axis(len(shape), w.axes, w.pads, 0)
     return lax.slice(whole, low, [a + d for a, d in zip(low, shape, strict=True)])
 
 
@@ -175,7 +131,7 @@ class _Blocks:
         """The number of each place in a block, to be compared with arrays of blocks."""
         ndim = len(self.shape) + len(self.w.axes)
         numbers = np.arange(math.prod(self.w.kernel), dtype=np.int32)
-        return numbers.reshape(_per_axis(ndim, self.inner, self.w.kernel))
+        return numbers.reshape(per_axis(ndim, self.inner, self.w.kernel))
 
     def split(self, x: Array) -> Array:
         """Data, without the rest after the last block, as blocks."""
@@ -210,14 +166,14 @@ class _Blocks:
 def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
     """Every window reduced by a function whose neutral element is `initial`."""
     if w.are_blocks and math.prod(w.kernel) <= _UNROLLED:
-        return fold(w, lambda i, value: function(value, element(x, w, i)), element(x, w, 0), first=1)
+        return fold(w.kernel, lambda i, value: function(value, element(x, w, i)), element(x, w, 0), first=1)
     if w.kernel == w.sizes and w.are_blocks:
         reduction = jnp.max if function is lax.max else jnp.sum
         return reduction(x, w.axes, keepdims=True)
     padding = [(0, 0)] * x.ndim
     for axis, low, high in zip(w.axes, w.pads, w.overhangs, strict=True):
         padding[axis] = (low, max(high, 0))
-    kernel, stride = _per_axis(x.ndim, w.axes, w.kernel), _per_axis(x.ndim, w.axes, w.stride)
+    kernel, stride = per_axis(x.ndim, w.axes, w.kernel), per_axis(x.ndim, w.axes, w.stride)
     return lax.reduce_window(x, _number(initial, x), function, kernel, stride, padding)
 
 
@@ -226,7 +182,7 @@ def _divide(p: ops.PoolingParams, x: Array, w: Windows) -> Array:
     counts = ops.divisors(p, w)
     if (counts == counts.flat[0]).all():
         return x / float(counts.flat[0])
-    shape = _per_axis(x.ndim, w.axes, w.counts)
+    shape = per_axis(x.ndim, w.axes, w.counts)
     return x / counts.reshape(shape).astype(x.dtype)
 
 
@@ -274,7 +230,7 @@ def _first_maxima(data: Array, output: Array, w: Windows) -> Array:
         place = count - 1 - i
         return lax.select(element(padded, w, place) == output, lax.full_like(number, place), number)
 
-    return fold(w, step, lax.full(output.shape, count, np.int32))
+    return fold(w.kernel, step, lax.full(output.shape, count, np.int32))
 
 
 def _first_maxima_in_blocks(blocks: _Blocks, data: Array, output: Array) -> Array:
@@ -305,4 +261,4 @@ def _pick(p: ops.PoolingParams, value: Array, data: Array, output: Array) -> Arr
         return jnp.sum(jnp.where(chosen, blocks.split(value), _number(0, value)), blocks.inner, dtype=value.dtype)
     first, zero = _first_maxima(data, output, w), lax.full_like(output, 0)
     padded = reached(value, w, 0)
-    return fold(w, lambda i, total: total + lax.select(first == i, element(padded, w, i), zero), zero)
+    return fold(w.kernel, lambda i, total: total + lax.select(first == i, element(padded, w, i), zero), zero)

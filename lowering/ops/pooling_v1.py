@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from lowering.ops import pooling
+from lowering.ops.places import Number, fold
 from lowering.registry import FLowering, lowers
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops import pooling as windowing
@@ -67,8 +68,8 @@ def _pick(p: ops.PoolingV1Params, value: Array, data: Array, output: Array) -> A
     zero = lax.full_like(output, 0)
     data, value = pooling.reached(data, w, -np.inf), pooling.reached(value, w, 0)
 
-    def step(i: pooling.Number, total: Array) -> Array:
+    def step(i: Number, total: Array) -> Array:
         chosen = pooling.element(data, w, i) == output
         return total + lax.select(chosen, pooling.element(value, w, i), zero)
 
-    return pooling.fold(w, step, zero)
+    return fold(w.kernel, step, zero)

@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 
 import lowering
-from lowering.ops import pooling as rules
+from lowering.ops import places
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.comparison import assert_close
@@ -262,7 +262,7 @@ def test_the_places_of_a_window_in_a_loop_give_what_they_give_one_by_one(
     for symbol, values in nets:
         values = {name: values[name] for name in symbol.list_arguments()}
         with monkeypatch.context() as patch:
-            patch.setattr(rules, "_WRITTEN_OUT", 0)
+            patch.setattr(places, "WRITTEN_OUT", 0)
             in_turn = lowering.to_jax(symbol)(values)[0]
         written_out = lowering.to_jax(symbol)(values)[0]
         for a, b in zip(in_turn, written_out, strict=True):
