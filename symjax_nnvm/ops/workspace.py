@@ -200,6 +200,7 @@ _RULES: dict[str, WorkspaceRule] = {
         for way in ("_", "_backward_")
         for op in ("BilinearResize", "AdaptiveAvgPooling")
     },
+    "_histogram": _as_much_as("output", 2),
     "BilinearSampler": _as_much_as("output", 4),
     **dict.fromkeys(("_contrib_fft", "_contrib_ifft"), _as_much_as("output", 2)),
 }

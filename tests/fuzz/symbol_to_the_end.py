@@ -41,6 +41,9 @@ MAX_TRACED_BYTES = 1 << 28
 MAX_COMPILED_NODES = 60
 """XLA's compiler takes about 20 ms for each, and seconds where hundreds of them draw random numbers."""
 
+MAX_COMPILED_HEADS = 100
+"""XLA's compiler takes 3 ms for each output of a function and its head gradient, whatever is in between."""
+
 MAX_EXECUTED_BYTES = 1 << 24
 MAX_EXECUTED_FLOPS = 1 << 28
 
@@ -108,7 +111,7 @@ def _stages(data: bytes, execute: bool):
         heads = [jax.ShapeDtypeStruct(output.shape, output.dtype) for output in outputs]
     jax.eval_shape(run, args, aux, jax.random.key(0), heads)
     yield "traced"
-    small = len(shapes.indexed_graph().nodes) <= MAX_COMPILED_NODES
+    small = len(shapes.indexed_graph().nodes) <= MAX_COMPILED_NODES and len(symbol.outputs) <= MAX_COMPILED_HEADS
     if execute and small and cost.peak_bytes <= MAX_EXECUTED_BYTES and cost.flops <= MAX_EXECUTED_FLOPS:
         rng = np.random.default_rng(len(data))
         compiled = jax.jit(run).lower(args, aux, jax.random.key(0), heads).compile()
