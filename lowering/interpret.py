@@ -205,6 +205,8 @@ class Program:
                 self._run_step(inferred, step, env, key)
 
     def _run_step(self, inferred: Inferred, step: Step, env: Environment, key: jax.Array | None) -> None:
+        if self._set_empty(inferred, step, env):
+            return
         inputs = [env[slot] for slot in step.inputs]
         extra = {need: self._provide(need, step, key, *inferred) for need in step.rule.needs}
         try:
@@ -224,6 +226,23 @@ class Program:
             results = [jax.lax.stop_gradient(value) for value in results]
         for slot, value in zip(step.outputs, results, strict=True):
             env[slot] = value
+
+    def _set_empty(self, inferred: Inferred, step: Step, env: Environment) -> bool:
+        """Zeros for the results of a step, if all of them are empty; whether they are.
+
+        Neither the tables that its rule makes nor XLA are bounded by an array without elements: XLA takes 2 GB to
+        compile the negative of one of shape (2¹³, 2¹³, 0), and 30 bytes for each element that such an array lacks.
+        """
+        first, last = self.index.entry_rptr[step.nid : step.nid + 2]
+        shapes, dtypes = inferred[0][first:last], inferred[1][first:last]
+        if len(step.outputs) != last - first or None in dtypes:  # it writes states, too, or nobody knows
+            return False
+        empty = [shape for shape in shapes if shape is not None and 0 in shape]
+        if len(empty) != last - first:
+            return False
+        for slot, shape, dtype in zip(step.outputs, empty, dtypes, strict=True):
+            env[slot] = jnp.zeros(shape, jax.dtypes.canonicalize_dtype(dtype))
+        return True
 
     def _provide(self, need: str, step: Step, key: jax.Array | None, shapes: Any, dtypes: Any) -> Any:
         first, last = self.index.entry_rptr[step.nid : step.nid + 2]
@@ -303,7 +322,7 @@ class Program:
                 given = self._of_variables(lambda eid: shapes[eid])
                 raise self._with_remedy(error, shape_remedy(Symbol(self.graph.outputs), given)) from error
             shapes = graph.attrs["shape"]
-            if self._needs_inference:
+            if self._needs_inference or any(shape is not None and 0 in shape for shape in shapes):
                 dtypes = apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
             found = self._inferred[signature] = (shapes, dtypes)
         return found

@@ -32,13 +32,14 @@ __all__ = ["SYMBOL_STAGES", "symbol_to_the_end"]
 SYMBOL_STAGES = ("refused", "loaded", "inferred", "differentiated", "traced", "executed")
 """How far a symbol file came."""
 
-MAX_TRACED_NODES = 400
-"""Tracing takes about a millisecond for each node; longer graphs are loaded, inferred, differentiated and saved."""
+MAX_TRACED_ENTRIES = 400
+"""Tracing takes up to a millisecond for each output of a node; longer graphs are loaded, inferred, differentiated and
+saved."""
 
 MAX_TRACED_BYTES = 1 << 28
 """More is not traced: rules make tables of an axis's length, and `compile(max_memory=)` refuses what is too much."""
 
-MAX_COMPILED_NODES = 60
+MAX_COMPILED_ENTRIES = 60
 """XLA's compiler takes about 20 ms for each, and seconds where hundreds of them draw random numbers."""
 
 MAX_COMPILED_HEADS = 100
@@ -89,12 +90,12 @@ def _stages(data: bytes, execute: bool):
     shapes, dtypes = infer_shape(graph), infer_type(graph)
     yield "inferred"
     known = _variables(shapes, dtypes)
-    training = len(data) % 4 > 0
+    training, entries = len(data) % 4 > 0, shapes.indexed_graph().num_node_entries
     wrt = _differentiable(symbol, known)
     gradient = _gradient(symbol, wrt)
     if gradient is not None:
         yield "differentiated"
-    if known is None or len(shapes.indexed_graph().nodes) > MAX_TRACED_NODES:
+    if known is None or entries > MAX_TRACED_ENTRIES:
         return
     cost = estimate(symbol, training=True)
     if gradient is not None:
@@ -111,7 +112,7 @@ def _stages(data: bytes, execute: bool):
         heads = [jax.ShapeDtypeStruct(output.shape, output.dtype) for output in outputs]
     jax.eval_shape(run, args, aux, jax.random.key(0), heads)
     yield "traced"
-    small = len(shapes.indexed_graph().nodes) <= MAX_COMPILED_NODES and len(symbol.outputs) <= MAX_COMPILED_HEADS
+    small = entries <= MAX_COMPILED_ENTRIES and len(symbol.outputs) <= MAX_COMPILED_HEADS
     if execute and small and cost.peak_bytes <= MAX_EXECUTED_BYTES and cost.flops <= MAX_EXECUTED_FLOPS:
         rng = np.random.default_rng(len(data))
         compiled = jax.jit(run).lower(args, aux, jax.random.key(0), heads).compile()
