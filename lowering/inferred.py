@@ -25,7 +25,7 @@ _KEPT = 64
 
 
 class Inferred(NamedTuple):
-    """Shapes and dtypes of all entries, None where undecided; dtypes are inferred only when some rule reads them."""
+    """Shapes and dtypes of all entries, None where undecided; dtypes are inferred only where something reads them."""
 
     shapes: Sequence[Shape | None]
     dtypes: Sequence[DType | None]
@@ -86,9 +86,10 @@ class Inference:
         except InferenceError as error:
             given = self._of_inputs(lambda eid: shapes[eid])
             raise _with_remedy(error, shape_remedy(Symbol(self._graph.outputs), given)) from error
-        if self.reads_dtypes:
+        shapes = graph.attrs["shape"]
+        if self.reads_dtypes or any(shape is not None and 0 in shape for shape in shapes):
             dtypes = apply_pass(self._graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
-        return Inferred(graph.attrs["shape"], dtypes)
+        return Inferred(shapes, dtypes)
 
     def check_dtypes(self, env: Any) -> None:
         """Infer dtypes after a rule has failed: a dtype that does not fit is best told in the graph's terms.

@@ -249,6 +249,21 @@ class _Running:
             case "reversible":
                 return program.options.witness
 
+    def empty(self, step: Step) -> list[Any] | None:
+        """Zeros for the results of a step, if all of them are empty.
+
+        Neither the tables that its rule makes nor XLA are bounded by an array without elements: XLA takes 2 GB to
+        compile the negative of one of shape (2¹³, 2¹³, 0), and 30 bytes for each element that such an array lacks.
+        """
+        first, last = self._program.index.entry_rptr[step.nid : step.nid + 2]
+        shapes, dtypes = self._inferred.shapes[first:last], self._inferred.dtypes[first:last]
+        if len(step.outputs) != last - first or None in dtypes:  # it writes states, too, or nobody knows
+            return None
+        empty = [shape for shape in shapes if shape is not None and 0 in shape]
+        if len(empty) != last - first:
+            return None
+        return [jnp.zeros(s, jax.dtypes.canonicalize_dtype(t)) for s, t in zip(empty, dtypes, strict=True)]
+
     def call(self, step: Step, inputs: list[Any], extra: dict[str, Any], env: Environment) -> list[Any]:
         """The values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
         source = self._program.index.nodes[step.nid].source

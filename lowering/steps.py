@@ -31,6 +31,10 @@ class Running(Protocol):
         """What the step's rule asked for besides parameters and inputs."""
         ...
 
+    def empty(self, step: Step) -> list[Any] | None:
+        """The step's results, if all of them are arrays without elements."""
+        ...
+
     def call(self, step: Step, inputs: list[Any], extra: dict[str, Any], env: Environment) -> list[Any]:
         """The values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
         ...
@@ -58,8 +62,10 @@ class Step:
 
     def run(self, running: Running, env: Environment, key: jax.Array | None) -> None:
         """Fill the output slots of an environment."""
-        extra = {need: running.provide(need, self, key) for need in self.rule.needs}
-        results = running.call(self, [env[slot] for slot in self.inputs], extra, env)
+        results = running.empty(self)
+        if results is None:
+            extra = {need: running.provide(need, self, key) for need in self.rule.needs}
+            results = running.call(self, [env[slot] for slot in self.inputs], extra, env)
         for slot, value in zip(self.outputs, results, strict=True):
             env[slot] = value
 

@@ -36,16 +36,17 @@ def input_names(outputs: Iterable[NodeEntry], option: InputOption = "all") -> li
 
 def output_names(outputs: Sequence[NodeEntry]) -> list[str]:
     """Names of the outputs: a variable's name, else `{node}_{output}`."""
-    return [_output_name(entry) for entry in outputs]
+    names = {node: _output_names(node) for node in dict.fromkeys(entry.node for entry in outputs)}
+    return [names[entry.node][entry.index] for entry in outputs]
 
 
-def _output_name(entry: NodeEntry) -> str:
-    node, index, _ = entry
+def _output_names(node: Node) -> list[str]:
     if node.is_variable:
-        return node.name
+        return [node.name]
     list_names = FListOutputNames.get(node.op)
     if list_names is not None:
-        name = list(list_names(node.attrs))[index]
+        names = list(list_names(node.attrs))
     else:
-        name = "output" if node.num_outputs() == 1 else f"output{index}"
-    return f"{node.name}_{name}" if node.name else name
+        count = node.num_outputs()
+        names = ["output"] if count == 1 else [f"output{i}" for i in range(count)]
+    return [f"{node.name}_{name}" if node.name else name for name in names]

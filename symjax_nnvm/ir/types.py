@@ -153,11 +153,14 @@ def shape_size(shape: Shape) -> int:
     return size
 
 
-def shape_problem(shape: Shape) -> str | None:
-    """Why no array has a shape, whatever its unknown dimensions are; None when one may have it."""
+def shape_problem(shape: Shape, item_size: int = 1) -> str | None:
+    """Why no array has a shape, whatever its unknown dimensions are; None when one may have it.
+
+    item_size: of a dtype, where an array of `MAX_ELEMENTS` bytes, counted without empty axes, is the limit.
+    """
     if len(shape) > MAX_RANK:
         return f"a shape of {len(shape)} dimensions, expected at most {MAX_RANK}"
-    size = 1
+    size = item_size
     for dim in shape:
         if dim is not None:
             if dim < 0:

@@ -18,7 +18,7 @@ import numpy as np
 
 from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.files import map_file
-from symjax_nnvm.ir.types import DTYPE_CODES, dtype_from_code
+from symjax_nnvm.ir.types import DTYPE_CODES, MAX_SIZE, dtype_from_code
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
 from symjax_nnvm.mxnet.booleans import booleans
 from symjax_nnvm.mxnet.sparse import CSRArray, RowSparseArray, SparseArray
@@ -72,18 +72,20 @@ class _Reader:
 
     def dims(self, count: int, letter: str, what: str) -> tuple[int, ...]:
         """The next `count` dimensions, none negative."""
-        if not 0 <= count <= MAX_DIMS:
-            raise self.fail(f"{what} has {count} dimensions, expected 0 to {MAX_DIMS}")
+        self.check_rank(count, what)
         dims = self.numbers(f"{count}{letter}", what) if count else ()
         self.check_shape(dims, what)
         return dims
 
+    def check_rank(self, rank: int, what: str) -> None:
+        """Refuse a number of dimensions that no array has."""
+        if not 0 <= rank <= MAX_DIMS:
+            raise self.fail(f"{what} has {rank} dimensions, expected 0 to {MAX_DIMS}")
+
     def check_shape(self, shape: tuple[int, ...], what: str) -> None:
-        """Refuse a shape that no array has: full ones the file's size bounds, empty ones nothing else does."""
-        if any(dim < 0 for dim in shape):
-            raise self.fail(f"{what} is {shape}, expected no negative dimension")
-        if 0 in shape and prod(dim or 1 for dim in shape) > _MAX_ELEMENTS:
-            raise self.fail(f"{what} is {shape}, expected at most {_MAX_ELEMENTS} elements beside the 0")
+        """Refuse a shape that no array has."""
+        if (problem := _problem(shape)) is not None:
+            raise self.fail(f"{what} {problem}")
 
     def dtype(self, what: str) -> np.dtype:
         """The next dtype number as a NumPy dtype, little-endian."""
@@ -99,6 +101,19 @@ class _Reader:
         if dtype == np.bool_:
             return booleans(np.ndarray(shape, np.uint8, self.data, start))
         return np.ndarray(shape, dtype, self.data, start)
+
+
+def _problem(shape: tuple[int, ...]) -> str | None:
+    """Why no array in a file has a shape: full ones the file's size bounds, empty ones nothing else does."""
+    if len(shape) > MAX_DIMS:
+        return f"has {len(shape)} dimensions, expected 0 to {MAX_DIMS}"
+    if any(dim < 0 for dim in shape):
+        return f"is {shape}, expected no negative dimension"
+    if any(dim > MAX_SIZE for dim in shape):  # of sparse arrays, from .npy files of uint64
+        return f"is {shape}, expected no dimension past {MAX_SIZE}"
+    if 0 in shape and prod(dim or 1 for dim in shape) > _MAX_ELEMENTS:
+        return f"is {shape}, expected at most {_MAX_ELEMENTS} elements beside the 0"
+    return None
 
 
 @cache
@@ -191,8 +206,7 @@ def _read_typed(reader: _Reader, what: str, *, numpy_shapes: bool) -> Array | No
     if numpy_shapes:
         if rank == -1:
             return None
-        if not 0 <= rank <= MAX_DIMS:
-            raise reader.fail(f"the shape of {what} has {rank} dimensions, expected 0 to {MAX_DIMS}")
+        reader.check_rank(rank, f"the shape of {what}")
         shape = reader.numbers(f"{rank}q", f"the shape of {what}") if rank else ()
         if -1 in shape:
             return None
@@ -235,7 +249,8 @@ def _read_sparse(
 def write_list(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write arrays as MXNet 1.9.1 does, byte for byte: version 2 records, dtypes kept, a scalar as (1,).
 
-    Raises ParamsFormatError for what MXNet's files cannot hold: dtypes that 1.x refuses, names with NUL characters.
+    Raises ParamsFormatError for what MXNet's files cannot hold: dtypes that 1.x refuses, names with NUL characters,
+    more than 32 dimensions, and for what could not be read again.
     """
     named = isinstance(arrays, Mapping)
     names = [_encoded(name) for name in arrays] if named else []
@@ -272,18 +287,20 @@ def _header(value: Any, what: str) -> tuple[bytes, list[np.ndarray]]:
         auxiliary = [value.indices] if isinstance(value, RowSparseArray) else [value.indptr, value.indices]  # type: ignore[attr-defined]
         storage = ROW_SPARSE if isinstance(value, RowSparseArray) else CSR
         data = _stored(value.data, what)
-        header = struct.pack("<Ii", V2, storage) + _shape(data.shape) + _shape(value.shape)
+        header = struct.pack("<Ii", V2, storage) + _shape(data.shape, what) + _shape(value.shape, what)
     else:
         auxiliary, data = [], _stored(value, what)
-        header = struct.pack("<Ii", V2, DENSE) + _shape(data.shape or (1,))
+        header = struct.pack("<Ii", V2, DENSE) + _shape(data.shape or (1,), what)
     header += struct.pack("<iii", *_CPU, _SAVED[data.dtype.name])
     auxiliary = [_stored(part, what) for part in auxiliary]
     for part in auxiliary:
-        header += struct.pack("<i", _SAVED[part.dtype.name]) + _shape(part.shape)
+        header += struct.pack("<i", _SAVED[part.dtype.name]) + _shape(part.shape, what)
     return header, [little_endian(part) for part in (data, *auxiliary)]
 
 
-def _shape(shape: tuple[int, ...]) -> bytes:
+def _shape(shape: tuple[int, ...], what: str) -> bytes:
+    if (problem := _problem(shape)) is not None:
+        raise ParamsFormatError(f"The shape of {what} {problem}.")
     return struct.pack(f"<i{len(shape)}q", len(shape), *shape)
 
 

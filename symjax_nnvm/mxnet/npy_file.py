@@ -99,6 +99,6 @@ def _parse(header: str, what: str) -> tuple[np.dtype, tuple[int, ...], bool]:
         raise refuse("unknown dtype") from None
     if dtype.name not in DTYPE_CODES:
         raise refuse(f"dtype {dtype.name}, which MXNet does not have,")
-    if (problem := shape_problem((*shape, dtype.itemsize))) is not None:
+    if (problem := shape_problem(shape, dtype.itemsize)) is not None:
         raise refuse(problem)
     return dtype, shape, found["fortran_order"] == "True"

@@ -115,7 +115,7 @@ def read_safetensors(file: BinaryIO) -> Params:
     at = 8 + length
     for name, code, shape in headers:
         dtype = _dtype(code, f"{path}, array {name!r}")
-        if (problem := shape_problem((*shape, dtype.itemsize))) is not None:
+        if (problem := shape_problem(shape, dtype.itemsize)) is not None:
             raise ParamsFormatError(f"{path}, array {name[:200]!r}: {problem}.")
         arrays[name] = np.ndarray(shape, dtype, data, at)
         at += arrays[name].nbytes

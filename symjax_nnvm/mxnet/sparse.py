@@ -36,7 +36,7 @@ class SparseArray:
             raise ParamsFormatError(
                 f"A sparse array of shape {self.shape} takes {size} bytes as a dense one, more than {MAX_DENSE_BYTES}."
             )
-        if (problem := shape_problem((*self.shape, self.dtype.itemsize))) is not None:
+        if (problem := shape_problem(self.shape, self.dtype.itemsize)) is not None:
             raise ParamsFormatError(f"A sparse array of shape {self.shape} cannot be dense: {problem}.")
         try:
             return np.zeros(self.shape, self.dtype)

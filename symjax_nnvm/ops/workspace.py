@@ -15,6 +15,7 @@ from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Op
 from symjax_nnvm.ops.nn.pooling import windows
 from symjax_nnvm.ops.nn.rnn import GATES
+from symjax_nnvm.ops.vision.resize import DENSE
 
 Sizes = Sequence[tuple[int, ...]]
 WorkspaceRule = Callable[[NodeAttrs, Sizes, Sizes], int]
@@ -77,9 +78,15 @@ def _pooling_v1(number: int) -> WorkspaceRule:
 
 
 def _resizing(attrs: NodeAttrs, ins: Sizes, outs: Sizes) -> int:
-    """A matrix for each axis, and the data after the first."""
-    (n, c, *sizes), news = ins[0], outs[0][2:]
-    return sum(old * new for old, new in zip(sizes, news, strict=True)) + n * c * news[0] * sizes[1]
+    """A matrix for each axis, and the data after the first; a sparse matrix's parts, and the terms that it adds up."""
+    (n, c, *olds), news = ins[0], outs[0][2:]
+    if 0 in (*ins[0], *outs[0]):
+        return 0
+    total = n * c * news[0] * olds[1]
+    for old, new, other in zip(olds, news, (max(olds[1], news[1]), max(olds[0], news[0])), strict=True):
+        dense = old * new <= DENSE
+        total += old * new if dense else (old + new) * (6 + n * c * other)
+    return total
 
 
 def _correlation(attrs: NodeAttrs, ins: Sizes, outs: Sizes) -> int:
@@ -188,7 +195,12 @@ _RULES: dict[str, WorkspaceRule] = {
     "_sample_unique_zipfian": _as_much_as("output", 4),
     "RNN": _rnn,
     **dict.fromkeys(("sort", "argsort", "topk", "_shuffle", "_contrib_box_nms"), _as_much_as("input", 2)),
-    **dict.fromkeys(("_contrib_BilinearResize2D", "_contrib_AdaptiveAvgPooling2D"), _resizing),
+    **{
+        f"{way}contrib_{op}2D": _resizing
+        for way in ("_", "_backward_")
+        for op in ("BilinearResize", "AdaptiveAvgPooling")
+    },
+    "_histogram": _as_much_as("output", 2),
     "BilinearSampler": _as_much_as("output", 4),
     **dict.fromkeys(("_contrib_fft", "_contrib_ifft"), _as_much_as("output", 2)),
 }

@@ -51,7 +51,7 @@ def draw_arrays(rng: random.Random) -> bytes:
 
 
 def _draw_shape(rng: random.Random) -> tuple[int, ...]:
-    draw, rank = rng.random(), rng.choice([0, 1, 1, 1, 2, 2, 2, 3, 4, 8, 32])
+    draw, rank = rng.random(), rng.choice([0, 1, 1, 1, 2, 2, 2, 3, 4, 8, 32, 33, 64])
     if draw < 0.55:
         return tuple(rng.choice([1, 1, 2, 3, 5]) for _ in range(min(rank, 6)))
     if draw < 0.75:  # empty, however large the rest is
@@ -205,7 +205,9 @@ def _sparse_members(rng: random.Random) -> dict[str, bytes]:
     members = {
         "data": _npy(rng, stored, "<f4"),
         "indices": integers(_indices(rng, count, rows if kind == "row_sparse" else columns)),
-        "shape": integers((rows, columns) if rng.random() < 0.9 else (-rows, columns, 1)),
+        "shape": integers(
+            (rows, columns) if rng.random() < 0.9 else (-rows, columns, 1), rng.choice(["<i8", "<i8", "<u8"])
+        ),
         "format": _npy(rng, (), "|u1") + kind.encode(),
     }
     if kind == "csr":

@@ -6,7 +6,6 @@ functions return how far the input came, so that a runner can tell whether its i
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ import lowering
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NNVMError
+from symjax_nnvm.footprint import estimate
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.register import same_shape
 from symjax_nnvm.ir.types import is_known
@@ -32,17 +32,21 @@ __all__ = ["SYMBOL_STAGES", "symbol_to_the_end"]
 SYMBOL_STAGES = ("refused", "loaded", "inferred", "differentiated", "traced", "executed")
 """How far a symbol file came."""
 
-MAX_TRACED_NODES = 400
-"""Tracing takes about a millisecond for each node; longer graphs are loaded, inferred, differentiated and saved."""
+MAX_TRACED_ENTRIES = 400
+"""Tracing takes up to a millisecond for each output of a node; longer graphs are loaded, inferred, differentiated and
+saved."""
 
 MAX_TRACED_BYTES = 1 << 28
 """More is not traced: rules make tables of an axis's length, and `compile(max_memory=)` refuses what is too much."""
 
-MAX_COMPILED_NODES = 60
+MAX_COMPILED_ENTRIES = 60
 """XLA's compiler takes about 20 ms for each, and seconds where hundreds of them draw random numbers."""
 
+MAX_COMPILED_HEADS = 100
+"""XLA's compiler takes 3 ms for each output of a function and its head gradient, whatever is in between."""
+
 MAX_EXECUTED_BYTES = 1 << 24
-MAX_EXECUTED_WORK = 1 << 27
+MAX_EXECUTED_FLOPS = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -59,44 +63,6 @@ if "Custom:fuzz_scale" not in nn.list_ops():
         gradient=lambda node, ograds: [nn.apply("_mul_scalar", ograds[0], scalar=node.attrs.parsed.factor)],
     )
     lowering.lowers_custom("fuzz_scale")(lambda p, x: x * p.factor)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """bytes: of all values of a graph together. work: a bound of the elementary operations of its largest node."""
-
-    bytes: int
-    work: int
-
-
-def estimate(shapes: Graph, dtypes: Graph) -> Estimate:
-    """What it takes to run an inferred graph: crude, and from above."""
-    index, sizes = shapes.indexed_graph(), []
-    for shape, dtype in zip(shapes.attrs["shape"], dtypes.attrs["dtype"], strict=True):
-        width = 2 if dtype == "bfloat16" else np.dtype(dtype or "float32").itemsize
-        sizes.append(width * math.prod(dim or 1 for dim in shape or ()))
-    work = 0
-    for nid, node in enumerate(index.nodes):
-        entries = [index.entry_rptr[source] + i for source, i, _ in node.inputs]
-        entries += range(index.entry_rptr[nid], index.entry_rptr[nid + 1])
-        largest = max((sizes[eid] for eid in entries), default=1)
-        work = max(work, largest * _repetitions(node.source))
-    return Estimate(sum(sizes), work)
-
-
-def _repetitions(node: Any) -> int:
-    """How often a node may go over its arrays, judged by the largest of its integer parameters."""
-    parsed = node.attrs.parsed
-    numbers = [1]
-    for value in vars(parsed).values() if hasattr(parsed, "__dict__") else ():
-        match value:
-            case bool():
-                continue
-            case int():
-                numbers.append(abs(value))
-            case tuple() if all(isinstance(item, int) for item in value):
-                numbers.append(math.prod(abs(item) or 1 for item in value))
-    return max(numbers)
 
 
 def symbol_to_the_end(data: bytes, *, execute: bool = False) -> str:
@@ -124,17 +90,17 @@ def _stages(data: bytes, execute: bool):
     shapes, dtypes = infer_shape(graph), infer_type(graph)
     yield "inferred"
     known = _variables(shapes, dtypes)
-    training = len(data) % 4 > 0
+    training, entries = len(data) % 4 > 0, shapes.indexed_graph().num_node_entries
     wrt = _differentiable(symbol, known)
     gradient = _gradient(symbol, wrt)
     if gradient is not None:
         yield "differentiated"
-    if known is None or len(shapes.indexed_graph().nodes) > MAX_TRACED_NODES:
+    if known is None or entries > MAX_TRACED_ENTRIES:
         return
-    cost = estimate(shapes, dtypes)
+    cost = estimate(symbol, training=True)
     if gradient is not None:
         _ask(gradient.infer_shape_partial)
-    if cost.bytes > MAX_TRACED_BYTES:
+    if cost.peak_bytes > MAX_TRACED_BYTES:
         return
     names = symbol.list_auxiliary_states()
     args = {name: value for name, value in known.items() if name not in names}
@@ -146,8 +112,8 @@ def _stages(data: bytes, execute: bool):
         heads = [jax.ShapeDtypeStruct(output.shape, output.dtype) for output in outputs]
     jax.eval_shape(run, args, aux, jax.random.key(0), heads)
     yield "traced"
-    small = len(shapes.indexed_graph().nodes) <= MAX_COMPILED_NODES
-    if execute and small and cost.bytes <= MAX_EXECUTED_BYTES and cost.work <= MAX_EXECUTED_WORK:
+    small = entries <= MAX_COMPILED_ENTRIES and len(symbol.outputs) <= MAX_COMPILED_HEADS
+    if execute and small and cost.peak_bytes <= MAX_EXECUTED_BYTES and cost.flops <= MAX_EXECUTED_FLOPS:
         rng = np.random.default_rng(len(data))
         compiled = jax.jit(run).lower(args, aux, jax.random.key(0), heads).compile()
         results = compiled(

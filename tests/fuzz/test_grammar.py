@@ -17,7 +17,7 @@ import pytest
 
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.op import Op
-from tests.fuzz import array_grammar, grammar, run, symbol_to_the_end, worker, workers
+from tests.fuzz import array_grammar, grammar, run, worker, workers
 from tests.fuzz.arrays_to_the_end import arrays_to_the_end
 from tests.fuzz.targets import Hang
 
@@ -101,9 +101,11 @@ def test_the_limits_count_processor_time_and_memory(monkeypatch: pytest.MonkeyPa
         pass
 
 
-def test_a_large_node_is_not_executed():
-    net = sym.Pooling(sym.Variable("x"), kernel=(1000, 1000), pad=(999, 999))
-    assert symbol_to_the_end._repetitions(net.outputs[0].node) == 10**6
+@pytest.mark.parametrize(("kernel", "reached"), [(3, "executed"), (1000, "traced")])
+def test_what_takes_long_is_not_executed(kernel: int, reached: str):
+    x = sym.Variable("x", shape=(1, 1, 2, 2))
+    net = sym.Pooling(x, kernel=(kernel, kernel), pad=(kernel - 1, kernel - 1), pool_type="sum")
+    assert worker.take_to_the_end("symbol_grammar", net.tojson().encode(), execute=True) == reached
 
 
 _BROKEN = """

@@ -31,6 +31,10 @@ RECYCLE = 2500
 """Numbers that one child is given: what JAX and XLA keep goes with it."""
 
 
+SHOWN = 10
+"""Findings of one kind and place that are saved: two of them may have nothing else in common."""
+
+
 @dataclass
 class Outcome:
     """What came of a run. counts: inputs by the last stage reached. findings: how often each, by kind and place."""
@@ -66,7 +70,7 @@ class _Lane:
 def fuzz_in_workers(
     target: str, executions: int, *, seed: int, start: int, jobs: int, execute: int, finds: Path
 ) -> Outcome:
-    """Run inputs `start` to `start + executions` in `jobs` children; findings are saved, one of each kind and place.
+    """Run inputs `start` to `start + executions` in `jobs` children; findings are saved, a few of each kind and place.
 
     execute: every so many inputs that are traced are also compiled and run; 0: none.
     """
@@ -167,9 +171,9 @@ def _recorded(lane: _Lane) -> tuple[int | None, bytes]:
 
 
 def _note(outcome: Outcome, kind: str, finds: Path, target: str, number: int | None, data: bytes, text: str) -> None:
-    """Count a finding; the first of its kind is saved and shown."""
+    """Count a finding; the first few of its kind are saved and shown."""
     outcome.findings[kind] += 1
-    if outcome.findings[kind] == 1:
+    if outcome.findings[kind] <= SHOWN:
         finds.mkdir(parents=True, exist_ok=True)
         stem = f"{target}-{number}"
         (finds / stem).write_bytes(data)

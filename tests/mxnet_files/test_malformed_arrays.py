@@ -17,7 +17,7 @@ import pytest
 
 import symjax_nnvm as nn
 from symjax_nnvm.errors import NNVMError, ParamsFormatError
-from symjax_nnvm.mxnet import CSRArray
+from symjax_nnvm.mxnet import CSRArray, RowSparseArray
 from symjax_nnvm.mxnet.array_file import read_list
 from tests.fuzz import corpus
 from tests.fuzz.targets import contract
@@ -59,6 +59,29 @@ def test_array_files_that_lie(data: bytes, message: str, tmp_path: Path):
         nn.load_arrays(tmp_path / "x-0000.params")
     with pytest.raises(ParamsFormatError, match=message):
         nn.load_checkpoint(tmp_path / "x", 0)
+
+
+NO_ROWS = np.zeros(0, np.int64)
+UNREADABLE: dict[str, tuple[Any, str]] = {
+    "dimensions": (np.zeros((1,) * 33), "33 dimensions"),
+    "empty": (np.zeros((0, 1 << 60), np.int8), "elements beside the 0"),
+    "empty sparse": (RowSparseArray((0, 1 << 60), np.zeros((0, 1 << 60), np.int8), indices=NO_ROWS), "beside the 0"),
+    "rows past 2^63": (RowSparseArray((1 << 63, 2), np.zeros((0, 2)), indices=NO_ROWS), "no dimension past"),
+}
+
+
+@pytest.mark.parametrize(("array", "message"), UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_what_could_not_be_read_again_is_not_written(array: Any, message: str, tmp_path: Path):
+    """A .npy file's array of 33 dimensions was saved as a file that nothing loads."""
+    with pytest.raises(ParamsFormatError, match=message):
+        nn.save_arrays(tmp_path / "x.params", {"x": array})
+    assert not (tmp_path / "x.params").exists()
+
+
+def test_an_array_may_have_as_many_dimensions_as_numpys(tmp_path: Path):
+    (tmp_path / "x.npy").write_bytes(npy(header(shape=f"({'1,' * 64})"), bytes(4)))
+    (array,) = nn.load_arrays(tmp_path / "x.npy")
+    assert np.shape(array) == (1,) * 64
 
 
 def test_narrow_row_pointers_do_not_wrap_around():

@@ -9,6 +9,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -101,6 +102,25 @@ def test_a_strided_slice_of_a_long_axis_makes_no_table_of_it():
     symbol = sym._slice_assign_scalar(sym.Variable("x"), begin=(0,), end=(None,), step=(2,), scalar=5.7)
     args = {"x": jax.ShapeDtypeStruct(((1 << 31) - 1,), np.dtype("int32"))}
     assert _seconds(lambda: jax.eval_shape(lowering.to_jax(symbol), args)) < 1
+
+
+def test_the_names_of_many_outputs_take_linear_time():
+    """Each output listed the names of all: 65,536² of them."""
+    net = sym.SliceChannel(sym.Variable("x"), num_outputs=1 << 16, name="cut")
+    assert _seconds(net.list_outputs) < 1
+    assert net.list_outputs()[-1] == "cut_output65535"
+
+
+@pytest.mark.parametrize(("shape", "kernel", "stride"), [((7,), 3, 1 << 31), ((9, 9), 2, 4), ((90000,), 2, 40000)])
+def test_strides_longer_than_the_window_are_as_quick_as_others(shape: tuple[int, ...], kernel: int, stride: int):
+    """The gradient of a maximum went through every step of a stride."""
+    windows: dict[str, Any] = {"kernel": (kernel,) * len(shape), "stride": (stride,) * len(shape)}
+    net = sym.Pooling(sym.Variable("x"), pool_type="max", **windows)
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(1, 1, *shape)
+    started = time.process_time()
+    outputs, grads, _ = lowering.grad_fn(net, ["x"])({"x": x}, head_grads=[np.ones(net.infer_shape(x=x.shape)[1][0])])
+    assert time.process_time() - started < 3
+    np.testing.assert_array_equal(grads["x"].reshape(-1) != 0, np.isin(x, outputs[0]).reshape(-1))
 
 
 @pytest.mark.parametrize("between", [False, True])

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from symjax_nnvm.errors import NNVMError
+from symjax_nnvm.footprint import estimate
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import FGradient, FInferShape, FInferType, FInputGraph, Op, list_unique_ops
 from symjax_nnvm.ir.types import DTYPE_CODES
+from symjax_nnvm.symbol import Symbol
 from tests.fuzz.grammar import draw_attrs
 from tests.fuzz.targets import Hang
 from tests.fuzz.worker import limits
@@ -45,6 +47,8 @@ def _questions(rng: random.Random, op: Op, attrs: NodeAttrs, ins: int, outs: int
     asked: list[Callable[[], Any]] = [
         lambda rule=rule: rule(attrs) for rule in (Op.get_attr(key).get(op) for key in ABOUT_NODES) if rule is not None
     ]
+    node = Node(attrs, [NodeEntry(create_variable_node(f"x{i}")) for i in range(ins)])
+    net = Symbol([NodeEntry(node, i) for i in range(outs)])
     shape_rule, type_rule, gradient = FInferShape.get(op), FInferType.get(op), FGradient.get(op)
     for _ in range(SIGNATURES):
         rank, dtype = rng.choice([0, 1, 2, 3, 4, 5, None]), rng.choice([None, *DTYPE_CODES])
@@ -52,12 +56,13 @@ def _questions(rng: random.Random, op: Op, attrs: NodeAttrs, ins: int, outs: int
         out_shapes = [rng.choice([None, None, _draw_shape(rng, rank)]) for _ in range(outs)]
         dtypes = [rng.choice([dtype, dtype, rng.choice([None, *DTYPE_CODES])]) for _ in range(ins)]
         out_dtypes = [rng.choice([None, dtype]) for _ in range(outs)]
+        sizes = {f"x{i}": tuple(dim or 1 for dim in shape or ()) for i, shape in enumerate(shapes)}
+        asked.append(lambda sizes=sizes: estimate(net, sizes))
         if shape_rule is not None:
             asked.append(lambda a=shapes, b=out_shapes: [list(x) for x in shape_rule(attrs, list(a), list(b))])
         if type_rule is not None:
             asked.append(lambda a=dtypes, b=out_dtypes: [list(x) for x in type_rule(attrs, list(a), list(b))])
     if gradient is not None:
-        node = Node(attrs, [NodeEntry(create_variable_node(f"x{i}")) for i in range(ins)])
         heads = [NodeEntry(create_variable_node(f"g{i}")) for i in range(outs)]
         asked.append(lambda: list(gradient(node, heads)))
     return asked

@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lowering.ops.reduce.cumsum import Array
 from lowering.registry import lowers
 from symjax_nnvm.ops.indexing import ravel_multi_index as ops
+
+Array = jax.Array
 
 
 def _whole(numbers: Array) -> Array:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from lowering.ops.indexing.take import Array, add_along, take_along
+import jax
+
+from lowering.ops.indexing.take import add_along, take_along
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import embedding as ops
+
+Array = jax.Array
 
 
 @lowers("Embedding")

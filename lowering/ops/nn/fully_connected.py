@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import jax
 from jax import lax
 
-from lowering.ops.linalg.dot import Array
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import fully_connected as ops
+
+Array = jax.Array
 
 
 @lowers("FullyConnected")

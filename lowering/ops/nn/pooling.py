@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lowering.ops.nn import places
+from lowering.ops.nn.places import Number, add, cut, fold, per_axis, position
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import pooling as ops
 from symjax_nnvm.ops.nn.pooling import Windows
@@ -37,17 +39,10 @@ def _number(value: float, like: Array) -> np.ndarray:
     return np.asarray(value, like.dtype)
 
 
-def _per_axis(ndim: int, axes: tuple[int, ...], values: tuple[int, ...], default: int = 1) -> list[int]:
-    found = [default] * ndim
-    for axis, value in zip(axes, values, strict=True):
-        found[axis] = value
-    return found
-
-
 # -- views of windows ------------------------------------------------------------------------------------------------
 
 
-def _padded(x: Array, w: Windows, fill: float) -> Array:
+def reached(x: Array, w: Windows, fill: float) -> Array:
     """The data as far as windows reach."""
     config = [(0, 0, 0)] * x.ndim
     for axis, low, high in zip(w.axes, w.pads, w.overhangs, strict=True):
@@ -55,46 +50,46 @@ def _padded(x: Array, w: Windows, fill: float) -> Array:
     return lax.pad(x, _number(fill, x), config) if any(map(any, config)) else x
 
 
-def _positions(w: Windows) -> Iterator[tuple[int, ...]]:
-    """The places in a window, in order."""
-    return itertools.product(*map(range, w.kernel))
+def element(padded: Array, w: Windows, i: Number) -> Array:
+    """The elements that all windows have at place number i, of the pooled shape; `padded`: as far as windows reach."""
+    return cut(padded, w.axes, position(w.kernel, i), w.counts, w.stride)
 
 
-def elements(x: Array, w: Windows, fill: float) -> Iterator[Array]:
-    """For each place in a window, the elements that all windows have there: arrays of the pooled shape."""
-    padded = _padded(x, w, fill)
-    strides = _per_axis(x.ndim, w.axes, w.stride)
-    for place in _positions(w):
-        begin = _per_axis(x.ndim, w.axes, place, 0)
-        end = list(padded.shape)
-        for axis, at, n, stride in zip(w.axes, place, w.counts, w.stride, strict=True):
-            end[axis] = at + (n - 1) * stride + 1
-        yield lax.slice(padded, begin, end, strides)
-
-
-def overlap_add(part: Callable[[int], Array], shape: tuple[int, ...], w: Windows) -> Array:
-    """The transpose of `elements`: `part(i)`, of the pooled shape, is added where windows have their i-th place.
+def overlap_add(part: Callable[[Number], Array], shape: tuple[int, ...], w: Windows) -> Array:
+    """The transpose of `element`: `part(i)`, of the pooled shape, is added where windows have their i-th place.
 
     Elements a stride apart are one phase; in a phase all windows are neighbours, so that adding needs no gaps. Filling
-    gaps with zeros instead (interior padding) takes twice the time on a CPU.
+    gaps with zeros instead (interior padding) takes twice the time on a CPU. No window has a place in the phases from
+    the kernel's size on: they are zeros, however many there are.
     """
-    places = list(enumerate(_positions(w)))
+    if math.prod(w.kernel) > places.WRITTEN_OUT:
+        return _overlap_add_in_turn(part, shape, w)
+    # Where there is one window its stride means nothing, and may be of any size.
+    strides = [min(stride, k) if n == 1 else stride for stride, k, n in zip(w.stride, w.kernel, w.counts, strict=True)]
+    firsts = [min(stride, k) for stride, k in zip(strides, w.kernel, strict=True)]
     cells = tuple(
         max(-(-(low + size) // stride), n + (k - 1) // stride)
-        for low, size, stride, n, k in zip(w.pads, w.sizes, w.stride, w.counts, w.kernel, strict=True)
+        for low, size, stride, n, k in zip(w.pads, w.sizes, strides, w.counts, w.kernel, strict=True)
     )
     phases: list[Array] = []
-    for phase in itertools.product(*map(range, w.stride)):
+    for phase in itertools.product(*map(range, firsts)):
         parts: list[Array] = []
-        for i, place in places:
-            if all(at % stride == a for at, stride, a in zip(place, w.stride, phase, strict=True)):
-                shifts = tuple(at // stride for at, stride in zip(place, w.stride, strict=True))
-                parts.append(_placed(part(i), w, shifts, cells))
-        phases.append(sum(parts[1:], parts[0]) if parts else lax.full_like(phases[0], 0))
-    for axis, stride in reversed(list(zip(w.axes, w.stride, strict=True))):
-        phases = [_interleaved(phases[i : i + stride], axis) for i in range(0, len(phases), stride)]
-    low = _per_axis(len(shape), w.axes, w.pads, 0)
+        for place in itertools.product(*map(range, phase, w.kernel, strides)):
+            shifts = tuple(at // stride for at, stride in zip(place, strides, strict=True))
+            parts.append(_placed(part(int(np.ravel_multi_index(place, w.kernel))), w, shifts, cells))
+        phases.append(sum(parts[1:], parts[0]))
+    for axis, stride, count in reversed(list(zip(w.axes, strides, firsts, strict=True))):
+        phases = [_interleaved(phases[i : i + count], axis, stride) for i in range(0, len(phases), count)]
+    low = per_axis(len(shape), w.axes, w.pads, 0)
     return lax.slice(phases[0], low, [a + d for a, d in zip(low, shape, strict=True)])
+
+
+def _overlap_add_in_turn(part: Callable[[Number], Array], shape: tuple[int, ...], w: Windows) -> Array:
+    """`overlap_add` of many places, one after the other."""
+    whole = reached(lax.full(shape, 0, jax.eval_shape(part, 0).dtype), w, 0)
+    whole = fold(w.kernel, lambda i, total: add(total, part(i), w.axes, position(w.kernel, i), w.stride), whole)
+    low = per_axis(len(shape), w.axes, w.pads, 0)
+    return lax.slice(whole, low, [a + d for a, d in zip(low, shape, strict=True)])
 
 
 def _placed(x: Array, w: Windows, shifts: tuple[int, ...], cells: tuple[int, ...]) -> Array:
@@ -105,13 +100,15 @@ def _placed(x: Array, w: Windows, shifts: tuple[int, ...], cells: tuple[int, ...
     return lax.pad(x, _number(0, x), config)
 
 
-def _interleaved(arrays: list[Array], axis: int) -> Array:
-    """The arrays' elements in turn along an axis."""
-    if len(arrays) == 1:
+def _interleaved(arrays: list[Array], axis: int, stride: int) -> Array:
+    """The arrays' elements in turn along an axis; zeros stand for those that are fewer than the stride."""
+    if stride == 1:
         return arrays[0]
     shape = list(arrays[0].shape)
-    shape[axis] *= len(arrays)
-    return jnp.stack(arrays, axis + 1).reshape(shape)
+    shape[axis] *= stride
+    together = jnp.stack(arrays, axis + 1)
+    config = [(0, stride - len(arrays) if i == axis + 1 else 0, 0) for i in range(together.ndim)]
+    return (lax.pad(together, _number(0, together), config) if stride > len(arrays) else together).reshape(shape)
 
 
 # -- windows that are blocks -----------------------------------------------------------------------------------------
@@ -134,7 +131,7 @@ class _Blocks:
         """The number of each place in a block, to be compared with arrays of blocks."""
         ndim = len(self.shape) + len(self.w.axes)
         numbers = np.arange(math.prod(self.w.kernel), dtype=np.int32)
-        return numbers.reshape(_per_axis(ndim, self.inner, self.w.kernel))
+        return numbers.reshape(per_axis(ndim, self.inner, self.w.kernel))
 
     def split(self, x: Array) -> Array:
         """Data, without the rest after the last block, as blocks."""
@@ -169,17 +166,14 @@ class _Blocks:
 def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
     """Every window reduced by a function whose neutral element is `initial`."""
     if w.are_blocks and math.prod(w.kernel) <= _UNROLLED:
-        first, *others = elements(x, w, initial)
-        for other in others:
-            first = function(first, other)
-        return first
+        return fold(w.kernel, lambda i, value: function(value, element(x, w, i)), element(x, w, 0), first=1)
     if w.kernel == w.sizes and w.are_blocks:
         reduction = jnp.max if function is lax.max else jnp.sum
         return reduction(x, w.axes, keepdims=True)
     padding = [(0, 0)] * x.ndim
     for axis, low, high in zip(w.axes, w.pads, w.overhangs, strict=True):
         padding[axis] = (low, max(high, 0))
-    kernel, stride = _per_axis(x.ndim, w.axes, w.kernel), _per_axis(x.ndim, w.axes, w.stride)
+    kernel, stride = per_axis(x.ndim, w.axes, w.kernel), per_axis(x.ndim, w.axes, w.stride)
     return lax.reduce_window(x, _number(initial, x), function, kernel, stride, padding)
 
 
@@ -188,7 +182,7 @@ def _divide(p: ops.PoolingParams, x: Array, w: Windows) -> Array:
     counts = ops.divisors(p, w)
     if (counts == counts.flat[0]).all():
         return x / float(counts.flat[0])
-    shape = _per_axis(x.ndim, w.axes, w.counts)
+    shape = per_axis(x.ndim, w.axes, w.counts)
     return x / counts.reshape(shape).astype(x.dtype)
 
 
@@ -230,10 +224,13 @@ def _sum_gradient(p: ops.PoolingParams, ograd: Array, data: Array) -> Array:
 
 def _first_maxima(data: Array, output: Array, w: Windows) -> Array:
     """The number of the place in each window that attains its maximum first."""
-    number = lax.full(output.shape, math.prod(w.kernel), np.int32)
-    for i, element in reversed(list(enumerate(elements(data, w, -np.inf)))):
-        number = lax.select(element == output, lax.full_like(number, i), number)
-    return number
+    padded, count = reached(data, w, -np.inf), math.prod(w.kernel)
+
+    def step(i: Number, number: Array) -> Array:
+        place = count - 1 - i
+        return lax.select(element(padded, w, place) == output, lax.full_like(number, place), number)
+
+    return fold(w.kernel, step, lax.full(output.shape, count, np.int32))
 
 
 def _first_maxima_in_blocks(blocks: _Blocks, data: Array, output: Array) -> Array:
@@ -263,5 +260,5 @@ def _pick(p: ops.PoolingParams, value: Array, data: Array, output: Array) -> Arr
         chosen = _first_maxima_in_blocks(blocks, data, output) == blocks.order
         return jnp.sum(jnp.where(chosen, blocks.split(value), _number(0, value)), blocks.inner, dtype=value.dtype)
     first, zero = _first_maxima(data, output, w), lax.full_like(output, 0)
-    parts = [lax.select(first == i, element, zero) for i, element in enumerate(elements(value, w, 0))]
-    return sum(parts[1:], parts[0])
+    padded = reached(value, w, 0)
+    return fold(w.kernel, lambda i, total: total + lax.select(first == i, element(padded, w, i), zero), zero)

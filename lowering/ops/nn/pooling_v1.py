@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from lowering.ops.nn.pooling import elements, overlap_add
+from lowering.ops.nn import pooling
+from lowering.ops.nn.places import Number, fold
 from lowering.registry import FLowering, lowers
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.nn import pooling as windowing
@@ -50,8 +51,10 @@ def _max_gradient(p: ops.PoolingV1Params, ograd: Array, data: Array, output: Arr
         return jnp.where(data == output, ograd, zero)
     padded = _padded(p, data)
     w = windowing.windows(replace(p.windows, pad=()), padded.shape)
-    places = list(elements(padded, w, -np.inf))
-    spread = overlap_add(lambda i: lax.select(places[i] == output, ograd, zero), padded.shape, w)
+    reached = pooling.reached(padded, w, -np.inf)
+    spread = pooling.overlap_add(
+        lambda i: lax.select(pooling.element(reached, w, i) == output, ograd, zero), padded.shape, w
+    )
     return _unpadded(p, spread)
 
 
@@ -63,6 +66,10 @@ def _pick(p: ops.PoolingV1Params, value: Array, data: Array, output: Array) -> A
     data, value = _padded(p, data), _padded(p, value)
     w = windowing.windows(replace(p.windows, pad=()), data.shape)
     zero = lax.full_like(output, 0)
-    pairs = zip(elements(data, w, -np.inf), elements(value, w, 0), strict=True)
-    parts = [lax.select(element == output, chosen, zero) for element, chosen in pairs]
-    return sum(parts[1:], parts[0])
+    data, value = pooling.reached(data, w, -np.inf), pooling.reached(value, w, 0)
+
+    def step(i: Number, total: Array) -> Array:
+        chosen = pooling.element(data, w, i) == output
+        return total + lax.select(chosen, pooling.element(value, w, i), zero)
+
+    return fold(w.kernel, step, zero)

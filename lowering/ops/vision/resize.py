@@ -1,13 +1,15 @@
 """JAX rules of bilinear resizing, adaptive average pooling and cropping, and of their transposes.
 
-Resizing and pooling are a small matrix along each axis, made with NumPy: Y = A X Bᵀ. Matrix products are fast
-everywhere, and their transposes are matrix products again, where indices would need a scatter.
+Resizing and pooling are a sparse matrix along each axis, made with NumPy: Y = A X Bᵀ. A small one is multiplied
+densely: matrix products are fast everywhere, and their transposes are matrix products again. A large one is applied
+element by element, since only a few of each row are not zero.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -20,99 +22,125 @@ from symjax_nnvm.ops.vision import resize as ops
 Array = jax.Array
 
 
-def _along_axes(x: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
-    """rows (h', h) and columns (w', w) applied to the last axes of x (n, c, h, w), the cheaper order first.
+@dataclass(frozen=True)
+class _Matrix:
+    """The elements of a matrix (new, old) that are not zero: weights (k,) float64 at rows and columns (k,)."""
+
+    new: int
+    old: int
+    rows: np.ndarray
+    columns: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def T(self) -> _Matrix:
+        """The transpose."""
+        return _Matrix(self.old, self.new, self.columns, self.rows, self.weights)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it changes nothing."""
+        same = self.new == self.old == len(self.weights) and (self.rows == self.columns).all()
+        return bool(same and (self.weights == 1).all())
+
+    def apply(self, x: Array, axis: int) -> Array:
+        """The matrix applied along an axis of x (n, c, h, w): 2 or 3."""
+        if self.is_identity:
+            return x
+        weights = self.weights.astype(x.dtype)
+        if self.new * self.old <= ops.DENSE:
+            matrix = np.zeros((self.new, self.old), x.dtype)
+            np.add.at(matrix, (self.rows, self.columns), weights)
+            subscripts = "nchw,gh->ncgw" if axis == 2 else "nchw,vw->nchv"
+            return jnp.einsum(subscripts, x, matrix, precision=lax.Precision.HIGHEST)
+        x = jnp.moveaxis(x, axis, 0)
+        terms = x[self.columns] * weights[:, None, None, None]
+        return jnp.moveaxis(lax.full((self.new, *x.shape[1:]), 0, x.dtype).at[self.rows].add(terms), 0, axis)
+
+
+def _along_axes(x: Array, sizes: Sequence[int], matrix: Callable[[int, int], _Matrix]) -> Array:
+    """x (n, c, h, w) → (n, c, *sizes): `matrix(new, old)` applied to each of the last axes, the cheaper order first.
 
     In full precision, which accelerators leave to the caller; half precision is computed in float32.
     """
+    shape = (*x.shape[:2], *sizes)
+    if 0 in x.shape or 0 in shape:  # whatever the other sizes are
+        return lax.full(shape, 0, x.dtype)
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    steps = [(2, rows), (3, columns)]
+    steps = [(axis, matrix(shape[axis], x.shape[axis])) for axis in (2, 3)]
     if _cost(x.shape, steps[::-1]) < _cost(x.shape, steps):
         steps.reverse()
-    for axis, matrix in steps:
-        wide = _apply(wide, matrix, axis)
+    for axis, each in steps:
+        wide = each.apply(wide, axis)
     return wide.astype(x.dtype)
 
 
-def _cost(shape: tuple[int, ...], steps: list[tuple[int, np.ndarray]]) -> int:
-    """Multiplications of one image channel."""
+def _cost(shape: tuple[int, ...], steps: list[tuple[int, _Matrix]]) -> int:
+    """Multiplications of one image channel by dense matrices."""
     sizes = {2: shape[2], 3: shape[3]}
     total = 0
     for axis, matrix in steps:
-        total += math.prod(sizes.values()) * len(matrix)
-        sizes[axis] = len(matrix)
+        total += math.prod(sizes.values()) * matrix.new
+        sizes[axis] = matrix.new
     return total
-
-
-def _apply(x: Array, matrix: np.ndarray, axis: int) -> Array:
-    if matrix.shape[0] == matrix.shape[1] and (matrix == np.eye(len(matrix))).all():
-        return x
-    subscripts = "nchw,gh->ncgw" if axis == 2 else "nchw,vw->nchv"
-    return jnp.einsum(subscripts, x, matrix.astype(x.dtype), precision=lax.Precision.HIGHEST)
 
 
 # -- bilinear resizing -----------------------------------------------------------------------------------------------
 
 
-def _interpolation(size: int, new: int, *, align_corners: bool) -> np.ndarray:
-    """(new, size): what each new element takes of each old one."""
+def _interpolation(new: int, size: int, *, align_corners: bool) -> _Matrix:
+    """What each new element takes of each old one: of two neighbours at most."""
     place = np.arange(new, dtype=np.float64)
     if align_corners:
         place *= (size - 1) / (new - 1) if new > 1 else 0.0
     else:
         place = np.maximum((place + 0.5) * (size / new) - 0.5, 0.0)
     low = np.minimum(place.astype(np.int64), size - 1)
-    high = np.minimum(low + 1, size - 1)
-    matrix = np.zeros((new, size))
-    np.add.at(matrix, (np.arange(new), low), 1 - (place - low))
-    np.add.at(matrix, (np.arange(new), high), place - low)
-    return matrix
-
-
-def _interpolations(p: ops.BilinearResizeParams, sizes: Sequence[int], new: Sequence[int | None]) -> list[np.ndarray]:
-    """The matrices of rows and columns."""
-    return [
-        _interpolation(a, b, align_corners=p.align_corners)
-        for a, b in zip(sizes, new, strict=True)
-        if b is not None  # of known sizes comes a known one
-    ]
+    columns = np.stack([low, np.minimum(low + 1, size - 1)], 1)
+    weights = np.stack([1 - (place - low), place - low], 1)
+    rows = np.broadcast_to(np.arange(new)[:, None], (new, 2))
+    used = weights != 0
+    return _Matrix(new, size, rows[used], columns[used], weights[used])
 
 
 @lowers("_contrib_BilinearResize2D")
 def _bilinear_resize(p: ops.BilinearResizeParams, data: Array, like: Array | None = None) -> Array:
     sizes = ops.bilinear_sizes(p, data.shape, None if like is None else like.shape)
-    return _along_axes(data, *_interpolations(p, data.shape[2:], sizes))
+    known = [size for size in sizes if size is not None]  # of known sizes come known ones
+    return _along_axes(data, known, lambda new, old: _interpolation(new, old, align_corners=p.align_corners))
 
 
 @lowers("_backward_contrib_BilinearResize2D")
 def _bilinear_resize_gradient(p: ops.BilinearResizeParams, ograd: Array, data: Array) -> Array:
-    return _along_axes(ograd, *(matrix.T for matrix in _interpolations(p, data.shape[2:], ograd.shape[2:])))
+    sizes = data.shape[2:]
+    return _along_axes(ograd, sizes, lambda new, old: _interpolation(old, new, align_corners=p.align_corners).T)
 
 
 # -- adaptive average pooling ----------------------------------------------------------------------------------------
 
 
-def _means(size: int, new: int) -> np.ndarray:
-    """(new, size): each new element is the mean of a window of old ones."""
+def _means(new: int, size: int) -> _Matrix:
+    """Each new element is the mean of a window of old ones."""
     number = np.arange(new)
     begin, end = number * size // new, -(-(number + 1) * size // new)
-    old = np.arange(size)
-    inside = (old >= begin[:, None]) & (old < end[:, None])
-    return inside / (end - begin)[:, None]
+    lengths = end - begin
+    rows = np.repeat(number, lengths)
+    columns = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths - begin, lengths)
+    return _Matrix(new, size, rows, columns, 1 / lengths[rows])
 
 
 @lowers("_contrib_AdaptiveAvgPooling2D")
 def _adaptive_avg_pooling(p: ops.AdaptiveAvgPoolingParams, data: Array) -> Array:
     if p.sizes == (1, 1):
         return jnp.mean(data, (2, 3), keepdims=True)
-    return _along_axes(data, *(_means(size, new) for size, new in zip(data.shape[2:], p.sizes, strict=True)))
+    return _along_axes(data, p.sizes, _means)
 
 
 @lowers("_backward_contrib_AdaptiveAvgPooling2D")
 def _adaptive_avg_pooling_gradient(p: ops.AdaptiveAvgPoolingParams, ograd: Array, data: Array) -> Array:
     if p.sizes == (1, 1):
         return jnp.broadcast_to(ograd / math.prod(data.shape[2:]), data.shape)
-    return _along_axes(ograd, *(_means(size, new).T for size, new in zip(data.shape[2:], p.sizes, strict=True)))
+    return _along_axes(ograd, data.shape[2:], lambda new, old: _means(old, new).T)
 
 
 # -- Crop ------------------------------------------------------------------------------------------------------------

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symjax_nnvm.ir.axes import completed, known, size_of, solve_sizes
-from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, register_op
-from symjax_nnvm.ops.linalg.dot import Entries
+
+Entries = list[NodeEntry]
 
 
 @dataclass(frozen=True, kw_only=True)

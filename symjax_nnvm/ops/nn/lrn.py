@@ -10,7 +10,8 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
-from symjax_nnvm.ops.nn.l2_normalization import Entries
+
+Entries = list[NodeEntry]
 
 FAST_BETA = 0.75
 """The usual exponent, whose power is two square roots: on a CPU many times faster than the general power."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, param
 from symjax_nnvm.ir.register import Shapes, register_op, same_shape
-from symjax_nnvm.ops.nn.l2_normalization import Entries
 from symjax_nnvm.ops.reduce.reduction import ReduceParams, reduced_shape
+
+Entries = list[NodeEntry]
 
 
 @dataclass(frozen=True, kw_only=True)

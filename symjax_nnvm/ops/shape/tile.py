@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symjax_nnvm.ir.axes import known, normal_axis, size_of
-from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
-from symjax_nnvm.ops.shape.broadcast_to import Entries
+
+Entries = list[NodeEntry]
 
 
 @dataclass(frozen=True, kw_only=True)

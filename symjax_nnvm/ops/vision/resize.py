@@ -20,6 +20,9 @@ Entries = list[NodeEntry]
 Dim = int | None
 Sizes = tuple[Dim, Dim]
 
+DENSE = 1 << 20
+"""A resizing matrix of at most so many elements is multiplied densely; a larger one as the few that are not zero."""
+
 
 def _image(shape: Shape | None, what: str) -> Shape:
     """The shape of an image batch, with unknown dimensions if need be."""

@@ -11,6 +11,7 @@ import pytest
 from jax import lax
 
 import lowering
+from lowering.ops.nn import places
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.comparison import assert_close
@@ -231,3 +232,48 @@ def test_half_precision_is_summed_in_single():
     out, grad = value_and_gradient(data, pool_type="avg", global_pool=True)
     assert out.dtype == grad.dtype == np.float16
     assert out[0, 0, 0] == 1
+
+
+# -- windows of many places ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operator", ["Pooling", "Pooling_v1"])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"kernel": (3, 2), "stride": (2, 3), "pad": (1, 1)},
+        {"kernel": (2, 3), "stride": (1, 1), "pooling_convention": "full"},
+        {"kernel": (4, 2), "stride": (3, 4), "pooling_convention": "full"},
+    ],
+)
+def test_the_places_of_a_window_in_a_loop_give_what_they_give_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, operator: str, params: dict[str, Any]
+):
+    rng = np.random.default_rng(3)
+    data = rng.integers(-2, 3, (2, 2, 8, 9)).astype(np.float32)  # with ties
+    data[0, 0] = -np.inf
+    net = getattr(sym, operator)(DATA, pool_type="max", **params)
+    head = sym.Variable("head")
+    first = net.gradient(["data"], head_grads=[head])
+    head_values = rng.normal(size=net.infer_shape(data=data.shape)[1][0]).astype(np.float32)
+    second = first.gradient(["head"], head_grads=[sym.Variable("direction")])
+    args = {"data": data, "head": head_values, "direction": rng.normal(size=data.shape).astype(np.float32)}
+    nets = [(net, {"data": data}), (first, {"data": data, "head": head_values}), (second, args)]
+    for symbol, values in nets:
+        values = {name: values[name] for name in symbol.list_arguments()}
+        with monkeypatch.context() as patch:
+            patch.setattr(places, "WRITTEN_OUT", 0)
+            in_turn = lowering.to_jax(symbol)(values)[0]
+        written_out = lowering.to_jax(symbol)(values)[0]
+        for a, b in zip(in_turn, written_out, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["Pooling", "Pooling_v1"])
+def test_the_gradient_of_a_large_window_is_a_small_program(operator: str):
+    """It had a few operations for each place of the window: XLA took a minute, tracing 20 s for such a window."""
+    net = getattr(sym, operator)(DATA, pool_type="max", kernel=(100, 200), stride=(1, 1))
+    args = {"data": jax.ShapeDtypeStruct((1, 1, 200, 300), np.dtype("float32"))}
+    heads = [jax.ShapeDtypeStruct((1, 1, 101, 101), np.dtype("float32"))]
+    program = jax.make_jaxpr(lowering.grad_fn(net, ["data"], is_train=True))(args, {}, jax.random.key(0), heads)
+    assert len(str(program)) < 20_000

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import lowering
+from lowering.ops.reduce import histogram as rules
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 
@@ -40,6 +42,18 @@ def test_uniform_bins_are_the_bins_of_their_rounded_edges():
     given, _ = run(sym._histogram(X, BINS), x=x, bins=np.asarray(edges, np.float32))
     assert counts == given
     assert sum(counts) == np.sum((x >= -0.7) & (x <= 0.7))
+
+
+def test_many_edges_take_no_more_than_their_own_memory():
+    """Every one of 2³¹ - 1 was a float64 several times over: 64 GB."""
+    count = 1 << 20
+    tracemalloc.start()
+    edges = rules._edges(count, 0.1, 7.0, np.dtype("float32"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * edges.nbytes
+    steps = np.arange(count + 1)
+    np.testing.assert_array_equal(edges, ((7.0 * steps + 0.1 * (count - steps)) / count).astype(np.float32))
 
 
 def test_integer_edges_are_cut_off():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
+from symjax_nnvm.ops.vision import resize as ops
 from tests.comparison import assert_close
 
 DATA = sym.Variable("data")
@@ -144,3 +146,52 @@ def test_crop_takes_integers():
     (out,), _ = lowering.to_jax(net)({"data": np.arange(9, dtype=np.int32).reshape(1, 1, 3, 3)})
     np.testing.assert_array_equal(out[0, 0], [[4, 5]])
     assert out.dtype == np.int32
+
+
+# -- large sizes -----------------------------------------------------------------------------------------------------
+
+LINEAR = [
+    ("_contrib_BilinearResize2D", {"height": 9, "width": 4, "align_corners": True}),
+    ("_contrib_BilinearResize2D", {"height": 9, "width": 4, "align_corners": False}),
+    ("_contrib_BilinearResize2D", {"height": 3, "width": 7}),
+    ("_contrib_AdaptiveAvgPooling2D", {"output_size": (9, 4)}),
+    ("_contrib_AdaptiveAvgPooling2D", {"output_size": (3, 5)}),
+]
+
+
+@pytest.mark.parametrize(("op", "params"), LINEAR)
+def test_a_sparse_matrix_gives_what_a_dense_one_gives(monkeypatch: pytest.MonkeyPatch, op: str, params: dict[str, Any]):
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(2, 3, 5, 7))
+    net = getattr(sym, op)(DATA, **params)
+    heads = [rng.normal(size=net.infer_shape(data=data.shape)[1][0]).astype(np.float32)]
+
+    def both() -> list[Any]:
+        outputs, grads, _ = lowering.grad_fn(net)({"data": data.astype(np.float32)}, head_grads=heads)
+        return [outputs[0], grads["data"]]
+
+    dense = both()
+    monkeypatch.setattr(ops, "DENSE", 0)
+    for a, b in zip(both(), dense, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("op", "params", "shape", "sizes"),
+    [
+        ("_contrib_BilinearResize2D", {"height": 30_000, "width": 2}, (1, 1, 30_001, 2), (30_000, 2)),
+        ("_contrib_BilinearResize2D", {"height": 1 << 31, "width": 1}, (0, 1, 3, 3), (1 << 31, 1)),
+        ("_contrib_AdaptiveAvgPooling2D", {"output_size": (30_000, 2)}, (1, 1, 30_001, 2), (30_000, 2)),
+        ("_contrib_AdaptiveAvgPooling2D", {"output_size": (1 << 31, 1)}, (0, 1, 3, 3), (1 << 31, 1)),
+    ],
+)
+def test_long_axes_make_no_matrix_of_both(
+    op: str, params: dict[str, Any], shape: tuple[int, ...], sizes: tuple[int, int]
+):
+    """It was 7 GB here, and 50 GB where there is no image at all."""
+    data, heads = np.ones(shape, np.float32), [np.ones((*shape[:2], *sizes), np.float32)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    outputs, grads, _ = lowering.grad_fn(getattr(sym, op)(DATA, **params))({"data": data}, head_grads=heads)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 18
+    np.testing.assert_allclose(outputs[0], heads[0], rtol=1e-6)
+    assert np.asarray(grads["data"]).sum(dtype=np.float64) == pytest.approx(heads[0].size, rel=1e-6)
