@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, explain, printable
+from symjax_nnvm.ir.card import TShapeParameters
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import parse_shape
-from symjax_nnvm.ops.random.distributions import DISTRIBUTIONS
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.given import expect_symbol
@@ -26,12 +26,6 @@ from symjax_nnvm.symbol.symbol import Symbol
 __all__ = ["HardCodedBatch", "hard_coded_batch", "set_batch_size"]
 
 _HINT = "__shape__"
-_SHAPE_PARAMETERS = {
-    "Reshape": ("shape", "target_shape"),
-    **dict.fromkeys(("broadcast_to", "_zeros", "_ones", "_full", "_zeros_without_dtype"), ("shape",)),
-    **dict.fromkeys((f"_random_{row.name}" for row in DISTRIBUTIONS), ("shape",)),
-}
-"""Operator → the parameters that may spell out the shape of its result."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +170,7 @@ def _dependent_on_data(graph: Symbol) -> Iterator[Node]:
 
 
 def _place(node: Node, path: str) -> HardCodedBatch | None:
-    candidates = (_HINT,) if node.op is None else _SHAPE_PARAMETERS.get(node.op.name, ())
+    candidates = (_HINT,) if node.op is None else TShapeParameters.get(node.op, ())
     param = next((param for param in candidates if node.attrs.dict.get(param)), None)
     if param is None:
         return None

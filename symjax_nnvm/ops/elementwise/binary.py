@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import Types, register_op, same_shape, same_type
@@ -66,6 +68,9 @@ def _extreme_gradient(left: str, right: str) -> Formula:
 def _row(name: str, gradient: Formula | None, doc: str, *aliases: str, op: str = "", broadcast: tuple[str, ...] = ()):
     return BinaryFunction(name, op or f"_{name}", aliases, broadcast, gradient, doc)
 
+
+MOD_ZERO = "x mod 0 = 0, with the gradient of x"
+"""Why the gradient of a remainder is not its derivative."""
 
 FUNCTIONS: tuple[BinaryFunction, ...] = (
     _row(
@@ -128,6 +133,9 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
     _row("logical_xor", None, "1 where exactly one is not 0, else 0; of the dtype of lhs.", "_Logical_Xor"),
 )
 
+EITHER = {"add", "sub", "mul", "maximum", "minimum"}
+"""Functions whose operators run in half precision where their inputs do."""
+
 _OPERATORS = {row.name: row.op for row in FUNCTIONS}
 
 
@@ -147,6 +155,10 @@ def number_type(p: object, ins: Types, outs: Types) -> tuple[Types, Types]:
 def type_rule(row: BinaryFunction):
     """Comparisons and logic take booleans as well."""
     return same_type if row.gradient is None else number_type
+
+
+def not_derivative(row: BinaryFunction) -> str | None:
+    return MOD_ZERO if row.name == "mod" else None
 
 
 def _gradient_of(formula: Formula | None):
@@ -175,6 +187,10 @@ for _function in FUNCTIONS:
         infer_type=type_rule(_function),
         gradient=_mul_gradient if _function.name == "mul" else _gradient_of(_function.gradient),
         inplace=((0, 0), (1, 0)),
+        flops=1,
+        precision="either" if _function.name in EITHER else None,
+        not_derivative=not_derivative(_function),
+        layout="agnostic",
         doc=_function.doc,
     )
 
@@ -185,6 +201,7 @@ register_op(
     infer_type=number_type,
     gradient=lambda node, ograds: [ograds[0], ograds[0]],
     inplace=((0, 0),),
+    flops=1,
     doc="lhs + rhs: a step in the summation of many gradients.",
 )
 
@@ -236,5 +253,8 @@ register_op(
     infer_type=number_type,
     gradient=lambda node, ograds: ograds * len(node.inputs),
     inplace=((0, 0),),
+    flops=lambda p, ins, outs: Flops(0, prod(outs[0]) * (len(ins) - 1)),
+    precision="either",
+    layout="agnostic",
     doc="The sum of all inputs.",
 )

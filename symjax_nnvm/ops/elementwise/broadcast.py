@@ -7,7 +7,7 @@ from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape, same_type
 from symjax_nnvm.ir.types import format_shape
-from symjax_nnvm.ops.elementwise.binary import FUNCTIONS, Formula, type_rule
+from symjax_nnvm.ops.elementwise.binary import EITHER, FUNCTIONS, Formula, not_derivative, type_rule
 
 Entries = list[NodeEntry]
 Dim = int | None
@@ -77,6 +77,9 @@ for _function in FUNCTIONS:
         infer_type=type_rule(_function),
         gradient=_gradient_of(_function.gradient),
         inplace=((0, 0), (1, 0)),
+        flops=1,
+        precision="either" if _function.name in EITHER else None,
+        not_derivative=not_derivative(_function),
         doc=f"{_function.doc.rstrip('.')}, with broadcasting.",
     )
 
@@ -117,5 +120,7 @@ register_op(
     infer_shape=_where_shapes,
     infer_type=_where_types,
     gradient=_where_gradient,
+    flops=0,
+    precision="either",
     doc="x where the condition is not 0, else y; a condition of one axis chooses whole rows.",
 )

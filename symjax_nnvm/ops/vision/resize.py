@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes, per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, Types, first_type, float_type, register_op
@@ -18,7 +20,7 @@ from symjax_nnvm.ir.types import Shape, format_shape
 
 Entries = list[NodeEntry]
 Dim = int | None
-Sizes = tuple[Dim, Dim]
+Extent = tuple[Dim, Dim]
 
 
 def _image(shape: Shape | None, what: str) -> Shape:
@@ -31,7 +33,7 @@ def _image(shape: Shape | None, what: str) -> Shape:
     return shape
 
 
-def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Sizes]) -> tuple[Shape, Shape]:
+def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Extent]) -> tuple[Shape, Shape]:
     """data (n, c, h, w), output (n, c, h', w'), with the height and width that the output has for such data."""
     data, out = _image(ins[0], "data"), _image(outs[0], "output")
     n, c = known(data[0], out[0]), known(data[1], out[1])
@@ -110,7 +112,7 @@ def _bilinear_size(p: BilinearResizeParams, size: Dim, given: int, scale: float 
     return new
 
 
-def bilinear_sizes(p: BilinearResizeParams, data: Shape, like: Shape | None) -> Sizes:
+def bilinear_sizes(p: BilinearResizeParams, data: Shape, like: Shape | None) -> Extent:
     """The output's height and width."""
     if like is not None:
         return like[2], like[3]
@@ -145,6 +147,12 @@ def _bilinear_gradient_gradient(node: Node, ograds: Entries):
     return [apply("_contrib_BilinearResize2D", ograds[0], node.inputs[0], **settings), None]
 
 
+def _resizing(p: Any, ins: Sizes, outs: Sizes) -> int:
+    """A matrix for each axis, and the data after the first."""
+    (n, c, *sizes), news = ins[0], outs[0][2:]
+    return sum(old * new for old, new in zip(sizes, news, strict=True)) + n * c * news[0] * sizes[1]
+
+
 register_op(
     "_contrib_BilinearResize2D",
     params=BilinearResizeParams,
@@ -153,6 +161,9 @@ register_op(
     infer_shape=_bilinear_shapes,
     infer_type=_bilinear_types,
     gradient=_bilinear_gradient,
+    flops=lambda p, ins, outs: Flops(4 * prod(outs[0])),
+    workspace=_resizing,
+    drawing="pooling",
     doc="Images (n, c, h, w) in another size: each element is interpolated between the four around its place.",
 )
 register_op(
@@ -199,6 +210,9 @@ register_op(
     gradient=lambda node, ograds: [
         apply("_backward_contrib_AdaptiveAvgPooling2D", ograds[0], node.inputs[0], **vars(node.attrs.parsed))
     ],
+    flops=per_input(1),
+    workspace=_resizing,
+    drawing="pooling",
     doc="The means of h' × w' windows that cover images (n, c, h, w) evenly: number i of h' reaches from ⌊i h / h'⌋ to "
     "⌈(i + 1) h / h'⌉. More than two output sizes are an error; MXNet ignores them all.",
 )
@@ -242,7 +256,7 @@ def crop_begin(p: CropParams, whole: tuple[int, int], part: tuple[int, int]) -> 
     return p.offset[0], p.offset[1]
 
 
-def _check_room(p: CropParams, whole: Sizes, part: Sizes) -> None:
+def _check_room(p: CropParams, whole: Extent, part: Extent) -> None:
     for i, (name, size, kept) in enumerate(zip(("height", "width"), whole, part, strict=True)):
         if size is None or kept is None:
             continue
@@ -293,6 +307,8 @@ register_op(
     infer_shape=_crop_shapes,
     infer_type=first_type,
     gradient=_crop_gradient,
+    flops=0,
+    precision="either",
     doc="A rectangle of images (n, c, h, w): of the size h_w, or of that of the second input; from offset on, or the "
     "middle. Takes every dtype; MXNet takes float32. (`crop` is another operator: slice.)",
 )
