@@ -32,6 +32,7 @@ __all__ = [
     "Prediction",
     "Recompute",
     "Sizes",
+    "TBroadcasts",
     "TDrawing",
     "TNumbers",
     "TPrecision",
@@ -115,6 +116,9 @@ without its label and its loss."""
 TNumbers: OpMap[Numbers] = Op.get_attr("TNumbers")
 """(the input that numbers something, classes or rows; (parameters, input shapes) → how many there are, None where any
 number is meant): an operator takes any number, a trainer need not."""
+
+TBroadcasts: OpMap[bool] = Op.get_attr("TBroadcasts")
+"""Inputs, or axes, of size 1 are repeated as far as the result is larger."""
 
 TSameValues: OpMap[bool] = Op.get_attr("TSameValues")
 """The result holds values of the first input and no others: it only arranges them."""

@@ -173,6 +173,7 @@ def register_op(
     prediction: Prediction | None = None,
     numbers: Numbers | None = None,
     same_values: bool | None = None,
+    broadcasts: bool | None = None,
     stops_gradient: bool | None = None,
     **attributes: Any,
 ) -> Op:
@@ -195,7 +196,7 @@ def register_op(
     MXNet 1.9.1, a text, a `Deviation` or several. not_derivative: why the gradient is, on purpose, not the derivative
     of the outputs, or a rule parameters → why or None. drawing: TDrawing, by default the folder of our file.
     What passes do with it: layout: FLayout, a constant or a rule of the parameters. recompute: TRecompute. The
-    others are TShapeParameters, FPrediction, TNumbers, TSameValues and TStopsGradient of `ir/card.py`.
+    others are TShapeParameters, FPrediction, TNumbers, TSameValues, TBroadcasts and TStopsGradient of `ir/card.py`.
     """
     if unlisted_inputs is None:
         unlisted_inputs = inputs is None and variadic is None
@@ -267,6 +268,7 @@ def register_op(
         FPrediction=prediction,
         TNumbers=numbers,
         TSameValues=same_values,
+        TBroadcasts=broadcasts,
         TStopsGradient=stops_gradient,
     )
     for key, value in attributes.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, explain, printable
-from symjax_nnvm.ir.card import TShapeParameters
+from symjax_nnvm.ir.card import TBroadcasts, TShapeParameters
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.params import value_to_text
@@ -79,7 +79,7 @@ def set_batch_size(symbol: Symbol, n: int, old: int | None = None, *, merged: bo
     multiples = {
         node: place
         for node, place in places.items()
-        if place.op == "Reshape" and old > 1 and place.size > old and place.size % old == 0
+        if node.inputs and not TBroadcasts.get(node.op) and old > 1 and place.size > old and place.size % old == 0
     }
     if multiples and merged is None:
         raise GraphError(
@@ -158,12 +158,12 @@ def _dependent_on_data(graph: Symbol) -> Iterator[Node]:
     nodes = post_order(graph.outputs)
     learned = learned_variables(graph)
     carriers = reachable_from(graph.outputs, [n for n in nodes if n.is_variable and n not in learned])
-    elsewhere = {e.node for n in nodes for e in n.inputs if n.op is not None and not n.op.name.startswith("broadcast_")}
+    elsewhere = {entry.node for node in nodes for entry in node.inputs if not TBroadcasts.get(node.op)}
     elsewhere |= {entry.node for entry in graph.outputs}
     for node in nodes:
         if node in carriers:
             yield node
-        elif node.op is not None and (not node.inputs or node.op.name == "broadcast_to"):
+        elif node.op is not None and (not node.inputs or TBroadcasts.get(node.op)):
             place = _place(node, "")
             if place is not None and (place.size > 1 or node in elsewhere):
                 yield node

@@ -78,6 +78,7 @@ for _function in FUNCTIONS:
         gradient=_gradient_of(_function.gradient),
         inplace=((0, 0), (1, 0)),
         flops=1,
+        broadcasts=True,
         precision="either" if _function.name in EITHER else None,
         not_derivative=not_derivative(_function),
         doc=f"{_function.doc.rstrip('.')}, with broadcasting.",

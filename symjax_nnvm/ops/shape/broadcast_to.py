@@ -65,6 +65,7 @@ register_op(
     infer_shape=broadcast_to_shapes,
     gradient=_summed_back,
     flops=0,
+    broadcasts=True,
     precision="either",
     same_values=True,
     shape_parameters=("shape",),
@@ -115,6 +116,7 @@ register_op(
     infer_shape=broadcast_axis_shapes,
     gradient=_summed_back,
     flops=0,
+    broadcasts=True,
     precision="either",
     doc="Repeat data along some axes of length 1. Negative axes are accepted.",
 )
@@ -156,6 +158,7 @@ register_op(
     gradient=_summed_back,
     FIgnoreInputs=lambda attrs: (1,),
     flops=0,
+    broadcasts=True,
     precision="either",
     doc="Repeat lhs along axes of length 1 up to the shape of rhs, or to some of its dimensions.",
 )
