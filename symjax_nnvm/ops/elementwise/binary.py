@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.card import Flops
@@ -26,7 +27,7 @@ class BinaryFunction:
     """A function of two numbers, in all its operators.
 
     name: after `broadcast_`. op: the element-by-element operator. gradient: None for functions that are constant
-    between their steps.
+    between their steps. card: more of what `register_op` takes.
     """
 
     name: str
@@ -35,6 +36,7 @@ class BinaryFunction:
     broadcast_aliases: tuple[str, ...]
     gradient: Formula | None
     doc: str
+    card: dict[str, Any]
 
 
 def _div_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: NodeEntry):
@@ -65,8 +67,16 @@ def _extreme_gradient(left: str, right: str) -> Formula:
     return lambda f, g, x, y, z: (f("mul", g, f(left, x, y)), f("mul", g, f(right, x, y)))
 
 
-def _row(name: str, gradient: Formula | None, doc: str, *aliases: str, op: str = "", broadcast: tuple[str, ...] = ()):
-    return BinaryFunction(name, op or f"_{name}", aliases, broadcast, gradient, doc)
+def _row(
+    name: str,
+    gradient: Formula | None,
+    doc: str,
+    *aliases: str,
+    op: str = "",
+    broadcast: tuple[str, ...] = (),
+    **card: Any,
+):
+    return BinaryFunction(name, op or f"_{name}", aliases, broadcast, gradient, doc, card)
 
 
 MOD_ZERO = "x mod 0 = 0, with the gradient of x"
@@ -80,6 +90,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         *("add", "_Plus", "_add", "_plus", "_sparse_elemwise_add"),
         op="elemwise_add",
         broadcast=("_sparse_broadcast_add", "_sparse_broadcast_plus", "broadcast_plus"),
+        precision="either",
     ),
     _row(
         "sub",
@@ -88,6 +99,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         *("_Minus", "_minus", "_sparse_elemwise_sub", "_sub"),
         op="elemwise_sub",
         broadcast=("_sparse_broadcast_minus", "_sparse_broadcast_sub", "broadcast_minus"),
+        precision="either",
     ),
     _row(
         "mul",
@@ -96,6 +108,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         *("_Mul", "_mul", "_sparse_elemwise_mul"),
         op="elemwise_mul",
         broadcast=("_sparse_broadcast_mul",),
+        precision="either",
     ),
     _row(
         "div",
@@ -105,7 +118,13 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         op="elemwise_div",
         broadcast=("_sparse_broadcast_div",),
     ),
-    _row("mod", _mod_gradient, "lhs modulo rhs, with the sign of rhs; 0 where rhs is 0.", "_Mod"),
+    _row(
+        "mod",
+        _mod_gradient,
+        "lhs modulo rhs, with the sign of rhs; 0 where rhs is 0.",
+        "_Mod",
+        not_derivative=MOD_ZERO,
+    ),
     _row("power", _power_gradient, "lhs to the power of rhs.", "_Power"),
     _row(
         "maximum",
@@ -113,6 +132,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         "The larger one; lhs receives the gradient of ties.",
         "_Maximum",
         broadcast=("_npi_maximum",),
+        precision="either",
     ),
     _row(
         "minimum",
@@ -120,6 +140,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         "The smaller one; lhs receives the gradient of ties.",
         "_Minimum",
         broadcast=("_npi_minimum",),
+        precision="either",
     ),
     _row("hypot", _hypot_gradient, "√(lhs² + rhs²).", "_Hypot"),
     _row("equal", None, "1 where lhs = rhs, else 0; of the dtype of lhs.", "_Equal"),
@@ -132,9 +153,6 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
     _row("logical_or", None, "1 where one is not 0, else 0; of the dtype of lhs.", "_Logical_Or"),
     _row("logical_xor", None, "1 where exactly one is not 0, else 0; of the dtype of lhs.", "_Logical_Xor"),
 )
-
-EITHER = {"add", "sub", "mul", "maximum", "minimum"}
-"""Functions whose operators run in half precision where their inputs do."""
 
 _OPERATORS = {row.name: row.op for row in FUNCTIONS}
 
@@ -155,10 +173,6 @@ def number_type(p: object, ins: Types, outs: Types) -> tuple[Types, Types]:
 def type_rule(row: BinaryFunction):
     """Comparisons and logic take booleans as well."""
     return same_type if row.gradient is None else number_type
-
-
-def not_derivative(row: BinaryFunction) -> str | None:
-    return MOD_ZERO if row.name == "mod" else None
 
 
 def _gradient_of(formula: Formula | None):
@@ -188,10 +202,9 @@ for _function in FUNCTIONS:
         gradient=_mul_gradient if _function.name == "mul" else _gradient_of(_function.gradient),
         inplace=((0, 0), (1, 0)),
         flops=1,
-        precision="either" if _function.name in EITHER else None,
-        not_derivative=not_derivative(_function),
         layout="agnostic",
         doc=_function.doc,
+        **_function.card,
     )
 
 register_op(

@@ -7,7 +7,7 @@ from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape, same_type
 from symjax_nnvm.ir.types import format_shape
-from symjax_nnvm.ops.elementwise.binary import EITHER, FUNCTIONS, Formula, not_derivative, type_rule
+from symjax_nnvm.ops.elementwise.binary import FUNCTIONS, Formula, type_rule
 
 Entries = list[NodeEntry]
 Dim = int | None
@@ -79,9 +79,8 @@ for _function in FUNCTIONS:
         inplace=((0, 0), (1, 0)),
         flops=1,
         broadcasts=True,
-        precision="either" if _function.name in EITHER else None,
-        not_derivative=not_derivative(_function),
         doc=f"{_function.doc.rstrip('.')}, with broadcasting.",
+        **_function.card,
     )
 
 # -- where -----------------------------------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
 
@@ -105,28 +104,18 @@ FUNCTIONS: tuple[tuple[str, Formula, str], ...] = (
     ("trunc", _no_gradient, "The next integer towards 0."),
     ("fix", _no_gradient, "The next integer towards 0."),
     ("logical_not", _no_gradient, "1 where x is 0, else 0; of the dtype of x."),
-    ("_copy", lambda g, x, y: g, "The data itself."),
-    ("BlockGrad", _no_gradient, "The data itself; no gradient passes."),
 )
 
 # MXNet also knows the others as `_sparse_{name}`.
-_NOT_SPARSE = {"erf", "erfinv", "rcbrt", "reciprocal", "softsign", "logical_not", "_copy", "BlockGrad"}
-_IDENTITIES = {"_copy", "BlockGrad"}
-_EITHER = {"_copy", "abs", "negative", "relu", "sigmoid", "tanh"}  # exact, or of values that half precision resolves
+_NOT_SPARSE = {"erf", "erfinv", "rcbrt", "reciprocal", "softsign", "logical_not"}
+_EITHER = {"abs", "negative", "relu", "sigmoid", "tanh"}  # exact, or of values that half precision resolves
 _ACTIVATIONS = {"erf", "erfinv", "relu", "sigmoid", "softsign", "tanh"}
 _ALIASES = {
-    "_copy": ("identity",),
-    "BlockGrad": ("_sparse_stop_gradient", "stop_gradient"),
     "erf": ("_npx_erf",),
     "erfinv": ("_npx_erfinv",),
     "gamma": ("_npx_gamma",),
     "gammaln": ("_npx_gammaln",),
 }
-
-
-def the_data(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
-    """What heads compute that hand on their data: their FPrediction."""
-    return apply("_copy", head.inputs[0], name=name)
 
 
 def _gradient_of(formula: Formula) -> Callable[[Node, Entries], list[NodeEntry | None]]:
@@ -141,18 +130,48 @@ for _name, _formula, _doc in FUNCTIONS:
         infer_shape=same_shape,
         gradient=_gradient_of(_formula),
         inplace=((0, 0),),
-        flops=0 if _name in _IDENTITIES else 1,
+        flops=1,
         precision="either" if _name in _EITHER else None,
         layout="agnostic",
-        drawing="activation" if _name in _ACTIVATIONS else "shape" if _name in _IDENTITIES else None,
-        prediction=the_data if _name == "BlockGrad" else None,
-        same_values=True if _name in _IDENTITIES else None,
-        stops_gradient=True if _name == "BlockGrad" else None,
+        drawing="activation" if _name in _ACTIVATIONS else None,
         doc=_doc,
     )
 
-for _name in _IDENTITIES:
-    Op.get(_name).set_attr("FInplaceIdentity", lambda attrs: (True,))
+# -- identities ------------------------------------------------------------------------------------------------------
+
+
+def the_data(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
+    """What heads compute that hand on their data: their FPrediction."""
+    return apply("_copy", head.inputs[0], name=name)
+
+
+_IDENTITY: dict[str, Any] = {
+    "infer_shape": same_shape,
+    "inplace": ((0, 0),),
+    "FInplaceIdentity": lambda attrs: (True,),
+    "flops": 0,
+    "layout": "agnostic",
+    "drawing": "shape",
+    "same_values": True,
+}
+
+register_op(
+    "_copy",
+    aliases=("identity",),
+    gradient=lambda node, ograds: ograds,
+    precision="either",
+    doc="The data itself.",
+    **_IDENTITY,
+)
+register_op(
+    "BlockGrad",
+    aliases=("_sparse_stop_gradient", "stop_gradient"),
+    gradient=lambda node, ograds: [None],
+    prediction=the_data,
+    stops_gradient=True,
+    doc="The data itself; no gradient passes.",
+    **_IDENTITY,
+)
 
 # -- the derivatives of log Γ ----------------------------------------------------------------------------------------
 
