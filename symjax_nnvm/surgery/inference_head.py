@@ -32,8 +32,8 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
     outputs (`softmax_output`), except that `make_loss0_loss` becomes `make_loss0_output`. Outputs that need a label,
     losses above all, are dropped, with all that only they needed.
 
-    labels: names of the variables that hold labels; left out, those that losses alone read, as their input `label`,
-    and those whose names end in `label`.
+    labels: names of the variables that hold labels; left out, those that are read as an input `label` alone, of
+    losses and of MultiBoxTarget, and those whose names end in `label`.
     Raises GraphError when every output needs a label, naming the outputs where the network can be cut instead.
     """
     expect_symbol(symbol, "inference_symbol")

@@ -16,7 +16,7 @@ from symjax_nnvm import graph as nnvm_graph
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, JSONFormatError
 from symjax_nnvm.ir.params import schema_of
-from symjax_nnvm.ops.linalg.dot import FullyConnectedParams
+from symjax_nnvm.ops.nn.fully_connected import FullyConnectedParams
 from symjax_nnvm.passes import json_text
 from tests.fuzz.targets import contract
 
