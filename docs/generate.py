@@ -1,7 +1,7 @@
-"""Write what is generated from the operator registry: `docs/operators.md`, the stub that editors read, the number
-of operators that other pages tell.
+"""Write what is generated: from the operator registry `docs/operators.md`, the stub that editors read and the number of
+operators that other pages tell; from `docs/layers.txt` the layers that `docs/architecture.md` shows.
 
-Run from the project's root after changing an operator: `python docs/generate.py`. The suite fails while they are old.
+Run from the project's root after changing one of them: `python docs/generate.py`. The suite fails while they are old.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ TARGETS = {
     "symjax_nnvm/symbol/__init__.pyi": "stub",
     "README.md": "readme",
     "CHANGELOG.md": "changelog",
+    "docs/architecture.md": "architecture",
 }
 """File → the function below that makes its text."""
 
@@ -75,6 +76,23 @@ def readme() -> str:
 def changelog() -> str:
     """CHANGELOG.md, its number of operators current."""
     return _renumbered("CHANGELOG.md")
+
+
+def architecture() -> str:
+    """docs/architecture.md, its lists of layers those of docs/layers.txt."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for package, block in layers().items():
+        marked = rf"(<!-- docs/layers\.txt: {package} -->\n)(?: {{4}}\S.*\n)+"
+        text, found = re.subn(marked, lambda match, block=block: match[1] + block, text)
+        if found != 1:
+            raise ValueError(f"docs/architecture.md has no place for the layers of {package}")
+    return text
+
+
+def layers() -> dict[str, str]:
+    """Package → its lines in docs/layers.txt."""
+    text = (ROOT / "docs" / "layers.txt").read_text(encoding="utf-8")
+    return dict(re.findall(r"^(\w+)\n((?: {4}\S.*\n)+)", text, re.MULTILINE))
 
 
 # -- docs/operators.md -----------------------------------------------------------------------------------------------

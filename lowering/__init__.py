@@ -10,6 +10,8 @@ from lowering.compile import compile as compile
 from lowering.executor import Executor as Executor
 from lowering.executor import bind as bind
 from lowering.executor import simple_bind as simple_bind
+from lowering.explain import Explanation as Explanation
+from lowering.explain import explain as explain
 from lowering.function import to_jax as to_jax
 from lowering.gradient import differentiable as differentiable
 from lowering.gradient import grad_fn as grad_fn
@@ -31,6 +33,7 @@ __all__ = [
     "Checkpoints",
     "CompiledFunction",
     "Executor",
+    "Explanation",
     "GradientReport",
     "ProjectionReport",
     "TrainState",
@@ -40,6 +43,7 @@ __all__ = [
     "check_projection",
     "compile",
     "differentiable",
+    "explain",
     "grad_fn",
     "init_params",
     "initializer",

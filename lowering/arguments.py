@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from symjax_nnvm.errors import CallError, LoweringError, did_you_mean, listed, plain_list
+from symjax_nnvm.errors import CallError, LoweringError, close_names, did_you_mean, listed, plain_list
 from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["close_names", "misfit", "require_key", "require_named", "require_symbol", "shapes_by_name"]
+__all__ = ["misfit", "require_key", "require_named", "require_symbol", "shapes_by_name"]
 
 
 def require_symbol(symbol: Any, where: str) -> Symbol:
@@ -56,13 +56,6 @@ def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int,
         if not isinstance(shape, list | tuple):
             raise CallError(f"{name!r} needs a shape, a tuple of sizes, got {shape!r}. Call it so: {example}.")
     return {name: tuple(shape) for name, shape in shapes.items()}
-
-
-def close_names(wrong: Collection[str], known: Collection[str]) -> str:
-    """`Did you mean …?` for the first few of the names that nothing has."""
-    near = [(name, did_you_mean(str(name), known, cutoff=0.6)) for name in list(wrong)[:3]]
-    several = len(wrong) > 1
-    return " ".join(f"{name!r}: {text[0].lower()}{text[1:]}" if several else text for name, text in near if text)
 
 
 def misfit(symbol: Symbol, args: Collection[str], aux: Collection[str]) -> LoweringError:

@@ -8,8 +8,9 @@ from typing import Any
 import jax
 
 from lowering.arguments import require_named, require_symbol
-from lowering.interpret import Program
 from lowering.mxnet_words import takes_our_words
+from lowering.programs import Programs
+from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["CALL", "ForwardFunction", "to_jax"]
@@ -34,7 +35,7 @@ def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = Non
     CallError (arguments that are no dicts).
     """
     symbol = require_symbol(symbol, "to_jax")
-    program = Program(symbol.outputs, is_train=is_train, platform=platform)
+    program = Programs(symbol).forward(Options(is_train=is_train, platform=platform))
 
     def forward(
         args: Mapping[str, Any], aux: Mapping[str, Any] | None = None, key: jax.Array | None = None

@@ -7,28 +7,25 @@ none of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.arguments import close_names, require_named, require_symbol
-from lowering.interpret import Program
+from lowering.arguments import require_named, require_symbol
+from lowering.gradient_program import GradientProgram
 from lowering.mxnet_words import takes_our_words
-from lowering.recompute import recomputations
-from symjax_nnvm.errors import GradientError, explain, listed
-from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.types import Shape
-from symjax_nnvm.passes.full_graph import init_full_graph
+from lowering.programs import Programs
+from symjax_nnvm.errors import GradientError, explain
 from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["GradientProgram", "differentiable", "grad_fn", "is_float_array"]
+__all__ = ["differentiable", "grad_fn", "is_float_array"]
 
 Arrays = Mapping[str, Any]
-Shapes = Mapping[str, Shape]
 
 _CALL = "outputs, grads, new_aux = lowering.grad_fn(symbol)(args | {'data': x}, aux)"
 _CALL_DIFFERENTIABLE = "outputs, new_aux = lowering.differentiable(symbol)(args | {'data': x}, aux)"
@@ -39,188 +36,12 @@ def is_float_array(value: Any) -> bool:
     return jnp.issubdtype(jnp.result_type(value), jnp.floating)
 
 
-class GradientProgram:
-    """A symbol with its gradients: one program of the forward outputs followed by the gradients of `wrt`.
+class _Gradients:
+    """Gradient programs of one symbol, for the arguments asked for; zeros for those that it does not have."""
 
-    The graph is split where NNVM splits it: forward steps are those the outputs and states need; backward steps read
-    what the forward part left, or compute it again: mirror, shapes as in `passes/mirror.py`. Raises GradientError for
-    names that are not arguments or are not reachable, and for an unknown `mirror`.
-    """
-
-    def __init__(
-        self,
-        symbol: Symbol,
-        wrt: Sequence[str],
-        *,
-        is_train: bool,
-        platform: str | None = None,
-        mirror: Mirror = None,
-        shapes: Shapes | None = None,
-    ):
-        self.symbol = symbol
-        self.wrt = list(wrt)
-        self.num_outputs = len(symbol.outputs)
-        xs = [NodeEntry(x, 0, 0) for x in _variables(symbol, wrt)]
-        graph = init_full_graph(Graph(symbol.outputs), xs, mirror, shapes)
-        self.program = Program(graph.outputs, is_train=is_train, platform=platform)
-        self.forward = Program(graph.outputs[: self.num_outputs], is_train=is_train, platform=platform)
-        self.head_ids = self._head_ids(graph.attrs["head_grads"])
-        index = self.program.index
-        forward_nodes = {
-            self.program.stand_in(index.node_id(self.forward.index.nodes[step.nid].source))
-            for step in self.forward.steps
-        }
-        self.forward_steps = [step for step in self.program.steps if step.nid in forward_nodes]
-        self.backward_steps = [step for step in self.program.steps if step.nid not in forward_nodes]
-        self.residual_slots = self._residual_slots()
-        self._backward = recomputations(self.backward_steps, self.program)
-
-    def _head_ids(self, heads: Sequence[Node]) -> list[int | None]:
-        """The numbers of the head gradients; None where the gradients do not depend on one, as for a loss head."""
-        index, live = self.program.index, set(self.program.variables)
-        numbers = [index.node_id(head) if index.exist(head) else None for head in heads]
-        return [nid if nid in live else None for nid in numbers] or [None] * self.num_outputs
-
-    def _residual_slots(self) -> list[int]:
-        """Slots that the backward part, or the gradients themselves, read from the forward part."""
-        heads = {self.program.index.entry_rptr[nid] for nid in self.head_ids if nid is not None}
-        made = {slot for step in self.backward_steps for slot in step.outputs} | heads
-        read = [slot for step in self.backward_steps for slot in step.inputs]
-        read += self.program.output_slots[self.num_outputs :]
-        return sorted({slot for slot in read if slot not in made})
-
-    def bind(self, args: Arrays, aux: Arrays) -> dict[int, jax.Array]:
-        """Values of all variables but the head gradients, by number in the gradient graph."""
-        index = self.program.index
-        values = self.forward.bind(args, aux)
-        nodes = self.forward.index.nodes
-        return {index.node_id(nodes[nid].source): value for nid, value in values.items()}
-
-    def head_values(self, outputs: Sequence[jax.Array], head_grads: Sequence[Any] | None) -> dict[int, jax.Array]:
-        """Values of the head gradients that the backward part reads, by number. Raises GradientError."""
-        if head_grads is not None and len(head_grads) != self.num_outputs:
-            raise GradientError(
-                explain(
-                    "Wrong number of head gradients",
-                    expected=f"{self.num_outputs}, one for each of {listed(self.symbol.list_outputs())}",
-                    got=len(head_grads),
-                )
-            )
-        values: dict[int, jax.Array] = {}
-        for i, (nid, output) in enumerate(zip(self.head_ids, outputs, strict=True)):
-            if nid is None:
-                continue
-            given = None if head_grads is None else head_grads[i]
-            name = self.symbol.list_outputs()[i]
-            if given is None:
-                if output.size != 1:
-                    raise GradientError(
-                        explain(
-                            "Because the last operator is not Loss function, head_gradient is required when calling "
-                            "backward",
-                            node=name,
-                            expected=f"a head gradient of shape {output.shape}",
-                            fix="If you are attempting to minimize the output as an objective, please modify your "
-                            "network and pass it through the make_loss symbol.",
-                        )
-                    )
-                given = jnp.ones(output.shape, output.dtype)
-            if np.shape(given) != output.shape:
-                raise GradientError(
-                    explain("Head gradient of the wrong shape", node=name, expected=output.shape, got=np.shape(given))
-                )
-            values[nid] = jnp.asarray(given, output.dtype)
-        return values
-
-    def __call__(
-        self, args: Arrays, aux: Arrays, key: jax.Array | None, head_grads: Sequence[Any] | None
-    ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
-        """(outputs, gradients by argument name, new auxiliary states)."""
-        outputs, new_aux, residuals = self.run_forward(args, aux, key)
-        return outputs, self.run_backward(outputs, residuals, key, head_grads), new_aux
-
-    def run_forward(
-        self, args: Arrays, aux: Arrays, key: jax.Array | None
-    ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
-        """(outputs, new auxiliary states, residuals by slot)."""
-        env = self.forward_values(args, aux, key)
-        outputs, new_aux = self.program.collect(env)
-        return outputs[: self.num_outputs], new_aux, {slot: env[slot] for slot in self.residual_slots}
-
-    def forward_values(self, args: Arrays, aux: Arrays, key: jax.Array | None) -> list[Any]:
-        """The environment after the forward steps: a value in each slot that they fill."""
-        env: list[Any] = [None] * self.program.num_slots
-        for nid, value in self.bind(args, aux).items():
-            env[self.program.index.entry_rptr[nid]] = value
-        self.program.run_steps(self.forward_steps, env, key)
-        return env
-
-    def run_backward(
-        self,
-        outputs: Sequence[jax.Array],
-        residuals: Mapping[int, jax.Array],
-        key: jax.Array | None,
-        head_grads: Sequence[Any] | None,
-    ) -> dict[str, jax.Array]:
-        """Gradients by argument name, from what `run_forward` left."""
-        return self.collect_gradients(self.backward_values(outputs, residuals, key, head_grads))
-
-    def backward_values(
-        self,
-        outputs: Sequence[jax.Array],
-        residuals: Mapping[int, jax.Array],
-        key: jax.Array | None,
-        head_grads: Sequence[Any] | None,
-    ) -> list[Any]:
-        """The environment after the backward steps: a value in each slot that they fill."""
-        env: list[Any] = [None] * self.program.num_slots
-        for slot, value in residuals.items():
-            env[slot] = value
-        heads = self.head_values(outputs, head_grads)
-        for nid, value in heads.items():
-            env[self.program.index.entry_rptr[nid]] = value
-        self.program.run_steps(self._backward, env, key)
-        return env
-
-    def collect_gradients(self, env: Sequence[Any]) -> dict[str, jax.Array]:
-        """Gradients by argument name, from the environment that `backward_values` filled."""
-        grads = [env[slot] for slot in self.program.output_slots[self.num_outputs :]]
-        return dict(zip(self.wrt, grads, strict=True))
-
-
-def _variables(symbol: Symbol, names: Sequence[str]) -> list[Node]:
-    by_name: dict[str, Node] = {}
-    for node in symbol.list_input_nodes("read_only"):
-        if node.name in by_name:
-            raise GradientError(explain("Two arguments share one name; gradients are returned by name", node=node))
-        by_name[node.name] = node
-    unknown = [name for name in names if name not in by_name]
-    if unknown:
-        raise GradientError(
-            explain(
-                f"Cannot differentiate with respect to {listed(unknown)}",
-                expected=f"names among {listed(by_name)}",
-                fix=f"{close_names(unknown, by_name) or 'symbol.list_arguments() lists the arguments.'} "
-                "For zeros where nothing depends on an argument: grad_fn(..., zeros_if_unreachable=True).",
-            )
-        )
-    return [by_name[name] for name in names]
-
-
-class _Programs:
-    """Gradient programs of one symbol, one for each set of arguments asked for, and of shapes where blocks are cut."""
-
-    def __init__(
-        self,
-        symbol: Symbol,
-        wrt: Sequence[str] | None,
-        *,
-        is_train: bool,
-        platform: str | None,
-        mirror: Mirror,
-        zeros_if_unreachable: bool,
-    ):
-        self._symbol = require_symbol(symbol, "the gradient function")
+    def __init__(self, symbol: Symbol, wrt: Sequence[str] | None, options: Options, zeros_if_unreachable: bool):
+        self._programs = Programs(require_symbol(symbol, "the gradient function"))
+        self._options = options
         self._arguments = symbol.list_arguments()
         self._zeros = zeros_if_unreachable
         self._unreachable: tuple[str, ...] | None = None
@@ -228,20 +49,11 @@ class _Programs:
         if self._zeros and self._wrt is not None:
             self._unreachable = tuple(name for name in self._wrt if name not in self._arguments)
             self._wrt = tuple(name for name in self._wrt if name in self._arguments)
-        self._options = {"is_train": is_train, "platform": platform}
-        self._mirror: Mirror = mirror
-        self._programs: dict[Any, GradientProgram] = {}
         if self._wrt is not None:
-            self._get(self._wrt, None)  # errors at once, not at the first call
+            self._get(self._wrt)  # errors at once, not at the first call
 
-    def _get(self, wrt: tuple[str, ...], shapes: Shapes | None) -> GradientProgram:
-        signature = (wrt, shapes and tuple(shapes.items()))
-        program = self._programs.get(signature)
-        if program is None:
-            program = self._programs[signature] = GradientProgram(
-                self._symbol, wrt, **self._options, mirror=self._mirror, shapes=shapes
-            )
-        return program
+    def _get(self, wrt: tuple[str, ...], args: Arrays | None = None) -> GradientProgram:
+        return self._programs.gradient(replace(self._options, wrt=wrt), args)
 
     def split(self, args: Arrays) -> tuple[Arrays, dict[str, jax.Array]]:
         """The arguments of the graph, and zeros for those asked for that it does not have. Raises GradientError."""
@@ -269,7 +81,7 @@ class _Programs:
         wrt = self._wrt
         if wrt is None:
             wrt = tuple(name for name in self._arguments if name in args and is_float_array(args[name]))
-        return self._get(wrt, {n: np.shape(a) for n, a in args.items()} if self._mirror == "blocks" else None)
+        return self._get(wrt, args)
 
 
 @takes_our_words("grad_fn", _CALL)
@@ -297,14 +109,8 @@ def grad_fn(
 
     Raises GradientError, LoweringError, InferenceError.
     """
-    programs = _Programs(
-        symbol,
-        wrt,
-        is_train=is_train,
-        platform=platform,
-        mirror=mirror,
-        zeros_if_unreachable=zeros_if_unreachable,
-    )
+    options = Options(is_train=is_train, platform=platform, mirror=mirror)
+    programs = _Gradients(symbol, wrt, options, zeros_if_unreachable)
 
     def grad(
         args: Arrays,
@@ -336,14 +142,8 @@ def differentiable(
     function itself is not differentiable again by JAX in a meaningful way for loss heads. mirror, zeros_if_unreachable:
     as in `grad_fn`.
     """
-    programs = _Programs(
-        symbol,
-        None,
-        is_train=is_train,
-        platform=platform,
-        mirror=mirror,
-        zeros_if_unreachable=zeros_if_unreachable,
-    )
+    options = Options(is_train=is_train, platform=platform, mirror=mirror)
+    programs = _Gradients(symbol, None, options, zeros_if_unreachable)
 
     @jax.custom_vjp
     def call(args: Arrays, aux: Arrays, key: jax.Array | None):

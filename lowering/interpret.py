@@ -7,11 +7,8 @@ environment. Running it is a loop over steps. Traced under `jax.jit` the loop di
 
 from __future__ import annotations
 
-import warnings
 import zlib
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,20 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.arguments import misfit, require_key
-from lowering.recompute import Recomputation
-from lowering.registry import FLowering, LoweringRule
-from lowering.schedule import Schedule
-from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
-from symjax_nnvm.errors import InferenceError, LoweringError, NarrowedDtypeWarning, NNVMError, explain, plain_list
-from symjax_nnvm.footprint import check_workspaces
+from lowering.inferred import Inference, Inferred
+from lowering.registry import FLowering, LoweringRule, Need
+from lowering.schedule import Needed, Schedule
+from lowering.steps import Environment, Recomputation, Step
+from symjax_nnvm.errors import LoweringError, NNVMError, explain, plain_list
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
-from symjax_nnvm.ir.node import NodeEntry, Subgraph
-from symjax_nnvm.ir.op import FLossEquivalent, TIsBackward
-from symjax_nnvm.ir.pass_registry import apply_pass
-from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList, format_shape
+from symjax_nnvm.ir.node import Node, Subgraph
+from symjax_nnvm.ir.op import FLossEquivalent, Op, TIsBackward
+from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.passes.recompute import Recomputed
-from symjax_nnvm.passes.wide_dtypes import asking_for_64_bits
+from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Program"]
@@ -40,8 +35,8 @@ __all__ = ["Program"]
 _NOT_EMPTY = "Leave the empty part out before, or give it at least one element."
 
 Arrays = Mapping[str, Any]
-Inferred = tuple[list[Shape | None], list[DType | None]]
-Environment = list[Any] | MutableMapping[int, Any]
+
+_NO_KEY = (0, 0)
 
 # What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
 _TRACE_ERRORS = (
@@ -50,60 +45,47 @@ _TRACE_ERRORS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One operator: which rule, on which slots, to which slots. programs: its subgraphs."""
-
-    nid: int
-    rule: LoweringRule
-    params: Any
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    key_id: tuple[int, int]
-    programs: tuple[Program, ...] = ()
-
-
 class Program:
     """A graph, ready to run: `program.run(values by variable number, key) -> slots`.
 
-    outputs: entries to compute. is_train, platform: static choices that rules may ask for. stop_at_loss_heads: for the
-    gradient witness only — JAX's derivatives do not pass through the outputs of loss heads. inside: the graph is a
-    subgraph of another program, which speaks for both. Warns, at the first run, of dtypes that JAX narrows.
-    Raises LoweringError for an operator without a rule, naming every such operator at once.
+    graph: what the pipeline made; options: is_train, platform and witness are static choices that rules may ask for.
+    num_outputs: so many of the graph's outputs are computed, and nothing but what they and states need; None: all.
+    beside: variables that no caller names, the head gradients. inside: the graph is a subgraph of another program,
+    which speaks for both. inference: what is known of the graph, where other programs share it.
+    Warns, at the first run, of dtypes that JAX narrows. Raises LoweringError for an operator without a rule, naming
+    every such operator at once.
     """
 
     def __init__(
         self,
-        outputs: Sequence[NodeEntry],
+        graph: Graph,
+        options: Options,
         *,
-        is_train: bool,
-        platform: str | None = None,
-        stop_at_loss_heads: bool = False,
+        num_outputs: int | None = None,
+        beside: Collection[Node] = (),
         inside: bool = False,
+        inference: Inference | None = None,
     ):
-        self.graph = Graph(outputs)
-        self.index: IndexedGraph = self.graph.indexed_graph()
-        self.is_train = is_train
-        self._platform = platform
-        self._stop_at_loss_heads = stop_at_loss_heads
-        self._schedule = Schedule(self.index)
+        self.graph, self.options = graph, options
+        self.index: IndexedGraph = graph.indexed_graph()
+        self._schedule = Schedule(self.index, num_outputs)
         self.num_slots = self._schedule.num_slots
-        self._check_rules()
-        key_ids = _key_ids(self.index)
-        self.steps = [
-            self._step(nid, key_ids.get(nid, (0, 0))) for nid in self._schedule.order if not self._is_variable(nid)
-        ]
+        rules = self._rules()
+        self.steps = list(self._steps(rules))
+        heads = self.index.outputs[:num_outputs]
+        self.symbol = Symbol(graph.outputs[:num_outputs])
         self.variables = [nid for nid in self.index.input_nodes if nid in self._schedule.live]
-        self.output_slots = [self._schedule.slot(head) for head in self.index.outputs]
-        mutated = sorted(self.index.mutable_input_nodes)
-        self.aux_slots = {self.name(nid): self._schedule.final_slot(nid) for nid in mutated}
-        names = [self.name(nid) for nid in self.index.input_nodes]
-        self.aux_names = [self.name(nid) for nid in mutated]
-        self.arg_names = [n for n, nid in zip(names, self.index.input_nodes, strict=True) if nid not in set(mutated)]
-        self.needs_key = any(self._draws(step) for step in self.steps)
-        self._needs_inference = any({"out_shapes", "out_dtypes"} & set(step.rule.needs) for step in self.steps)
-        self._check_narrowing = not inside
-        self._inferred: dict[Any, Inferred] = {}
+        self.output_slots = [self._schedule.slot(head) for head in heads]
+        apart = {self.index.node_id(node) for node in beside if self.index.exist(node)}
+        named = [nid for nid in self.index.input_nodes if nid not in apart and nid in self._schedule.reached]
+        self._aux = {nid: self.name(nid) for nid in named if nid in self.index.mutable_input_nodes}
+        self._args = {nid: self.name(nid) for nid in named if nid not in self._aux}
+        self.aux_slots = {name: self._schedule.final_slot(nid) for nid, name in self._aux.items()}
+        self.aux_names, self.arg_names = list(self._aux.values()), list(self._args.values())
+        self.needs_key = any(self.draws(step) for step in self.steps)
+        self._inside = inside
+        self.inference = inference or Inference(graph)
+        self.inference.reads_dtypes |= any({"out_shapes", "out_dtypes"} & set(rule.needs) for rule in rules.values())
 
     # -- building --------------------------------------------------------------------------------------------------
 
@@ -111,15 +93,20 @@ class Program:
         """The name of a node."""
         return self.index.nodes[nid].source.name
 
-    def _is_variable(self, nid: int) -> bool:
-        return self.index.nodes[nid].source.is_variable
-
-    def _check_rules(self) -> None:
+    def _rules(self) -> dict[Op, LoweringRule]:
+        """The rule of each operator that runs."""
+        rules: dict[Op, LoweringRule] = {}
         missing: dict[str, list[str]] = {}
         for nid in self._schedule.order:
             source = self.index.nodes[nid].source
-            if source.op is not None and source.op not in FLowering:
-                missing.setdefault(source.op.name, []).append(source.name)
+            op = source.attrs.op
+            if op is None or op in rules:
+                continue
+            rule = FLowering.get(op)
+            if rule is None:
+                missing.setdefault(op.name, []).append(source.name)
+            else:
+                rules[op] = rule
         if missing:
             unruled = "; ".join(f"{op} (nodes {plain_list(map(repr, names), 5)})" for op, names in missing.items())
             raise LoweringError(
@@ -128,124 +115,96 @@ class Program:
                     fix='Register one: @lowering.lowers("Name") def _(params, *inputs): ...',
                 )
             )
+        return rules
 
-    def _step(self, nid: int, key_id: tuple[int, int]) -> Step:
-        source = self.index.nodes[nid].source
-        slots, rule = self._schedule, FLowering[source.op]
-        programs = (self._subprogram(graph) for graph in source.attrs.subgraphs if "programs" in rule.needs)
-        inputs, outputs = slots.inputs(nid), slots.outputs(nid)
-        return Step(nid, rule, source.attrs.parsed, inputs, outputs, key_id, tuple(programs))
+    def _steps(self, rules: Mapping[Op, LoweringRule]) -> Iterator[Step]:
+        """The live operators, in the order in which they run."""
+        nodes, schedule, key_ids = self.index.nodes, self._schedule, _key_ids(self.index)
+        for nid in schedule.order:
+            attrs = nodes[nid].source.attrs
+            if attrs.op is None:
+                continue
+            rule = rules[attrs.op]
+            programs: tuple[Program, ...] = ()
+            if attrs.subgraphs and "programs" in rule.needs:
+                programs = tuple(self._subprogram(graph) for graph in attrs.subgraphs)
+            inputs, outputs = schedule.inputs(nid), schedule.outputs(nid)
+            yield Step(nid, rule, attrs.parsed, inputs, outputs, key_ids.get(nid, _NO_KEY), programs)
 
     def _subprogram(self, graph: Subgraph) -> Program:
-        return Program(
-            graph.outputs,
-            is_train=self.is_train,
-            platform=self._platform,
-            stop_at_loss_heads=self._stop_at_loss_heads,
-            inside=True,
-        )
+        return Program(Graph(graph.outputs), self.options, inside=True)
 
-    def _draws(self, step: Step) -> bool:
+    def draws(self, step: Step) -> bool:
         """Whether a step draws random numbers."""
         rule = step.rule
         if "key" not in rule.needs:
             return False
         if rule.draws is not None:
-            return rule.draws(step.params, self.is_train)
+            return rule.draws(step.params, self.options.is_train)
         return "programs" not in rule.needs or any(program.needs_key for program in step.programs)
 
     @property
     def platform(self) -> str:
         """Where the program runs: "cpu", "cuda", "tpu", …"""
-        return self._platform or jax.default_backend()
+        return self.options.platform or jax.default_backend()
 
     def stand_in(self, nid: int) -> int:
         """The node that runs in the place of a node; most run themselves."""
         return self._schedule.stand_in(nid)
+
+    @property
+    def is_train(self) -> bool:
+        """Whether it runs as in training."""
+        return self.options.is_train
+
+    def forward(self, num_outputs: int) -> Program:
+        """The program of the first outputs alone, over the same graph and what is known of it."""
+        return Program(self.graph, self.options, num_outputs=num_outputs, inference=self.inference)
+
+    def part_of(self, num_outputs: int) -> set[int]:
+        """The nodes that run for the first outputs, and for the states that these reach."""
+        return {self._schedule.stand_in(nid) for nid in Needed(self.index, num_outputs).live}
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     def bind(self, args: Arrays, aux: Arrays) -> dict[int, jax.Array]:
         """Values of the variables by number. Raises LoweringError naming what is missing or unknown."""
         if args.keys() != set(self.arg_names) or aux.keys() != set(self.aux_names):
-            raise misfit(Symbol(self.graph.outputs), args.keys(), aux.keys())
-        mutable = self.index.mutable_input_nodes
-        return {nid: jnp.asarray((aux if nid in mutable else args)[self.name(nid)]) for nid in self.index.input_nodes}
+            raise misfit(self.symbol, args.keys(), aux.keys())
+        values = {nid: jnp.asarray(args[name]) for nid, name in self._args.items()}
+        return values | {nid: jnp.asarray(aux[name]) for nid, name in self._aux.items()}
+
+    def environment(self, values: Mapping[int, jax.Array], slots: Mapping[int, jax.Array] | None = None) -> list[Any]:
+        """An environment with the values of variables, by number, and of other slots, where they belong."""
+        env: list[Any] = [None] * self.num_slots
+        for nid, value in values.items():
+            env[self.index.entry_rptr[nid]] = value
+        for slot, value in (slots or {}).items():
+            env[slot] = value
+        return env
 
     def run(
         self, values: Mapping[int, jax.Array], key: jax.Array | None, held: Mapping[int, jax.Array] | None = None
     ) -> list[Any]:
         """Evaluate every step; returns the environment, indexed by slot. held: slots that are given, not computed."""
-        env: list[Any] = [None] * self.num_slots
-        for nid, value in values.items():
-            env[self.index.entry_rptr[nid]] = value
-        for slot, value in (held or {}).items():
-            env[slot] = value
+        env = self.environment(values, held)
         self.run_steps([step for step in self.steps if any(env[slot] is None for slot in step.outputs)], env, key)
         return env
 
-    def run_steps(self, steps: Sequence[Step | Recomputation[Step]], env: list[Any], key: jax.Array | None) -> None:
+    def run_steps(self, steps: Iterable[Step | Recomputation], env: list[Any], key: jax.Array | None) -> None:
         """Evaluate some of the steps into an environment. Raises LoweringError naming operator, node and shapes."""
-        single = (one for step in steps for one in (step.steps if isinstance(step, Recomputation) else (step,)))
+        steps = list(steps)
         require_key(key)
-        nodes = [self.name(step.nid) for step in single if self._draws(step)] if key is None else []
-        if nodes:
+        if key is None and (nodes := [self.name(one.nid) for step in steps for one in step.steps if self.draws(one)]):
             raise LoweringError(
                 f"The graph draws random numbers (nodes {plain_list(map(repr, nodes), 5)}) and needs a PRNG key. "
                 "Pass key=jax.random.key(seed)."
             )
-        if self._check_narrowing:
-            self._check_narrowing = False
-            self._warn_of_narrowing()
-        inferred = self.infer(env)
+        if not self._inside:
+            self.inference.warn_of_narrowing()
+        running = _Running(self, self.inference.of(env))
         for step in steps:
-            if isinstance(step, Recomputation):
-                step.run(partial(self._run_step, inferred), env, key, self.platform)
-            else:
-                self._run_step(inferred, step, env, key)
-
-    def _run_step(self, inferred: Inferred, step: Step, env: Environment, key: jax.Array | None) -> None:
-        inputs = [env[slot] for slot in step.inputs]
-        extra = {need: self._provide(need, step, key, *inferred) for need in step.rule.needs}
-        try:
-            result = step.rule.rule(step.params, *inputs, **extra)
-        except NNVMError:
-            raise
-        except _TRACE_ERRORS as error:
-            self._check_dtypes(env)
-            raise self._failure(step, inputs, error) from error
-        results = result if isinstance(result, (tuple, list)) else (result,)
-        source = self.index.nodes[step.nid].source
-        if isinstance(source.info, Recomputed):
-            results = results[: len(step.outputs)]  # a copy writes no states
-        if len(results) != len(step.outputs):
-            raise self._failure(step, inputs, f"its rule returned {len(results)} values for {len(step.outputs)}")
-        if self._stop_at_loss_heads and source.op in FLossEquivalent:
-            results = [jax.lax.stop_gradient(value) for value in results]
-        for slot, value in zip(step.outputs, results, strict=True):
-            env[slot] = value
-
-    def _provide(self, need: str, step: Step, key: jax.Array | None, shapes: Any, dtypes: Any) -> Any:
-        first, last = self.index.entry_rptr[step.nid : step.nid + 2]
-        match need:
-            case "key":
-                return fold_key(key, step.key_id) if key is not None and self._draws(step) else None
-            case "is_train":
-                return self.is_train
-            case "platform":
-                return self.platform
-            case "out_shapes":
-                return shapes[first:last]
-            case "out_dtypes":
-                return dtypes[first:last]
-            case "attrs":
-                return self.index.nodes[step.nid].source.attrs
-            case "programs":
-                return step.programs
-            case "reversible":
-                return self._stop_at_loss_heads
-            case _:
-                raise AssertionError(need)
+            step.run(running, env, key)
 
     def call(self, values: Sequence[Any], key: jax.Array | None) -> list[jax.Array]:
         """Run the program as a subgraph: values of all its variables, states included, in order → its outputs.
@@ -255,88 +214,67 @@ class Program:
         env = self.run(dict(zip(self.index.input_nodes, values, strict=True)), key)
         return [env[slot] for slot in self.output_slots]
 
-    def _failure(self, step: Step, inputs: Sequence[Any], error: object) -> LoweringError:
-        met = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{format_shape(np.shape(x))}" for x in inputs)
-        source = self.index.nodes[step.nid].source
-        if any(0 in np.shape(x) for x in inputs):  # MXNet has no such arrays: there 0 is an unknown size
-            problem = "The operator does not take arrays with an empty axis"
-            return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}", fix=_NOT_EMPTY))
-        return LoweringError(
-            explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}")
-        )
-
-    def _check_dtypes(self, env: Environment) -> None:
-        """Infer dtypes after a rule has failed: a dtype that does not fit is best told in the graph's terms.
-
-        Raises InferenceError.
-        """
-        dtypes = DTypeList([None] * self.index.num_node_entries)
-        for nid in self.index.input_nodes:
-            value = env[self.index.entry_rptr[nid]]
-            if value is not None and value.dtype.name in DTYPE_CODES:
-                dtypes[self.index.entry_rptr[nid]] = value.dtype.name
-        try:
-            apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType")
-        except InferenceError as error:
-            known = self._of_variables(lambda eid: dtypes[eid])
-            raise self._with_remedy(error, dtype_remedy(Symbol(self.graph.outputs), known)) from error
-
-    def infer(self, env: Sequence[Any]) -> Inferred:
-        """Shapes and dtypes of all entries, from those the environment already holds; remembered per signature.
-
-        Run before any rule, so that a contradiction is reported in the graph's terms and not in JAX's.
-        Raises InferenceError.
-        """
-        held = [(eid, env[eid]) for eid in range(self.index.num_node_entries) if env[eid] is not None]
-        signature = tuple((eid, value.shape, value.dtype.name) for eid, value in held)
-        found = self._inferred.get(signature)
-        if found is None:
-            shapes = ShapeList([None] * self.index.num_node_entries)
-            dtypes = DTypeList([None] * self.index.num_node_entries)
-            for eid, value in held:
-                shapes[eid] = value.shape
-                dtypes[eid] = value.dtype.name if value.dtype.name in DTYPE_CODES else None
-            try:
-                graph = apply_pass(self.graph.derive(attrs={"shape": shapes}), "MXInferShape")
-                check_workspaces(graph)
-            except InferenceError as error:
-                given = self._of_variables(lambda eid: shapes[eid])
-                raise self._with_remedy(error, shape_remedy(Symbol(self.graph.outputs), given)) from error
-            shapes = graph.attrs["shape"]
-            if self._needs_inference:
-                dtypes = apply_pass(self.graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
-            found = self._inferred[signature] = (shapes, dtypes)
-        return found
-
-    def _of_variables(self, found: Callable[[int], Any]) -> dict[str, Any]:
-        """What is known of the variables, by name; found: of an entry."""
-        known = ((self.name(nid), found(self.index.entry_rptr[nid])) for nid in self.index.input_nodes)
-        return {name: value for name, value in known if value is not None}
-
-    def _with_remedy(self, error: InferenceError, remedy: str) -> InferenceError:
-        return InferenceError(f"{error} {remedy}".rstrip(), error.node)
-
-    def _warn_of_narrowing(self) -> None:
-        """Name the nodes whose attributes ask for 64 bits where JAX has only 32."""
-        if jax.dtypes.canonicalize_dtype(np.float64) == np.float64:
-            return
-        try:
-            inferred = apply_pass(self.graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType")
-        except InferenceError:
-            return  # what does not fit together is reported where the arrays' dtypes are known
-        asking = [f"{node.name!r} ({dtype})" for node, dtype in asking_for_64_bits(inferred)]
-        if asking:
-            origins = ", ".join(asking[:5]) + (f" and {len(asking) - 5} more" if len(asking) > 5 else "")
-            warnings.warn(
-                f"The graph asks for 64-bit numbers and runs in 32 bits: nodes {origins}. For 64 bits, run it inside "
-                "`with jax.enable_x64(True):`, or set the environment variable JAX_ENABLE_X64=1.",
-                NarrowedDtypeWarning,
-                stacklevel=5,
-            )
-
     def collect(self, env: Sequence[Any]) -> tuple[list[jax.Array], dict[str, jax.Array]]:
         """(outputs, new auxiliary states) from an environment."""
         return [env[slot] for slot in self.output_slots], {name: env[s] for name, s in self.aux_slots.items()}
+
+
+class _Running:
+    """One run of a program, over arrays of which it is known what they are."""
+
+    def __init__(self, program: Program, inferred: Inferred):
+        self._program = program
+        self._inferred = inferred
+        self.platform = program.platform
+
+    def provide(self, need: Need, step: Step, key: jax.Array | None) -> Any:
+        """What the step's rule asked for besides parameters and inputs."""
+        program = self._program
+        first, last = program.index.entry_rptr[step.nid : step.nid + 2]
+        match need:
+            case "key":
+                return fold_key(key, step.key_id) if key is not None and program.draws(step) else None
+            case "is_train":
+                return program.is_train
+            case "platform":
+                return self.platform
+            case "out_shapes":
+                return self._inferred.shapes[first:last]
+            case "out_dtypes":
+                return self._inferred.dtypes[first:last]
+            case "attrs":
+                return program.index.nodes[step.nid].source.attrs
+            case "programs":
+                return step.programs
+            case "reversible":
+                return program.options.witness
+
+    def call(self, step: Step, inputs: list[Any], extra: dict[str, Any], env: Environment) -> list[Any]:
+        """The values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
+        source = self._program.index.nodes[step.nid].source
+        try:
+            result = step.rule.rule(step.params, *inputs, **extra)
+        except NNVMError:
+            raise
+        except _TRACE_ERRORS as error:
+            self._program.inference.check_dtypes(env)
+            raise _failure(source, inputs, error) from error
+        results = list(result) if isinstance(result, (tuple, list)) else [result]
+        if isinstance(source.info, Recomputed):
+            results = results[: len(step.outputs)]  # a copy writes no states
+        if len(results) != len(step.outputs):
+            raise _failure(source, inputs, f"its rule returned {len(results)} values for {len(step.outputs)}")
+        if self._program.options.witness and source.op in FLossEquivalent:
+            results = [jax.lax.stop_gradient(value) for value in results]
+        return results
+
+
+def _failure(source: Node, inputs: Sequence[Any], error: object) -> LoweringError:
+    met = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{format_shape(np.shape(x))}" for x in inputs)
+    if any(0 in np.shape(x) for x in inputs):  # MXNet has no such arrays: there 0 is an unknown size
+        problem = "The operator does not take arrays with an empty axis"
+        return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}", fix=_NOT_EMPTY))
+    return LoweringError(explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}"))
 
 
 def fold_key(key: jax.Array, key_id: tuple[int, int]) -> jax.Array:
@@ -353,11 +291,14 @@ def _key_ids(index: IndexedGraph) -> dict[int, tuple[int, int]]:
     the graph draw the same numbers. A mirrored copy (`{name}_mirror`) draws those of its original, and so does a
     backward node that runs its forward node's subgraph again. A copy without its original is known by its name.
     """
+    ops = {node.source.attrs.op for node in index.nodes}
+    drawing = {op for op in ops if (rule := FLowering.get(op)) is not None and "key" in rule.needs}
+    if not drawing:
+        return {}
     occurrences: dict[str, int] = {}
     ids: dict[int, tuple[int, int]] = {}
     for nid, node in enumerate(index.nodes):
-        rule = FLowering.get(node.source.op)
-        if rule is not None and "key" in rule.needs:
+        if node.source.op in drawing:
             if TIsBackward.get(node.source.op) and node.control_deps and node.control_deps[0] in ids:
                 ids[nid] = ids[node.control_deps[0]]
                 continue

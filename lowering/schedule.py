@@ -7,29 +7,35 @@ slot of its own and orders the nodes so that each value exists before it is read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 
 from symjax_nnvm.errors import LoweringError, explain
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
+from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import FMutateInputs, TSupersedes
 from symjax_nnvm.passes.recompute import Recomputed
 
-__all__ = ["Schedule"]
+__all__ = ["Needed", "Schedule"]
 
 
 class Schedule:
     """The plan of a graph: `order` of the live nodes, and slots of an environment.
 
-    live: numbers of the nodes that matter. num_slots: size of the environment; slot e < `num_node_entries` holds entry
-    e, the rest hold the values of states after each mutation. Raises LoweringError when no order exists.
+    num_outputs: so many of the outputs count; None: all. reached: numbers of the nodes that these reach. live: of those
+    that matter. num_slots: size of the environment; slot e < `num_node_entries` holds entry e, the rest hold the values
+    of states after each mutation. Raises LoweringError when no order exists.
     """
 
-    def __init__(self, index: IndexedGraph):
+    def __init__(self, index: IndexedGraph, num_outputs: int | None = None):
         self._index = index
-        self._mutated = {nid: mutated for nid in range(index.num_nodes) if (mutated := _mutated_inputs(index, nid))}
-        self.live = self._live_nodes()
+        needed = Needed(index, num_outputs)
+        self.reached, self.live, self._mutated = needed.reached, needed.live, needed.mutated
         self._stand_ins = self._supersede()
+        self._first = index.entry_rptr  # the slot of each node's first output
+        if self._stand_ins:
+            self._first = [index.entry_rptr[self.stand_in(nid)] for nid in range(index.num_nodes)]
         self._writers = self._writers_by_variable()
         self._slot_of_value: dict[tuple[int, int], int] = {}
         for variable, writers in self._writers.items():
@@ -44,26 +50,32 @@ class Schedule:
 
     def inputs(self, nid: int) -> tuple[int, ...]:
         """The slots that a node reads."""
-        mutated = self._mutated.get(nid, ())
+        entries, first = self._index.nodes[nid].inputs, self._first
+        mutated = self._mutated.get(nid)
+        if mutated is None:
+            return tuple([self.slot(e) if e[2] else first[e[0]] + e[1] for e in entries])
         return tuple(
             self._value_slot(entry.node_id, self._writers[entry.node_id].index(nid))
             if i in mutated
             else self.slot(entry)
-            for i, entry in enumerate(self._index.nodes[nid].inputs)
+            for i, entry in enumerate(entries)
         )
 
     def outputs(self, nid: int) -> tuple[int, ...]:
         """The slots that a node fills: its outputs, then the new values of the states it mutates."""
-        entry_rptr, inputs = self._index.entry_rptr, self._index.nodes[nid].inputs
-        states = [inputs[i].node_id for i in self._mutated.get(nid, ())]
-        new = [self._value_slot(state, self._writers[state].index(nid) + 1) for state in states]
-        return (*range(entry_rptr[nid], entry_rptr[nid + 1]), *new)
+        entry_rptr = self._index.entry_rptr
+        own = tuple(range(entry_rptr[nid], entry_rptr[nid + 1]))
+        mutated = self._mutated.get(nid)
+        if mutated is None:
+            return own
+        states = [self._index.nodes[nid].inputs[i].node_id for i in mutated]
+        return own + tuple(self._value_slot(state, self._writers[state].index(nid) + 1) for state in states)
 
     def slot(self, entry: IndexedEntry) -> int:
         """The slot of an entry as a reader sees it: a state at the version it was composed with."""
         if entry.version and entry.node_id in self._writers:
             return self._value_slot(entry.node_id, self._mutations_before(entry))
-        return self._index.entry_rptr[self.stand_in(entry.node_id)] + entry.index
+        return self._first[entry.node_id] + entry.index
 
     def final_slot(self, variable: int) -> int:
         """The slot of a state's value after every mutation."""
@@ -80,20 +92,6 @@ class Schedule:
     def _written_version(self, nid: int, variable: int) -> int:
         inputs = self._index.nodes[nid].inputs
         return max(inputs[i].version for i in self._mutated[nid] if inputs[i].node_id == variable)
-
-    def _live_nodes(self) -> set[int]:
-        """Nodes whose data the outputs need, and every node that writes a state.
-
-        Control dependencies order nodes; they do not keep dead code alive.
-        """
-        live = {head.node_id for head in self._index.outputs} | set(self._mutated)
-        pending = list(live)
-        while pending:
-            for entry in self._index.nodes[pending.pop()].inputs:
-                if entry.node_id not in live:
-                    live.add(entry.node_id)
-                    pending.append(entry.node_id)
-        return live
 
     def _supersede(self) -> dict[int, int]:
         """Superseded node → the live node that runs in its place; the former are live no more."""
@@ -122,14 +120,15 @@ class Schedule:
         for writers in self._writers.values():
             for before, after in pairwise(writers):
                 waits.setdefault(after, []).append(before)
+        nodes, stand_ins = self._index.nodes, self._stand_ins
         for nid in self.live:
-            for i, entry in enumerate(self._index.nodes[nid].inputs):
-                if entry.version and entry.node_id in self._writers and i not in self._mutated.get(nid, ()):
+            for i, entry in enumerate(nodes[nid].inputs):
+                if entry[2] and entry[0] in self._writers and i not in self._mutated.get(nid, ()):
                     seen = self._mutations_before(entry)
                     if seen:
                         waits.setdefault(nid, []).append(self._writers[entry.node_id][seen - 1])
-                if entry.node_id in self._stand_ins:
-                    waits.setdefault(nid, []).append(self._stand_ins[entry.node_id])
+                if stand_ins and entry[0] in stand_ins:
+                    waits.setdefault(nid, []).append(stand_ins[entry.node_id])
         return waits
 
     def _order(self) -> list[int]:
@@ -147,12 +146,48 @@ class Schedule:
         return _topological(sorted(self.live), dependencies, lambda nid: self._index.nodes[nid].source.name)
 
 
-def _mutated_inputs(index: IndexedGraph, nid: int) -> tuple[int, ...]:
-    source = index.nodes[nid].source
+class Needed:
+    """What the first outputs of a graph need; None: all outputs.
+
+    reached: the nodes that lead to them, control dependencies included. mutated: of those that write states, which
+    inputs. live: the nodes whose data the outputs need, and every node that writes a state; control dependencies order
+    nodes, they do not keep dead code alive.
+    """
+
+    def __init__(self, index: IndexedGraph, num_outputs: int | None = None):
+        nodes = index.nodes
+        self.live = {head.node_id for head in index.outputs[:num_outputs]}
+        self.reached: Collection[int] = range(index.num_nodes)
+        if num_outputs is not None and num_outputs < len(index.outputs):
+            self.reached = _closure(
+                self.live, lambda nid: [*map(_node_id, nodes[nid].inputs), *nodes[nid].control_deps]
+            )
+        states = index.mutable_input_nodes
+        writers = (nid for nid in self.reached if not states.isdisjoint(map(_node_id, nodes[nid].inputs)))
+        self.mutated = {nid: inputs for nid in writers if (inputs := _mutated_inputs(nodes[nid].source))}
+        self.live = _closure({*self.live, *self.mutated}, lambda nid: map(_node_id, nodes[nid].inputs))
+
+
+_node_id = itemgetter(0)
+
+
+def _closure(start: Iterable[int], before: Callable[[int], Iterable[int]]) -> set[int]:
+    """Some nodes and all that comes before them."""
+    found = set(start)
+    pending = list(found)
+    while pending:
+        for nid in before(pending.pop()):
+            if nid not in found:
+                found.add(nid)
+                pending.append(nid)
+    return found
+
+
+def _mutated_inputs(source: Node) -> tuple[int, ...]:
     mutates = FMutateInputs.get(source.op)
-    if isinstance(source.info, Recomputed):
-        return ()  # the original writes the state, once
-    return () if mutates is None else tuple(mutates(source.attrs))
+    if mutates is None or isinstance(source.info, Recomputed):
+        return ()  # of a copy, the original writes the state, once
+    return tuple(mutates(source.attrs))
 
 
 def _topological(

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.arguments import require_named
-from lowering.function import to_jax
-from lowering.gradient import GradientProgram, is_float_array
+from lowering.gradient import is_float_array
 from lowering.mxnet_words import takes_our_words
+from lowering.programs import Programs
 from lowering.verify_nodes import NodeFinding, NodeWitness, moved
 from lowering.verify_reports import (
     GradientReport,
@@ -30,6 +30,7 @@ from lowering.verify_reports import (
 )
 from lowering.witness import Witness, witness
 from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = [
@@ -90,8 +91,8 @@ class _Point:
         self.args, self.aux, self.key = _widen(args), _widen(aux or {}), key
         floats = [name for name in symbol.list_arguments() if is_float_array(self.args.get(name, 0))]
         self.names = floats if wrt is None else list(wrt)
-        self.program = GradientProgram(symbol, self.names, is_train=is_train)
-        outputs, _ = jax.eval_shape(to_jax(symbol, is_train=is_train), self.args, self.aux, key)
+        self.program = Programs(symbol).gradient(Options(is_train=is_train, wrt=tuple(self.names)))
+        outputs, _, _ = jax.eval_shape(self.program.run_forward, self.args, self.aux, key)
         self.heads = _heads(outputs, head_grads, rng)
         self.witness = witness(symbol, self.heads, is_train=is_train)
         self.chosen = {name: self.args[name] for name in self.names}
@@ -121,7 +122,7 @@ class _Point:
         if not findings:
             return self
         other = copy.copy(self)
-        other.witness = nodes.by_ours(witness(self.symbol, self.heads, is_train=self.is_train), findings)
+        other.witness = nodes.by_ours(self.witness, findings)
         other.finite, other.trusted = False, True
         return other
 

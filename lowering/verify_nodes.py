@@ -9,6 +9,7 @@ subgradient is one of several. One that stays different is *deliberate*, when it
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -17,14 +18,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.gradient import GradientProgram, is_float_array
-from lowering.interpret import Program, Step
+from lowering.gradient import is_float_array
+from lowering.programs import Programs
 from lowering.registry import LoweringRule
+from lowering.steps import Step
 from lowering.verify_reports import NodeFinding
 from lowering.witness import Witness, witness
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import FGradient, FMutateInputs, FNotDerivative
+from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["NodeWitness", "moved"]
@@ -67,7 +70,7 @@ class _Alone:
         self.states = {f"in{i}" for i in (() if mutates is None else mutates(attrs))}
         self.wrt = [f"in{i}" for i in wrt if f"in{i}" not in self.states]
         self.symbol = Symbol([NodeEntry(node, i, 0) for i in self.used])
-        self.program = GradientProgram(self.symbol, self.wrt, is_train=is_train)
+        self.program = Programs(self.symbol).gradient(Options(is_train=is_train, wrt=tuple(self.wrt)))
         self.witness = witness(self.symbol, [None] * len(self.used), is_train=is_train)
 
     def split(self, inputs: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -131,7 +134,7 @@ class NodeWitness:
     """
 
     def __init__(self, symbol: Symbol, wrt: Sequence[str], *, is_train: bool, finite_differences: bool):
-        self.program = Program(symbol.outputs, is_train=is_train)
+        self.program = Programs(symbol).forward(Options(is_train=is_train))
         self._finite = finite_differences
         index = self.program.index
         used: dict[int, set[int]] = {}
@@ -220,8 +223,9 @@ class NodeWitness:
             else step
             for step in given.program.steps
         ]
-        given.program.steps = steps
-        return given
+        program = copy.copy(given.program)
+        program.steps = steps
+        return replace(given, program=program)
 
 
 def _with_our_gradient(given: LoweringRule, alone: _Alone) -> LoweringRule:

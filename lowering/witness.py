@@ -13,10 +13,12 @@ import jax
 import jax.numpy as jnp
 
 from lowering.interpret import Program
+from lowering.programs import Programs
 from symjax_nnvm.ir.card import TStopsGradient
 from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.ir.op import FLossEquivalent
 from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Witness", "witness"]
@@ -66,5 +68,6 @@ def witness(
     losses = [FLossEquivalent[n.op](n) for n in post_order(symbol.outputs) if n.op in FLossEquivalent]
     plain = tuple(i for i, entry in enumerate(symbol.outputs) if entry.node.op not in FLossEquivalent)
     entries: list[NodeEntry] = [symbol.outputs[i] for i in plain] + losses
-    program = Program([*symbol.outputs, *entries], is_train=is_train, platform=platform, stop_at_loss_heads=True)
+    everything = Symbol([*symbol.outputs, *entries])
+    program = Programs(everything).forward(Options(is_train=is_train, platform=platform, witness=True))
     return Witness(program, plain, head_grads)

@@ -63,9 +63,9 @@ from symjax_nnvm.mxnet.match import ParamsMatch as ParamsMatch
 from symjax_nnvm.mxnet.match import match_params as match_params
 from symjax_nnvm.mxnet.model import load_model as load_model
 from symjax_nnvm.mxnet.params import load_arrays as load_arrays
+from symjax_nnvm.mxnet.params import load_safetensors as load_safetensors
 from symjax_nnvm.mxnet.params import save_arrays as save_arrays
-from symjax_nnvm.mxnet.safetensors_file import load_safetensors as load_safetensors
-from symjax_nnvm.mxnet.safetensors_file import save_safetensors as save_safetensors
+from symjax_nnvm.mxnet.params import save_safetensors as save_safetensors
 from symjax_nnvm.ops.custom import register_custom as register_custom
 from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
 from symjax_nnvm.plot import plot_network as plot_network

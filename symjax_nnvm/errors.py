@@ -12,7 +12,7 @@ makes a text safe there, and `NNVMError` applies it to every message.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 __all__ = [
@@ -49,11 +49,14 @@ __all__ = [
     "TrainingError",
     "UnknownArrayError",
     "UnknownAttributeError",
+    "close_names",
+    "close_or_all",
     "closest",
     "cut",
     "did_you_mean",
     "explain",
     "listed",
+    "missing_extra",
     "plain_list",
     "printable",
     "printable_lines",
@@ -257,6 +260,11 @@ def explain(
     return message + (f" {cut(fix)}" if fix else "")
 
 
+def missing_extra(what: str, extra: str) -> MissingExtraError:
+    """The error of what needs an extra of this library that is not installed: what, and how to install it."""
+    return MissingExtraError(f"{what}. Install it with: pip install 'symjax-nnvm[{extra}]'")
+
+
 def cut(text: str, length: int = MAX_PART) -> str:
     """A text for an error message, cut off at `length` characters."""
     return text if len(text) <= length else f"{text[:length]}…"
@@ -296,7 +304,7 @@ def printable_lines(text: str) -> str:
 def plain_list(names: Iterable[object], most: int = MAX_LISTED) -> str:
     """`a, b, c`; of many names the first `most` and the count, `a, b, … (40 in all)`; `none` when there is none."""
     names = list(names)
-    shown = [printable(name if len(name) <= _NAME else f"{name[:_NAME]}…") for name in map(str, names[:most])]
+    shown = [printable(cut(str(name), _NAME)) for name in names[:most]]
     return ", ".join(shown) + (f", … ({len(names)} in all)" if len(names) > most else "") or "none"
 
 
@@ -333,6 +341,20 @@ def did_you_mean(name: str, names: Iterable[str], most: int = 3, cutoff: float =
     """`Did you mean 'a' or 'b'?`, or nothing when no name is close."""
     close = closest(name, names, most, cutoff)
     return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def close_names(wrong: Collection[str], known: Collection[str]) -> str:
+    """`Did you mean …?` for the first few of the names that nothing has."""
+    near = [(name, did_you_mean(str(name), known, cutoff=0.6)) for name in list(wrong)[:3]]
+    several = len(wrong) > 1
+    return " ".join(f"{name!r}: {text[0].lower()}{text[1:]}" if several else text for name, text in near if text)
+
+
+def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[str] | None = None) -> str:
+    """`Did you mean 'a'?`, or all that there are when no name is close: `Its inputs are a, b.` shown: those of them
+    that are listed, default all."""
+    names = list(names)
+    return did_you_mean(name, names) or f"{all_are} {plain_list(names if shown is None else shown)}."
 
 
 def unknown_keyword(what: str, key: str, candidates: Iterable[str], where: str = "") -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from symjax_nnvm.blocks import Run, common_start, repeated_blocks
-from symjax_nnvm.errors import MissingExtraError, NNVMError, printable
+from symjax_nnvm.errors import MissingExtraError, NNVMError, missing_extra, printable
 from symjax_nnvm.files import write_file
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
@@ -66,9 +66,7 @@ class NetworkPlot:
         try:
             import graphviz
         except ImportError:
-            raise MissingExtraError(
-                f"{format} needs the package graphviz: pip install 'symjax-nnvm[plot]'. DOT (.dot) needs nothing."
-            ) from None
+            raise missing_extra(f"{format} needs the package graphviz; DOT (.dot) needs nothing", "plot") from None
         try:
             return graphviz.Source(self.source).pipe(format=format, quiet=True)
         except graphviz.ExecutableNotFound:

@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from symjax_nnvm.errors import JSONFormatError, ModelNotFoundError, closest, plain_list
+from symjax_nnvm.formats import HEAD, format_of_bytes
 
-__all__ = ["HEAD", "looks_like", "naming", "require_file", "symbol_text", "what_is_there"]
-
-HEAD = 64
-"""Bytes of a file's beginning that `looks_like` needs."""
+__all__ = ["looks_like", "naming", "require_file", "symbol_text", "what_is_there"]
 
 _DOWNLOAD = "probably of an error while downloading. Download the file again"
 _KINDS = (
@@ -28,17 +26,17 @@ _KINDS = (
     (b"\x89hdf", "an HDF5 file, perhaps of Keras. Convert the model to MXNet's files first"),
     (b"\x89png", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
-    (b"\x93numpy", "an array of NumPy's (.npy). Load it with symjax_nnvm.load_arrays"),
-    (b"pk\x03\x04", "a zip archive. Of arrays (.npz, MXNet 2.0) symjax_nnvm.load_arrays reads it; else unpack it"),
-    (b"\x12\x01\0\0\0\0\0\0", "MXNet's file of arrays. Load it with symjax_nnvm.load_arrays; the symbol is beside it"),
     (b"\x08", "a protocol buffer, perhaps an ONNX model. ONNX is not read; export the model to MXNet's files"),
     (b"{", "JSON, probably a symbol. Load it with symbol.load"),
 )
-"""How files begin, in lower case, and what they are, with what to do."""
+"""How files begin that are no array files, in lower case, and what they are, with what to do."""
 
 
-def looks_like(head: bytes) -> str | None:
-    """`an HTML page, …`: what a file of these first bytes is, and what to do; None when they tell nothing."""
+def looks_like(head: bytes, size: int) -> str | None:
+    """`an HTML page, …`: what a file of these first bytes and this size is, and what to do; None if nothing tells."""
+    row = format_of_bytes(head, size)
+    if row is not None:
+        return f"{row.title}. Its arrays symjax_nnvm.load_arrays reads; a symbol is another file, *-symbol.json"
     start = head.lstrip().lower()
     return next((meaning for begin, meaning in _KINDS if head.startswith(begin) or start.startswith(begin)), None)
 
@@ -48,7 +46,7 @@ def symbol_text(data: bytes, path: str | os.PathLike[str]) -> str:
     if not data.strip():
         raise JSONFormatError(f"{os.fspath(path)} is no symbol file: it is empty.")
     if not data.lstrip().startswith(b"{"):
-        kind = looks_like(data[:HEAD])
+        kind = looks_like(data[:HEAD], len(data))
         if kind is not None:
             raise JSONFormatError(f"{os.fspath(path)} is no symbol file: it is {kind}.")
     try:

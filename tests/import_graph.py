@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ class Import:
     target: str
     typing: bool
     late: bool
+
+
+NAMEDTUPLES = frozenset({"_asdict", "_fields", "_make", "_replace"})
+"""Public names of Python's with an underscore."""
 
 
 def _name(path: Path) -> str:
@@ -59,6 +64,66 @@ def all_imports() -> list[Import]:
     """Every import of one of our modules by another."""
     known = modules()
     return [found for name, path in known.items() for found in imports_of(name, (ROOT / path).read_text(), known)]
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in NAMEDTUPLES
+
+
+def _made_in(tree: ast.AST) -> set[str]:
+    """The names that a module gives to something: what it defines, assigns, imports under another name, or spells out
+    (`__slots__`)."""
+    made: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                made.add(name)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                made.add(name)
+            case ast.Constant(value=str(name)) | ast.alias(asname=str(name)):
+                made.add(name)
+    return made
+
+
+def foreign_privates(texts: dict[str, str]) -> list[str]:
+    """`module: name` of each _private name that a module imports, or asks an object for, and that no module of its own
+    folder makes. texts: module path, `folder/file.py` → source."""
+    trees = {Path(path): ast.parse(text) for path, text in texts.items()}
+    made: dict[Path, set[str]] = {}
+    for path, tree in trees.items():
+        made.setdefault(path.parent, set()).update(_made_in(tree))
+    found = []
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            names = [node.attr] if isinstance(node, ast.Attribute) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [alias.name for alias in node.names]
+            found += [f"{path}: {name}" for name in names if _is_private(name) and name not in made[path.parent]]
+    return found
+
+
+def unused(texts: dict[str, str], elsewhere: str = "") -> list[str]:
+    """`module: name` of what a module defines at its top and nothing uses: neither it nor another module, nor the text
+    of elsewhere. What a decorator takes is used by it; so is what a package's `__init__` makes. texts: as above."""
+    trees = {Path(path): ast.parse(text) for path, text in texts.items()}
+    loaded = {path: {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+              for path, tree in trees.items()}  # fmt: skip
+    asked = set(re.findall(r"\w+", elsewhere))
+    for tree in trees.values():
+        asked.update(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+        asked.update(a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names)
+    found = []
+    for path, tree in trees.items():
+        for node in tree.body if path.name != "__init__.py" else []:
+            match node:
+                case ast.FunctionDef(name=name, decorator_list=[]) | ast.ClassDef(name=name, decorator_list=[]):
+                    names = [name]
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                    names = [name] if not name.startswith("__") else []
+                case _:
+                    names = []
+            found += [f"{path}: {name}" for name in names if name not in loaded[path] | asked]
+    return found
 
 
 def cycle(edges: dict[str, set[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""docs/architecture.md is the map of the code: its layers are those of the imports, and it names every file."""
+"""The imports keep to docs/layers.txt, and docs/architecture.md, the map of the code, names every file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.import_graph import PACKAGES, ROOT, all_imports, cycle, imports_of, modules
+from tests.import_graph import PACKAGES, ROOT, all_imports, cycle, foreign_privates, imports_of, modules, unused
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MODULES = modules()
@@ -16,20 +16,25 @@ SECTIONS: dict[str, str] = dict(zip(PACKAGES, re.split(r"^## ", PAGE, flags=re.M
 """Package → the part of the page that is its own."""
 
 
-def layers(package: str) -> list[str]:
-    """The lines of the page's list of layers, the highest first: their files and folders, as text."""
-    block = re.search(r"((?:^    \S.*\n)+)", SECTIONS[package], re.MULTILINE)
-    assert block is not None
-    return [re.split(r"\s{2,}", line.strip())[0] for line in block[1].splitlines()]
+LAYERS: dict[str, list[list[str]]] = {
+    package: [re.split(r"\s{2,}", line.strip())[0].split(", ") for line in block.splitlines()]
+    for package, block in re.findall(
+        r"^(\w+)\n((?: {4}\S.*\n)+)", (ROOT / "docs" / "layers.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
+}
+"""Package → its layers in docs/layers.txt, the highest first: the files and folders of each."""
+
+MUTUAL = {("symjax_nnvm.ir.op", "symjax_nnvm.ir.node"), ("symjax_nnvm.ir.op", "symjax_nnvm.ir.params")}
+"""(module, module that it names for types alone): a node has an operator, and an operator's functions take nodes."""
 
 
 def layer(module: str) -> int:
     """How high a module stands; `lowering` stands on all of `symjax_nnvm`."""
     package, *rest = MODULES[module].parts
     entry = f"{rest[0]}/" if len(rest) > 1 else rest[0]
-    rows = layers(package)
-    found = [i for i, row in enumerate(rows) if entry in row.split(", ")]
-    assert len(found) == 1, f"{MODULES[module]} must stand once in the list of layers of docs/architecture.md"
+    rows = LAYERS[package]
+    found = [i for i, row in enumerate(rows) if entry in row]
+    assert len(found) == 1, f"{MODULES[module]} must stand once in docs/layers.txt"
     return len(rows) - found[0] + 1000 * PACKAGES.index(package)
 
 
@@ -37,28 +42,57 @@ def test_every_module_has_its_layer():
     assert all(layer(module) for module in MODULES)
 
 
+def test_every_entry_of_the_layers_is_there():
+    names = [ROOT / package / entry for package, rows in LAYERS.items() for row in rows for entry in row]
+    assert [path for path in names if not path.exists()] == []
+
+
 def test_imports_point_downwards():
-    upwards = [
-        f"{found.source} → {found.target}"
-        for found in IMPORTS
-        if not found.typing and layer(found.target) > layer(found.source)
-    ]
-    assert upwards == []
+    """Those for types alone, too."""
+    upwards = {(found.source, found.target) for found in IMPORTS if layer(found.target) > layer(found.source)}
+    assert upwards == set()
 
 
-def test_no_import_closes_a_cycle_within_a_layer():
+def test_no_import_closes_a_cycle():
+    """Nor does one for types alone, but for those of nodes and operators."""
     edges: dict[str, set[str]] = {}
     for found in IMPORTS:
-        if not found.typing:
+        if not found.typing or (found.source, found.target) not in MUTUAL:
             edges.setdefault(found.source, set()).add(found.target)
     assert cycle(edges) == []
+    assert {(found.source, found.target) for found in IMPORTS if found.typing} >= MUTUAL
 
 
-def test_imports_for_types_that_would_close_a_cycle_are_those_that_the_page_lists():
-    listed = re.search(r"Only\s+for\s+types, `if TYPE_CHECKING`, (.*?) name what stands above", PAGE, re.DOTALL)
-    assert listed is not None
-    files = {str(MODULES[found.source]) for found in IMPORTS if found.typing}
-    assert set(re.findall(r"`(\S+\.py)`", listed[1])) == files
+def test_no_package_names_what_is_private_to_another():
+    assert foreign_privates({str(path): (ROOT / path).read_text() for path in MODULES.values()}) == []
+
+
+def test_a_foreign_private_name_is_found():
+    texts = {
+        "a/one.py": "from b.two import _x\ny._other\nz._replace",
+        "a/three.py": "class T:\n    __slots__ = ('_slot',)",
+    }
+    assert foreign_privates({**texts, "b/two.py": "_x = 1\ndef f(o):\n    return o._slot"}) == [
+        "a/one.py: _x",
+        "a/one.py: _other",
+        "b/two.py: _slot",
+    ]
+    assert foreign_privates({"a/one.py": "t._slot = 1", "a/two.py": "from a.one import _slot\nt._slot"}) == []
+
+
+def test_nothing_is_left_that_nobody_uses():
+    texts = {str(path): (ROOT / path).read_text() for path in MODULES.values()}
+    others = [p for folder in ("tests", "examples", "benchmarks", "docs") for p in (ROOT / folder).rglob("*.py")]
+    assert unused(texts, "".join(path.read_text() for path in others)) == []
+
+
+def test_a_name_that_nobody_uses_is_found():
+    texts = {
+        "a/one.py": "X = 1\nclass Y: ...\n@made\ndef f(): ...\ndef g(): return Z",
+        "a/two.py": "from b import X\nZ = 2",
+    }
+    assert unused(texts) == ["a/one.py: Y", "a/one.py: g", "a/two.py: Z"]
+    assert unused(texts, "Y g Z") == []
 
 
 def test_no_import_of_ours_hides_in_a_function():

@@ -25,7 +25,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 from symjax_nnvm.errors import FileError, MissingFolderError, NNVMError, ParamsFormatError
 from symjax_nnvm.files import atomic_write, atomic_writes, open_regular, read_bounded, write_file
-from symjax_nnvm.mxnet.model import named_arrays
+from symjax_nnvm.mxnet.params import named_arrays
 from symjax_nnvm.plot import plot_network
 
 ROOT = Path(__file__).parents[1]

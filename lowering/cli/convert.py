@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,18 @@ from symjax_nnvm.cli.console import note, print_json, show, working
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, make_folder, of_options
 from symjax_nnvm.errors import plain_list
 from symjax_nnvm.files import atomic_writes, write_file
+from symjax_nnvm.formats import FORMATS, FileFormat, array_suffixes, format_of_name
 from symjax_nnvm.ir.types import format_shape, is_known
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
-from symjax_nnvm.mxnet.safetensors_file import write_safetensors
+from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX
+from symjax_nnvm.mxnet.formats import MXNET
+from symjax_nnvm.mxnet.names import with_kinds
 from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
-_SUFFIXES = {".stablehlo": "stablehlo", ".mlir": "mlir", ".safetensors": "safetensors"}
+_PROGRAMS = (".stablehlo", ".mlir")
+"""Suffixes of programs: they hold no arrays and are never loaded, so they are no rows of the table of array files."""
+
 _NOT_WRITTEN = {
     ".onnx": "ONNX files are not written yet",
     ".params": "MXNet's two files are named by their prefix",
@@ -43,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, where to, and what to."""
     add_model(parser)
     parser.add_argument("out", type=file_path, metavar="OUT", help="file to write, or prefix of MXNet's files")
-    parser.add_argument("--to", choices=tuple(_WRITERS), help="format; default by OUT's suffix, else mxnet")
+    parser.add_argument("--to", choices=tuple(_writers()), help="format; default by OUT's suffix, else mxnet")
     add_shapes(parser)
     add_max_memory(parser)
     parser.add_argument(
@@ -63,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     if options.out.is_dir() or not options.out.name:
         raise InputError(f"{str(options.out)!r} is a folder: name a file in it, or the prefix of MXNet's files.")
     all_shapes(options, symbol)  # which refuses names that the network lacks, whatever the format
-    files, remarks = _WRITERS[format](options, model, symbol)
+    files, remarks = _writers()[format](options, model, symbol)
     if options.json:
         print_json({"format": format, "files": [str(path) for path in files], "remarks": remarks})
         return 0
@@ -80,15 +86,18 @@ def _format_of(out: Path) -> str:
     Raises InputError for a suffix of no format.
     """
     suffix = out.suffix.lower()
-    if suffix in _SUFFIXES:
-        return _SUFFIXES[suffix]
+    if suffix in _PROGRAMS:
+        return suffix.removeprefix(".")
     if not suffix.strip(".0123456789") or _MXNET_NAME.fullmatch(out.name):
-        return "mxnet"
-    known = ", ".join(_SUFFIXES)
+        return MXNET.name
+    row = format_of_name(out)
+    if row is not None and row.write is not None and row is not MXNET:
+        return row.name
+    known = [*_PROGRAMS, *(found for found in array_suffixes(written=True) if found not in MXNET.suffixes)]
     why = _NOT_WRITTEN.get(suffix, f"{suffix} is no format that is written")
     raise InputError(
-        f"{out}: {why}. Suffixes are {known}; without one, OUT is the prefix of MXNet's files, {out.stem}-symbol.json "
-        f"and {out.stem}-0000.params. --to says the format whatever OUT is called."
+        f"{out}: {why}. Suffixes are {', '.join(known)}; without one, OUT is the prefix of MXNet's files, "
+        f"{out.stem}-symbol.json and {out.stem}-0000.params. --to says the format whatever OUT is called."
     )
 
 
@@ -132,14 +141,16 @@ def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tup
     return [options.out], remarks
 
 
-def _safetensors(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+def _arrays(row: FileFormat, options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+    """An array file of a kind, and the network beside it."""
+    assert row.write is not None
     args, aux = model.params(symbol, complete=True)
-    path = options.out.with_suffix(".safetensors")
-    symbol_path = path.with_name(f"{path.stem}-symbol.json")
+    path = options.out.with_suffix(row.suffixes[0])
+    symbol_path = path.with_name(f"{path.stem}{SYMBOL_SUFFIX}")
     make_folder(path)
     with working("writing"), atomic_writes(path, symbol_path) as (weights, graph):
         graph.write(symbol.tojson().encode())
-        write_safetensors(weights, args, aux)
+        row.write(weights, with_kinds(args, aux))
     return [symbol_path, path], []
 
 
@@ -150,12 +161,12 @@ def _mxnet(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[l
     prefix = options.out.with_name(named["prefix"]) if named else options.out
     source = _MXNET_NAME.fullmatch(model.params_path.name) if model.params_path else None
     epoch = next((int(found["epoch"]) for found in (named, source) if found and found["epoch"]), 0)
-    paths = [prefix.with_name(f"{prefix.name}{end}") for end in ("-symbol.json", f"-{epoch:04d}.params")]
+    paths = [prefix.with_name(f"{prefix.name}{end}") for end in (SYMBOL_SUFFIX, f"-{epoch:04d}.params")]
     with working("writing"):
         make_folder(prefix)
         if model.params_path is None:
             symbol.save(paths.pop(0))
-            return [prefix.with_name(f"{prefix.name}-symbol.json")], ["there were no parameters to convert"]
+            return [prefix.with_name(f"{prefix.name}{SYMBOL_SUFFIX}")], ["there were no parameters to convert"]
         save_checkpoint(prefix, epoch, symbol, args, aux)
     return paths, []
 
@@ -164,10 +175,8 @@ def _dtype(name: str | None) -> Any:
     return jax.numpy.dtype("float32" if name is None else name)
 
 
-_WRITERS: dict[str, Callable[[argparse.Namespace, Model, Symbol], tuple[list[Path], list[str]]]] = {
-    "stablehlo": _stablehlo,
-    "mlir": _stablehlo,
-    "safetensors": _safetensors,
-    "mxnet": _mxnet,
-}
-"""Format → what writes it: returns the files, and lines for the user."""
+def _writers() -> dict[str, Callable[[argparse.Namespace, Model, Symbol], tuple[list[Path], list[str]]]]:
+    """Format → what writes it: returns the files, and lines for the user."""
+    programs = {suffix.removeprefix("."): _stablehlo for suffix in _PROGRAMS}
+    files = {name: partial(_arrays, row) for name, row in FORMATS.items() if row.write is not None}
+    return programs | files | {MXNET.name: _mxnet}

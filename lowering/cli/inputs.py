@@ -17,10 +17,12 @@ from lowering.cli.budget import add_max_memory, check_budget
 from symjax_nnvm.cli.arguments import SEED, finite
 from symjax_nnvm.cli.console import note
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes
-from symjax_nnvm.errors import InferenceError, MissingExtraError, NNVMError, ParamsFormatError, did_you_mean, plain_list
+from symjax_nnvm.errors import InferenceError, NNVMError, ParamsFormatError, did_you_mean, missing_extra, plain_list
 from symjax_nnvm.files import read_bounded
+from symjax_nnvm.formats import array_suffixes
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import format_shape, is_float, is_known
+from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.roles import data_inputs
@@ -137,13 +139,14 @@ def _known(name: str, shapes: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _is_array_file(source: str) -> bool:
-    return source.lower().endswith((".npy", ".npz", ".params", ".nd"))
+    return source.lower().endswith(array_suffixes())
 
 
 def _array(name: str, path: Path) -> np.ndarray:
     """The array of a file: the only one, or the one of the input's name."""
     arrays = load_arrays(path)
-    by_name = {f"arr_{i}": array for i, array in enumerate(arrays)} if isinstance(arrays, list) else arrays
+    pairs = [(f"arr_{i}", array) for i, array in enumerate(arrays)] if isinstance(arrays, list) else arrays.items()
+    by_name = {bare_name(own): array for own, array in pairs}
     chosen = by_name.get(name) if len(by_name) != 1 else next(iter(by_name.values()))
     if chosen is None:
         raise ParamsFormatError(f"{path} holds no array {name!r}; it has {plain_list(by_name)}.")
@@ -173,8 +176,10 @@ def _made(
         case "random":
             return rng.standard_normal(shape).astype(dtype) if is_float(dtype) else rng.integers(0, 2, shape, dtype)
     if not source.lower().endswith(_IMAGES):
+        others = [suffix for suffix in array_suffixes() if suffix not in (".npy", ".npz")]
         raise InputError(
-            f"{name}={source}: expected random, zeros, an array (.npy, .npz) or an image ({', '.join(_IMAGES)})."
+            f"{name}={source}: expected random, zeros, an array (.npy, .npz) or an image ({', '.join(_IMAGES)}), or "
+            f"another file of arrays ({', '.join(others)})."
         )
     return _image(Path(source), shape, options).astype(dtype)
 
@@ -194,7 +199,7 @@ def _image(path: Path, shape: tuple[int, ...], options: argparse.Namespace) -> n
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
-        raise MissingExtraError("Images need Pillow: pip install 'symjax-nnvm[image]'") from None
+        raise missing_extra("Images need Pillow", "image") from None
     if len(shape) != 4 or shape[0] != 1 or not {shape[1], shape[3]} & {1, 3}:
         raise InferenceError(f"{path}: an image fits a shape (1, 3, h, w) or (1, h, w, 3), not {format_shape(shape)}.")
     first = shape[1] in (1, 3)

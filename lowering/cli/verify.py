@@ -18,7 +18,7 @@ from lowering.verify import GradientsDisagreeError
 from symjax_nnvm.cli.arguments import whole
 from symjax_nnvm.cli.console import note, print_json, show, steps, working
 from symjax_nnvm.cli.model import of_options
-from symjax_nnvm.errors import did_you_mean, plain_list
+from symjax_nnvm.errors import close_or_all
 from symjax_nnvm.roles import data_inputs
 
 _LARGE = 20_000
@@ -89,6 +89,6 @@ def _named(text: str, floating: list[str]) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in floating:
-            fix = did_you_mean(name, floating) or f"There are {plain_list(floating)}."
+            fix = close_or_all(name, floating, "There are")
             raise InputError(f"--wrt: the model has no argument {name!r} to differentiate by. {fix}")
     return names

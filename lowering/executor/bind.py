@@ -8,12 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.arguments import close_names, misfit, require_symbol, shapes_by_name
+from lowering.arguments import misfit, require_symbol, shapes_by_name
 from lowering.executor.arrays import ArrayCell, Device, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.functions import ExecutorFunctions
 from lowering.executor.groups import check_groups
 from lowering.mxnet_words import keyword_hint, takes_our_words
+from lowering.programs import Programs
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.errors import (
     BindError,
@@ -22,12 +23,16 @@ from symjax_nnvm.errors import (
     ExecutorValueError,
     InferenceError,
     NNVMError,
+    SymbolTypeError,
+    close_names,
     cut,
     explain,
     listed,
 )
-from symjax_nnvm.ir.types import is_known, shape_from_legacy
+from symjax_nnvm.ir.types import DType, dtype_name, is_known, shape_from_legacy
+from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["bind", "simple_bind"]
@@ -44,6 +49,46 @@ _SHOWN = 12
 
 _SIMPLE_BIND = "lowering.simple_bind(symbol, data=(32, 3, 224, 224))"
 _BIND = "lowering.bind(symbol, args=args | {'data': x}, aux_states=aux)"
+
+
+class _Network:
+    """What is to be bound: its programs, and the variables of its graph, which is indexed once."""
+
+    def __init__(self, symbol: Symbol):
+        self.programs = Programs(symbol)
+        self.symbol = symbol
+        self.graph = self.programs.pipeline.graph
+        index = self.graph.indexed_graph()
+        mutable = index.mutable_input_nodes
+        self._args = [nid for nid in index.input_nodes if nid not in mutable]
+        self._aux = [nid for nid in index.input_nodes if nid in mutable]
+        self.arguments, self.states = ([index.nodes[nid].source.name for nid in ids] for ids in (self._args, self._aux))
+        self.inputs = index.input_names
+
+    def shapes(self, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Shapes of arguments and states that follow from those given, None where unknown. Raises InferenceError."""
+        known = {name: shape_from_legacy(tuple(int(dim) for dim in shape)) for name, shape in given.items()}
+        return self._variables(infer_shape(self.graph, shapes=known).attrs["shape"])
+
+    def dtypes(self, given: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Dtypes of arguments and states likewise. Raises InferenceError, SymbolTypeError for what is no dtype."""
+        known: dict[str, DType | None] = {}
+        for name, dtype in given.items():
+            try:
+                known[name] = None if dtype is None else dtype_name(dtype)
+            except ValueError as error:
+                raise SymbolTypeError(f"Argument '{name}' needs a dtype: {error}") from None
+        return self._variables(infer_type(self.graph, dtypes=known).attrs["dtype"])
+
+    def undeclared(self) -> list[str]:
+        """The arguments whose dtype no attribute declares."""
+        nodes = self.graph.indexed_graph().nodes
+        sources = (nodes[nid].source for nid in self._args)
+        return [source.name for source in sources if "__dtype__" not in source.attrs.dict]
+
+    def _variables(self, entries: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        starts = self.graph.indexed_graph().entry_rptr
+        return [entries[starts[nid]] for nid in self._args], [entries[starts[nid]] for nid in self._aux]
 
 
 @takes_our_words("simple_bind", _SIMPLE_BIND)
@@ -74,12 +119,13 @@ def simple_bind(
     name the graph does not have; ExecutorValueError for a bad grad_req.
     """
     device = _device(ctx)
-    _check_names(require_symbol(symbol, "simple_bind"))
-    given_shapes = _shapes_given(symbol, shapes)
-    requests = _grad_requests(symbol, grad_req, "simple_bind")
+    network = _Network(require_symbol(symbol, "simple_bind"))
+    _check_names(network)
+    given_shapes = _shapes_given(network, shapes)
+    requests = _grad_requests(network, grad_req, "simple_bind")
     try:
-        arg_shapes, aux_shapes = _decided_shapes(symbol, given_shapes)
-        arg_types, aux_types = _decided_types(symbol, type_dict)
+        arg_shapes, aux_shapes = _decided_shapes(network, given_shapes)
+        arg_types, aux_types = _decided_types(network, type_dict)
         if group2ctx is not None:
             check_groups(symbol, group2ctx)
     except NNVMError as error:
@@ -91,15 +137,15 @@ def simple_bind(
         triples = zip(names, shapes, dtypes, strict=True)
         return [ArrayCell.zeros(name, shape, jax.dtypes.canonicalize_dtype(t), device) for name, shape, t in triples]
 
-    args = new(symbol.list_arguments(), arg_shapes, arg_types)
-    aux = new(symbol.list_auxiliary_states(), aux_shapes, aux_types)
+    args = new(network.arguments, arg_shapes, arg_types)
+    aux = new(network.states, aux_shapes, aux_types)
     pairs = zip(args, requests, strict=True)
     grads = [
         None if req == "null" else ArrayCell.zeros(cell.name, cell.shape, cell.dtype, device) for cell, req in pairs
     ]
     if shared_exec is not None:
         _share(shared_exec, shared_arg_names or (), args, grads, aux)
-    return _executor(symbol, args, grads, aux, requests, device, seed, mirror)
+    return _executor(network, args, grads, aux, requests, device, seed, mirror)
 
 
 @takes_our_words("bind", _BIND)
@@ -127,18 +173,19 @@ def bind(
     dtypes when they contradict the graph.
     """
     device = _device(ctx)
-    _check_names(require_symbol(symbol, "bind"))
-    names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
-    _check_present(symbol, args, aux_states)
+    network = _Network(require_symbol(symbol, "bind"))
+    _check_names(network)
+    names, aux_names = network.arguments, network.states
+    _check_present(network, args, aux_states)
     arg_cells = _cells("args", names, args if args is not None else [], device, partial=False)
     aux_cells = _cells("aux_states", aux_names, aux_states if aux_states is not None else [], device, partial=False)
     grads = None if args_grad is None else _cells("args_grad", names, args_grad, device, partial=True)
-    requests = _grad_requests(symbol, grad_req, "bind")
+    requests = _grad_requests(network, grad_req, "bind")
     requests = (
         ["null"] * len(names) if grads is None else [r if g else "null" for r, g in zip(requests, grads, strict=True)]
     )
     known = [cell for cell in (*arg_cells, *aux_cells) if cell is not None]
-    _check_fit(symbol, known)
+    _check_fit(network, known)
     for arg, grad in zip(arg_cells, grads or (), strict=False):
         if arg and grad and (grad.shape, grad.dtype) != (arg.shape, arg.dtype):
             expected, got = f"{arg.dtype.name}{arg.shape}", f"{grad.dtype.name}{grad.shape}"
@@ -148,11 +195,11 @@ def bind(
     if group2ctx is not None:
         check_groups(symbol, group2ctx)
     arguments, states = known[: len(names)], known[len(names) :]
-    return _executor(symbol, arguments, grads, states, requests, device, seed, mirror)
+    return _executor(network, arguments, grads, states, requests, device, seed, mirror)
 
 
 def _executor(
-    symbol: Symbol,
+    network: _Network,
     args: Sequence[ArrayCell],
     grads: Sequence[ArrayCell | None] | None,
     aux: Sequence[ArrayCell],
@@ -161,11 +208,16 @@ def _executor(
     seed: int | jax.Array,
     mirror: Mirror,
 ) -> Executor:
-    wrt = [cell.name for cell, req in zip(args, requests, strict=True) if req != "null"]
-    platform = None if device is None else device.platform
-    shapes = {cell.name: cell.shape for cell in (*args, *aux)}
-    functions = ExecutorFunctions(symbol, wrt, platform=platform, mirror=mirror, shapes=shapes)
-    functions.program(True)  # errors in the graph are told here, not by the first run
+    cells = (*args, *aux)
+    options = Options(
+        is_train=True,
+        wrt=tuple(cell.name for cell, req in zip(args, requests, strict=True) if req != "null"),
+        platform=None if device is None else device.platform,
+        mirror=mirror,
+        shapes=tuple((cell.name, cell.shape) for cell in cells) if mirror == "blocks" else None,
+    )
+    functions = ExecutorFunctions(network.programs, options)
+    functions.knows({cell.name: (cell.shape, cell.dtype.name) for cell in cells})
     key = jax.random.key(seed) if isinstance(seed, int) else seed
     return Executor(functions, args, grads, aux, requests, key)
 
@@ -181,8 +233,8 @@ def _device(ctx: Context) -> Device:
     raise ExecutorTypeError(f'Context type error: expected a jax.Device, "cpu", "gpu", "tpu" or None, got {ctx!r}')
 
 
-def _check_names(symbol: Symbol) -> None:
-    for what, names in (("arguments", symbol.list_arguments()), ("auxiliary states", symbol.list_auxiliary_states())):
+def _check_names(network: _Network) -> None:
+    for what, names in (("arguments", network.arguments), ("auxiliary states", network.states)):
         repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
         if repeated:
             raise ExecutorValueError(
@@ -190,9 +242,9 @@ def _check_names(symbol: Symbol) -> None:
             )
 
 
-def _grad_requests(symbol: Symbol, grad_req: GradReq, where: str) -> list[str]:
+def _grad_requests(network: _Network, grad_req: GradReq, where: str) -> list[str]:
     """One of write, add and null for each argument. Raises ExecutorValueError."""
-    names = symbol.list_arguments()
+    names = network.arguments
     match grad_req:
         case None:
             requests = ["null"] * len(names)
@@ -226,17 +278,17 @@ def _grad_requests(symbol: Symbol, grad_req: GradReq, where: str) -> list[str]:
     return requests
 
 
-def _check_present(symbol: Symbol, args: Given | None, aux: Given | None) -> None:
+def _check_present(network: _Network, args: Given | None, aux: Given | None) -> None:
     """Raise ExecutorValueError for dicts that lack an array; they may have more."""
     for what, given, names in (
-        ("args", args, symbol.list_arguments()),
-        ("aux_states", aux, symbol.list_auxiliary_states()),
+        ("args", args, network.arguments),
+        ("aux_states", aux, network.states),
     ):
         missing = [name for name in names if name not in given] if isinstance(given, Mapping) else []
         if missing:
             named = [given.keys() if isinstance(given, Mapping) else () for given in (args, aux)]
             so = f", and so are {listed(missing[1:])}" if missing[1:] else ""
-            raise ExecutorValueError(f"key `{missing[0]}` is missing in `{what}`{so}. {misfit(symbol, *named)}")
+            raise ExecutorValueError(f"key `{missing[0]}` is missing in `{what}`{so}. {misfit(network.symbol, *named)}")
 
 
 def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, partial: bool) -> list[ArrayCell | None]:
@@ -273,9 +325,9 @@ def _given(name: str, array: Any, device: Device) -> ArrayCell:
 # -- what follows from it --------------------------------------------------------------------------------------------
 
 
-def _shapes_given(symbol: Symbol, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def _shapes_given(network: _Network, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Shapes by name. Raises BindError for keywords that are no variables, and for what is no shape."""
-    inputs = symbol.list_inputs()
+    inputs = network.inputs
     unknown = [name for name in shapes if name not in inputs]
     if unknown:
         given = "".join(f"{name}: {cut(repr(value), 80)}\n" for name, value in shapes.items())
@@ -288,14 +340,14 @@ def _shapes_given(symbol: Symbol, shapes: Mapping[str, Any]) -> dict[str, tuple[
         raise BindError(f"simple_bind error. Keywords need to be shapes: {error}") from error
 
 
-def _decided_shapes(symbol: Symbol, shapes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+def _decided_shapes(network: _Network, shapes: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     """Shapes of all arguments and states. Raises BindError for shapes that stay undecided."""
-    arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**shapes)
-    named = [*zip(symbol.list_arguments(), arg_shapes, strict=True)]
-    named += zip(symbol.list_auxiliary_states(), aux_shapes, strict=True)
-    undecided = [(name, shape) for name, shape in named if not is_known(shape_from_legacy(shape))]
+    arg_shapes, aux_shapes = network.shapes(shapes)
+    named = zip((*network.arguments, *network.states), (*arg_shapes, *aux_shapes), strict=True)
+    undecided = [(name, shape) for name, shape in named if not is_known(shape)]
     if undecided:
-        listed = "".join(f"{name}: {tuple(d or -1 for d in shape) or None}, " for name, shape in undecided[:10])
+        unknown = ((name, None if shape is None else tuple(d or -1 for d in shape)) for name, shape in undecided[:10])
+        listed = "".join(f"{name}: {shape or None}, " for name, shape in unknown)
         raise BindError(
             "InferShape pass cannot decide shapes for the following arguments (-1 means unknown dimensions). Please "
             f"consider providing them as inputs:\n{listed}"
@@ -303,20 +355,16 @@ def _decided_shapes(symbol: Symbol, shapes: Mapping[str, Any]) -> tuple[list[Any
     return arg_shapes, aux_shapes
 
 
-def _decided_types(symbol: Symbol, type_dict: Mapping[str, Any] | None) -> tuple[list[Any], list[Any]]:
+def _decided_types(network: _Network, type_dict: Mapping[str, Any] | None) -> tuple[list[Any], list[Any]]:
     """Dtypes of all arguments and states. Raises BindError."""
-    inputs = symbol.list_inputs()
-    unknown = [name for name in type_dict or () if name not in inputs]
+    unknown = [name for name in type_dict or () if name not in network.inputs]
     if unknown:
-        fix = close_names(unknown, inputs) or None
-        raise BindError(explain(f"The graph has no {listed(unknown)}", expected=f"dtypes of {listed(inputs)}", fix=fix))
-    if type_dict is None:
-        declared = symbol.attr_dict()
-        names = symbol.list_arguments()
-        type_dict = {name: "float32" for name in names if "__dtype__" not in declared.get(name, {})}
-    arg_types, _, aux_types = symbol.infer_type_partial(**type_dict)
-    named = [*zip(symbol.list_arguments(), arg_types, strict=True)]
-    named += zip(symbol.list_auxiliary_states(), aux_types, strict=True)
+        fix = close_names(unknown, network.inputs) or None
+        expected = f"dtypes of {listed(network.inputs)}"
+        raise BindError(explain(f"The graph has no {listed(unknown)}", expected=expected, fix=fix))
+    given = dict.fromkeys(network.undeclared(), "float32") if type_dict is None else type_dict
+    arg_types, aux_types = network.dtypes(given)
+    named = zip((*network.arguments, *network.states), (*arg_types, *aux_types), strict=True)
     undecided = [name for name, dtype in named if dtype is None]
     if undecided:
         raise BindError(
@@ -326,21 +374,21 @@ def _decided_types(symbol: Symbol, type_dict: Mapping[str, Any] | None) -> tuple
     return arg_types, aux_types
 
 
-def _check_fit(symbol: Symbol, cells: Sequence[ArrayCell]) -> None:
+def _check_fit(network: _Network, cells: Sequence[ArrayCell]) -> None:
     """Raise BindError when shapes or dtypes contradict the graph."""
     try:
-        symbol.infer_shape_partial(**{cell.name: cell.shape for cell in cells})
+        network.shapes({cell.name: cell.shape for cell in cells})
     except InferenceError as error:
         listing = [f"{cell.name}: {cell.shape}\n" for cell in cells]
         given = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
-        remedy = shape_remedy(symbol, {cell.name: cell.shape for cell in cells})
+        remedy = shape_remedy(network.symbol, {cell.name: cell.shape for cell in cells})
         raise BindError(f"bind error. Arguments:\n{given}{error} {remedy}".rstrip()) from error
     try:
-        symbol.infer_type_partial(**{cell.name: cell.dtype for cell in cells})
+        network.dtypes({cell.name: cell.dtype for cell in cells})
     except InferenceError as error:
         listing = [f"{cell.name}: {cell.dtype.name}\n" for cell in cells]
         given = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
-        remedy = dtype_remedy(symbol, {cell.name: cell.dtype.name for cell in cells})
+        remedy = dtype_remedy(network.symbol, {cell.name: cell.dtype.name for cell in cells})
         raise BindError(f"bind error. Arguments:\n{given}{error} {remedy}".rstrip()) from error
 
 

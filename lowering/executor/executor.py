@@ -367,7 +367,7 @@ class Executor:
 
     def get_optimized_symbol(self) -> Symbol:
         """A copy of the forward part as it runs: equal nodes merged."""
-        return Symbol(self._functions.program(True).forward.graph.outputs).copy()
+        return self._functions.program(True).symbol.copy()
 
     if not TYPE_CHECKING:  # so that checkers still know which attributes there are
 

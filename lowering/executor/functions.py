@@ -8,16 +8,20 @@ function reads, and nothing is computed twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import jax
 
-from lowering.gradient import GradientProgram
+from lowering.gradient_program import GradientProgram
+from lowering.programs import Programs
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import FInputGraph, FListInputNames, TUnlistedInputs
-from symjax_nnvm.ir.types import Shape
-from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.ir.types import DType, Shape
+from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["ExecutorFunctions", "Randomness"]
@@ -31,30 +35,30 @@ Randomness = tuple[jax.Array, int] | None
 class ExecutorFunctions:
     """The functions of one graph for one choice of arguments to differentiate.
 
-    symbol: the graph. wrt: names of the arguments whose gradients are computed. args and aux of every function follow
-    `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an executable for each.
-    mirror: what the backward part computes again, by the given shapes of variables (`passes/mirror.py`).
+    programs: of the graph. options: of training; wrt are the arguments whose gradients are computed. args and aux of
+    every function follow `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an
+    executable for each. Raises what the pipeline raises.
     """
 
-    def __init__(
-        self, symbol: Symbol, wrt: Sequence[str], *, platform: str | None, mirror: Mirror, shapes: Mapping[str, Shape]
-    ):
-        self.symbol = symbol
-        self.wrt = list(wrt)
-        self.arg_names = symbol.list_arguments()
-        self.aux_names = symbol.list_auxiliary_states()
-        self._options: dict[str, Any] = {"platform": platform, "mirror": mirror, "shapes": shapes}
-        self._programs: dict[bool, GradientProgram] = {}
+    def __init__(self, programs: Programs, options: Options):
+        self.symbol = programs.symbol
+        self.wrt = list(options.wrt or ())
+        self._programs, self._options = programs, options
+        program = self.program(True)  # errors in the graph are told here, not by the first run
+        self.arg_names, self.aux_names = program.program.arg_names, program.program.aux_names
         self._jitted: dict[Any, Callable[..., Any]] = {}
 
     def program(self, is_train: bool) -> GradientProgram:
         """The lowered graph, in training or in inference. Both number their nodes and values alike."""
-        found = self._programs.get(is_train)
-        if found is None:
-            found = self._programs[is_train] = GradientProgram(
-                self.symbol, self.wrt, is_train=is_train, **self._options
-            )
-        return found
+        return self._programs.gradient(replace(self._options, is_train=is_train))
+
+    def knows(self, arrays: Mapping[str, tuple[Shape, DType]]) -> None:
+        """Infer all shapes from those of the variables, once for all that runs later.
+
+        What contradicts the graph is told by the first run.
+        """
+        with suppress(InferenceError):
+            self.program(True).program.inference.of_variables(arrays)
 
     def draws(self, is_train: bool) -> bool:
         """Whether the graph draws random numbers."""

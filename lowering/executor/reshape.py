@@ -8,9 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.arguments import close_names
 from lowering.executor.arrays import ArrayCell
-from symjax_nnvm.errors import BindError, InferenceError, explain, listed
+from symjax_nnvm.errors import BindError, InferenceError, close_names, explain, listed
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from lowering.initializer.base import Shape, create
 from symjax_nnvm.errors import InitializerError, explain, plain_list
+from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
 
@@ -40,7 +41,7 @@ class Load:
         arrays = param if isinstance(param, Mapping) else load_arrays(param)
         if not isinstance(arrays, Mapping):
             raise InitializerError(explain("Load needs arrays with names", got=f"{len(arrays)} arrays without"))
-        self.param = {re.sub(r"^(arg|aux):", "", name): value for name, value in arrays.items()}
+        self.param = {bare_name(name): value for name, value in arrays.items()}
         self.default_init = None if default_init is None else _nested(default_init)
         self.verbose = verbose
 

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.arguments import close_names, require_symbol, shapes_by_name
+from lowering.arguments import require_symbol, shapes_by_name
 from lowering.initializer.base import InitDesc, create
 from lowering.initializer.composite import Load, Mixed
 from lowering.initializer.drawn import Uniform
 from lowering.mxnet_words import takes_our_words
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import InferenceError, explain, listed, plain_list
+from symjax_nnvm.errors import InferenceError, close_names, explain, listed, plain_list
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["init_params"]

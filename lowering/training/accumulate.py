@@ -14,17 +14,17 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from lowering.gradient import GradientProgram
+from lowering.gradient_program import GradientProgram
 from symjax_nnvm.errors import TrainingError, explain
 from symjax_nnvm.ir.card import TStopsGradient
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Accumulation", "Programs", "Reduction", "parse_accumulate"]
+__all__ = ["Accumulation", "ProgramFor", "Reduction", "parse_accumulate"]
 
 Arrays = Mapping[str, jax.Array]
 Reduction = Literal["sum", "mean"]
-Programs = Callable[[Mapping[str, tuple[int, ...]]], GradientProgram]
-"""The program for arguments of given shapes."""
+ProgramFor = Callable[[Arrays], GradientProgram]
+"""The program for these arguments, or arrays of their shapes."""
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,23 @@ class Accumulation:
     reduction: Reduction | None
 
     def run(
-        self, programs: Programs, constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array
+        self, program_for: ProgramFor, constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
         """(outputs, gradients, new auxiliary states) of a batch.
 
         Outputs of the micro-batches are joined along axis 0. Raises TrainingError where the batch cannot be split.
         """
-        shapes = {name: array.shape for name, array in constants.items()}
         if self.count == 1:
-            program = programs(shapes | {name: array.shape for name, array in batch.items()})
-            return program({**constants, **batch}, aux, key, None)
+            return program_for({**constants, **batch})({**constants, **batch}, aux, key, None)
         sizes = {name: array.shape[0] for name, array in batch.items()}
         size = next(iter(sizes.values()))
         if len(set(sizes.values())) > 1 or size % self.count:
             expected = f"arrays of one length, a multiple of {self.count}"
             raise TrainingError(explain("The batch cannot be split for accumulate", expected=expected, got=sizes))
         micro = size // self.count
-        shapes |= {name: (micro, *array.shape[1:]) for name, array in batch.items()}
-        program = programs(shapes)
+        first = {name: array[:micro] for name, array in batch.items()}
+        program = program_for({**constants, **first})
+        shapes = {name: array.shape for name, array in {**constants, **first}.items()}
         reduction = self.reduction or _reduction(program.symbol, shapes, micro)
         parts = {name: array.reshape(self.count, micro, *array.shape[1:]) for name, array in batch.items()}
 

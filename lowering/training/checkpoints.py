@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from lowering.training.orbax_threads import Quiet, cancel_waiting, in_daemon, orbax_threads, wait_at_exit, waited_for
 from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
-from symjax_nnvm.errors import CheckpointError, MissingExtraError, explain
+from symjax_nnvm.errors import CheckpointError, explain, missing_extra
 
 __all__ = ["Checkpoints"]
 
@@ -185,7 +185,7 @@ class Checkpoints:
         try:
             import orbax.checkpoint as ocp
         except ImportError as error:
-            raise MissingExtraError(f"{error}. Install it with: pip install 'symjax-nnvm[checkpoints]'") from error
+            raise missing_extra(str(error), "checkpoints") from error
         self._ocp = ocp
         policies = ocp.checkpoint_managers
         options = ocp.CheckpointManagerOptions(

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lowering.gradient import GradientProgram
+from lowering.gradient_program import GradientProgram
 from lowering.interpret import Program
 from lowering.training.inputs import Inputs
 from lowering.training.state import TrainState
@@ -60,11 +60,8 @@ def diagnose(program: GradientProgram, inputs: Inputs, state: TrainState, batch:
 
     def evaluate(state: TrainState, batch: Any) -> list[Any]:
         key = jax.random.fold_in(state.key, state.step)
-        env: list[Any] = [None] * inner.num_slots
         args = {**state.params, **state.frozen, **inputs.prepare(batch)}
-        for nid, value in program.bind(args, state.aux).items():
-            env[inner.index.entry_rptr[nid]] = value
-        inner.run_steps(program.forward_steps, env, key)
+        env = program.forward_values(args, state.aux, key)
         outputs = inner.collect(env)[0][: program.num_outputs]
         for nid, value in program.head_values(outputs, None).items():
             env[inner.index.entry_rptr[nid]] = value

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.interpret import Program
+from lowering.programs import Programs
 from lowering.training.diagnosis import Diagnosis, diagnose_forward
 from lowering.training.finite import FiniteWatch, rows_not_finite
 from lowering.training.inputs import Inputs
@@ -17,7 +17,7 @@ from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, TrainingError, explain, listed
-from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.pipeline import Options
 
 __all__ = ["Evaluation"]
 
@@ -31,10 +31,10 @@ class Evaluation:
     network makes of it; a last batch of another length costs one more compilation.
     """
 
-    def __init__(self, symbol: Symbol, inputs: Inputs, platform: str | None = None):
-        self._symbol = symbol
+    def __init__(self, programs: Programs, inputs: Inputs, options: Options):
+        self._symbol = programs.symbol
         self._inputs = inputs
-        self._program = Program(symbol.outputs, is_train=False, platform=platform)
+        self._program = programs.forward(options)
         self._forward = jax.jit(self._run)
 
     def _run(self, params: Any, frozen: Any, aux: Any, key: jax.Array, batch: Any) -> tuple[list[jax.Array], jax.Array]:

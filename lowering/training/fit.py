@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lowering.training.history import EpochRecord, History, StepEvent
+from lowering.training.inputs import Inputs
 from lowering.training.progress import Progress
+from lowering.training.state import TrainState
+from lowering.training.tracking import Tracker
 from symjax_nnvm.errors import CheckpointError, TrainingError, cut, explain
-
-if TYPE_CHECKING:
-    from lowering.training.trainer import Trainer
 
 __all__ = ["Run"]
 
@@ -31,11 +31,46 @@ _HOW_TO_FIND = ' fit(..., check_finite="step") stops before the update that does
 CheckFinite = Literal["interval", "step"] | None
 
 
+class Driven(Protocol):
+    """What a run drives: as much of `Trainer` as it asks for."""
+
+    state: TrainState | None
+
+    @property
+    def inputs(self) -> Inputs:
+        """Which arguments come with the batches."""
+        ...
+
+    def require_state(self) -> TrainState:
+        """The state. Raises TrainingError before there is one."""
+        ...
+
+    def step(self, batch: Any) -> list[jax.Array]:
+        """One update; the outputs."""
+        ...
+
+    def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
+        """Metrics of the network, at their start."""
+        ...
+
+    def evaluate(self, data: Iterable[Any], metrics: Any) -> dict[str, float]:
+        """Metrics over all batches, in test mode."""
+        ...
+
+    def diagnose(self, batch: Any) -> object:
+        """What turns finite numbers into others, printed as lines."""
+        ...
+
+    def about(self) -> dict[str, Any]:
+        """What tells this run from others."""
+        ...
+
+
 @dataclass
 class Run:
     """One call of `fit`; see `Trainer.fit` for the arguments."""
 
-    trainer: Trainer
+    trainer: Driven
     data: Iterable[Any]
     epochs: int
     validation: Iterable[Any] | None

@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.arguments import close_names
-from symjax_nnvm.errors import TrainingError, explain, listed
+from symjax_nnvm.errors import TrainingError, close_names, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Inputs", "find_inputs"]

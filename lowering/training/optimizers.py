@@ -9,10 +9,9 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from lowering.arguments import close_names
 from lowering.training.update_rules import RULES, Rule, Update
 from lowering.updates import with_master_copy
-from symjax_nnvm.errors import ParamError, did_you_mean, explain, listed
+from symjax_nnvm.errors import ParamError, close_names, did_you_mean, explain, listed
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["MXNetOptimizer", "OptaxOptimizer", "Optimizer", "list_optimizers", "make_optimizer"]

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from lowering.layerwise_updates import sum_of_squares
-from lowering.training.accumulate import Accumulation, Programs
+from lowering.training.accumulate import Accumulation, ProgramFor
 from lowering.training.inputs import Batch, Inputs
 from lowering.training.optimizers import Optimizer
 from lowering.training.state import TrainState
@@ -23,7 +23,7 @@ _OPTIMIZER_KEY = 0x6F7074  # "opt": apart from the keys of micro-batches, which 
 
 
 def make_step(
-    programs: Programs,
+    program_for: ProgramFor,
     optimizer: Optimizer,
     inputs: Inputs,
     *,
@@ -41,7 +41,7 @@ def make_step(
         key = jax.random.fold_in(state.key, state.step)
         constants = state.params | state.frozen
         try:
-            outputs, grads, aux = accumulation.run(programs, constants, arrays, state.aux, key)
+            outputs, grads, aux = accumulation.run(program_for, constants, arrays, state.aux, key)
         except InferenceError as error:
             listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
             raise InferenceError(f"{error} The batch that does not fit: {listed}.") from error

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.arguments import close_names, require_key, require_symbol, shapes_by_name
-from lowering.gradient import GradientProgram
+from lowering.arguments import require_key, require_symbol, shapes_by_name
 from lowering.initializer import init_params
 from lowering.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
+from lowering.programs import Programs
 from lowering.training.accumulate import Reduction, parse_accumulate
 from lowering.training.classes import Numbers
 from lowering.training.diagnosis import Diagnosis, diagnose
@@ -26,11 +28,11 @@ from lowering.training.state import TrainState
 from lowering.training.step import make_step
 from lowering.training.tracking import Tracker
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, explain, listed
-from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, close_names, explain, listed
+from symjax_nnvm.ir.types import DType
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
-from symjax_nnvm.passes.reduce_precision import reduce_precision
+from symjax_nnvm.pipeline import Options
 from symjax_nnvm.surgery.statistics import frozen_batch_norms
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -91,29 +93,19 @@ class Trainer:
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None
         self._seed: list[int] | int | None = None
-        self._mirror: Mirror = mirror
-        self._computed = _in_dtype(frozen_batch_norms(symbol, self.wrt) if frozen_statistics else symbol, compute_dtype)
-        self._by_shape: dict[Any, GradientProgram] = {}
-        self.program = self._program()
+        computed = frozen_batch_norms(symbol, self.wrt) if frozen_statistics else symbol
+        programs = Programs(computed)
+        options = Options(is_train=True, wrt=tuple(self.wrt), mirror=mirror, precision=_half_precision(compute_dtype))
+        self.program = programs.gradient(options)
         step = make_step(
-            self._program,
+            partial(programs.gradient, options),
             self.optimizer,
             self.inputs,
             accumulation=parse_accumulate(accumulate),
             clip_global_norm=clip_global_norm,
         )
         self.step_fn: jax.stages.Wrapped = jax.jit(step, donate_argnums=0)
-        self._evaluation = Evaluation(self._computed, self.inputs)
-
-    def _program(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> GradientProgram:
-        """Forward and backward; where mirroring weighs what it keeps, for arguments of given shapes."""
-        signature = tuple(shapes.items()) if shapes and self._mirror == "blocks" else None
-        if signature not in self._by_shape:
-            known = None if signature is None else shapes
-            self._by_shape[signature] = GradientProgram(
-                self._computed, self.wrt, is_train=True, mirror=self._mirror, shapes=known
-            )
-        return self._by_shape[signature]
+        self._evaluation = Evaluation(programs, self.inputs, replace(options, is_train=False, wrt=None))
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -333,14 +325,14 @@ class Trainer:
             unknown_attribute("Trainer", name, dir(type(self)))
 
 
-def _in_dtype(symbol: Symbol, compute_dtype: Any) -> Symbol:
-    """The symbol that is computed. Raises TrainingError for a dtype that training cannot compute in."""
+def _half_precision(compute_dtype: Any) -> DType | None:
+    """The precision of products, None for float32. Raises TrainingError for a dtype that training cannot compute in."""
     if compute_dtype is None or compute_dtype == "float32":
-        return symbol
+        return None
     if np.dtype(compute_dtype) != jnp.bfloat16:
         fix = (
             "float16 has too few exponents for gradients without a loss scale." if compute_dtype == "float16" else None
         )
         expected = "None or 'bfloat16'"
         raise TrainingError(explain("Wrong compute_dtype", expected=expected, got=repr(compute_dtype), fix=fix))
-    return Symbol(reduce_precision(Graph(symbol.outputs), "bfloat16").outputs)
+    return "bfloat16"

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from symjax_nnvm.check.report import Findings
 from symjax_nnvm.errors import SymbolTypeError
 from symjax_nnvm.ir.types import Shape, format_shape, merge_shapes
-from symjax_nnvm.mxnet.model import named_arrays
+from symjax_nnvm.mxnet.names import bare_name
+from symjax_nnvm.mxnet.params import named_arrays
 from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["arrays_by_name", "check_missing", "check_shapes"]
 
 Arrays = Mapping[str, Any]
-
-_PREFIXES = ("arg:", "aux:")
 
 
 def arrays_by_name(params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str]) -> dict[str, Any]:
@@ -27,16 +25,11 @@ def arrays_by_name(params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str])
     Raises what `load_model` raises of an array file, SymbolTypeError for anything else.
     """
     if isinstance(params, (str, os.PathLike)):
-        params = named_arrays(Path(params))
+        params = named_arrays(params)
     several = params if isinstance(params, tuple) else (params,)
     if not all(isinstance(arrays, Mapping) for arrays in several):
         raise SymbolTypeError(f"params must be arrays by name, or the path of a file, got {type(params).__name__}")
-    return {_bare(name): array for arrays in several for name, array in arrays.items()}
-
-
-def _bare(name: str) -> str:
-    prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
-    return name.removeprefix(prefix)
+    return {bare_name(name): array for arrays in several for name, array in arrays.items()}
 
 
 def check_missing(symbol: Symbol, arrays: Arrays, given: Iterable[str], findings: Findings) -> None:

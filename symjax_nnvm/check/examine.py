@@ -11,10 +11,10 @@ from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, chec
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
-from symjax_nnvm.errors import InferenceError, SymbolValueError, did_you_mean, explain, plain_list
+from symjax_nnvm.errors import InferenceError, SymbolValueError, close_or_all, did_you_mean, explain
 from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
 from symjax_nnvm.ir.bulk import bulk_allocation
-from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import FAsksSparse, FDeviation, FDraws, Op, TDataDependentShape
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known
@@ -26,7 +26,6 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["check"]
 
-_MXNET_VERSION = 10901
 _LONG = 1e13  # floating-point operations: minutes on a CPU
 _SPARSE_CODES = ("1", "2")  # of row_sparse and csr
 _SWITCH_ON_64_BITS = "For 64 bits: `with jax.enable_x64(True):`, or the environment variable JAX_ENABLE_X64=1."
@@ -88,7 +87,7 @@ def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> No
     counts = Counter(symbol.list_inputs())
     for name in given:
         if name not in counts:
-            fix = did_you_mean(name, counts) or f"Its variables are {plain_list(counts)}."
+            fix = close_or_all(name, counts, "Its variables are")
             raise SymbolValueError(explain(f"The symbol has no variable {name!r}", fix=fix))
     for name, count in counts.items():
         if count > 1:
@@ -105,7 +104,7 @@ def _check_file(model: Model, findings: Findings) -> None:
             "it has shape (1,), and 0 is an unknown size",
         )
     version = model.attrs.get("mxnet_version")
-    if isinstance(version, int) and version > _MXNET_VERSION:
+    if isinstance(version, int) and version > MXNET_VERSION:
         written = f"{version // 10000}.{version // 100 % 100}.{version % 100}"
         findings.add("newer file", "note", None, f"Written by MXNet {written}; operators mean what they mean in 1.9.1")
 
@@ -223,9 +222,8 @@ def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
         if op is None or op in TDataDependentShape:
             continue
         ins = [shapes[index.entry_rptr[source] + i] for source, i, _ in node.inputs]
-        if all(map(is_known, ins)) and not all(
-            map(is_known, shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]])
-        ):
+        outs = shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
+        if all(map(is_known, ins)) and not all(map(is_known, outs)):
             reason = "Its inputs do not decide the shape of its result"
             findings.add("undecided shape", "warning", node.source.name, reason, op=op.name)
 

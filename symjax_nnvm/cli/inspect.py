@@ -1,6 +1,7 @@
 """A table of a network's layers: operator, output shape, parameters, MACs and FLOPs; and the totals.
 
-Needs no parameters; with them, their shapes decide what `--shape` leaves open.
+Needs no parameters; with them, their shapes decide what `--shape` leaves open. `--stages` prints the pipeline instead:
+what is done to the graph before it is lowered, for inference and for training.
 """
 
 from __future__ import annotations
@@ -9,19 +10,25 @@ import argparse
 
 from symjax_nnvm.cli.console import note, print_json, print_table, show
 from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, of_options
+from symjax_nnvm.pipeline import Options, Pipeline
+from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.summary import summarize
+from symjax_nnvm.symbol.symbol import Symbol
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL and `--shape`."""
+    """MODEL, `--shape` and `--stages`."""
     add_model(parser)
     add_shapes(parser)
+    parser.add_argument("--stages", action="store_true", help="print what each stage of the pipeline changes")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the summary."""
     model = of_options(options)
     symbol = model.symbol()
+    if options.stages:
+        return _stages(symbol, options.json)
     args, aux = model.params(symbol)
     if model.params_path is not None:
         note(f"parameters: {model.params_path}")
@@ -32,4 +39,21 @@ def run(options: argparse.Namespace) -> int:
     print_table(summary.columns, summary.rows(), right=3)
     for line in summary.totals():
         show(line)
+    return 0
+
+
+def _stages(symbol: Symbol, as_json: bool) -> int:
+    pipeline = Pipeline(symbol.outputs)
+    arguments = set(symbol.list_arguments())
+    learned = tuple(node.name for node in learned_variables(symbol) if node.name in arguments)
+    plans = {
+        "inference": pipeline.plan(Options()),
+        "training": pipeline.plan(Options(is_train=True, wrt=learned)),
+    }
+    if as_json:
+        print_json({purpose: plan.to_json() for purpose, plan in plans.items()})
+        return 0
+    for purpose, plan in plans.items():
+        show(f"{purpose}:")
+        print_table(plan.columns, plan.rows())
     return 0

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from symjax_nnvm.cli.arguments import EPOCH, file_path, text_of
-from symjax_nnvm.errors import ModelNotFoundError, NNVMError, SymbolValueError, did_you_mean, plain_list
+from symjax_nnvm.errors import ModelNotFoundError, NNVMError, SymbolValueError, close_or_all
+from symjax_nnvm.formats import array_suffixes
 from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, epochs, params_path, prefix_of
 from symjax_nnvm.mxnet.match import match_params
-from symjax_nnvm.mxnet.model import named_arrays
+from symjax_nnvm.mxnet.names import bare_name
+from symjax_nnvm.mxnet.params import named_arrays
 from symjax_nnvm.recognise import what_is_there
 from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.symbol import Symbol, load
@@ -35,7 +37,6 @@ __all__ = [
 ]
 
 _OF_EPOCH = re.compile(r"(?P<prefix>.+)-(?P<epoch>[0-9]{4,})")  # a file of parameters whose suffix was left out
-_PARAMS_SUFFIXES = (".params", ".npz", ".safetensors")
 
 
 class OutputError(NNVMError, ValueError):
@@ -79,7 +80,7 @@ class Model:
             return match.args, match.aux
         matched = set(match.sources.values())
         others = {name: array for name, array in arrays.items() if name not in matched}
-        bare = {name.removeprefix("arg:").removeprefix("aux:"): array for name, array in others.items()}
+        bare = {bare_name(name): array for name, array in others.items()}
         return bare | match.args, match.aux
 
 
@@ -120,7 +121,7 @@ def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
 def find_model(model: str, params: Path | None = None, epoch: int | None = None) -> Model:
     """The files that are meant. Raises ModelNotFoundError, which lists what was looked for and what is there."""
     path = Path(model)
-    if path.is_file() and path.name.endswith(_PARAMS_SUFFIXES):
+    if path.is_file() and path.name.lower().endswith(array_suffixes(named=True)):
         prefix, _ = prefix_of(path)
         stem = path.stem if prefix == str(path) else Path(prefix).name
         return Model(_symbol_of(path.with_name(stem), model), params or path)
@@ -148,7 +149,7 @@ def all_shapes(options: argparse.Namespace, symbol: Symbol, *arrays: Mapping[str
     names = set(symbol.list_inputs())
     for name, _ in options.shape:
         if name not in names:
-            fix = did_you_mean(name, names) or f"Its inputs are {plain_list(sorted(data_inputs(symbol)))}."
+            fix = close_or_all(name, names, "Its inputs are", sorted(data_inputs(symbol)))
             raise SymbolValueError(f"--shape: the network has no input {name!r}. {fix}")
     shapes = {name: array.shape for named in arrays for name, array in named.items() if name in names}
     return shapes | dict(options.shape)
@@ -181,5 +182,5 @@ def _params_of(prefix: Path, epoch: int | None) -> Path | None:
     numbered = epochs(prefix)
     if numbered:
         return numbered[max(numbered)]
-    plain = (prefix.with_name(prefix.name + suffix) for suffix in _PARAMS_SUFFIXES)
+    plain = (prefix.with_name(prefix.name + suffix) for suffix in array_suffixes(named=True))
     return next((path for path in plain if path.is_file()), None)

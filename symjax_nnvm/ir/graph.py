@@ -9,7 +9,10 @@ from symjax_nnvm.errors import GraphError, explain
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import NodeEntry
 
-__all__ = ["Graph"]
+__all__ = ["MXNET_VERSION", "Graph"]
+
+MXNET_VERSION = 10901
+"""The version that saved graphs claim (attribute `mxnet_version`), 1.9.1: what decides how a reader upgrades them."""
 
 
 class Graph:

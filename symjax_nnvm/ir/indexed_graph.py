@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple, overload
 
 from symjax_nnvm.errors import GraphError, explain
@@ -58,13 +60,10 @@ class IndexedGraph:
     """
 
     __slots__ = (
+        "__dict__",
         "_node2index",
-        "control_deps",
-        "control_rptr",
         "entry_rptr",
-        "input_entries",
         "input_nodes",
-        "inputs_rptr",
         "mutable_input_nodes",
         "nodes",
         "outputs",
@@ -76,13 +75,10 @@ class IndexedGraph:
         self.entry_rptr: list[int] = [0]
         self.input_nodes: list[int] = []
         self.mutable_input_nodes: set[int] = set()
-        self.input_entries: list[IndexedEntry] = []
-        self.inputs_rptr: list[int] = [0]
-        self.control_deps: list[int] = []
-        self.control_rptr: list[int] = [0]
         self._node2index: dict[Node, int] = {}
         subgraphs: list[Subgraph] = []
-        node2index = self._node2index
+        node2index, new, mutates_of = self._node2index, tuple.__new__, FMutateInputs.get
+        entry_rptr = self.entry_rptr
         entries = 0
         for nid, node in enumerate(post_order(outputs)):
             if node is None:
@@ -94,26 +90,44 @@ class IndexedGraph:
                 entries += 1
             else:
                 entries += op.num_outputs(attrs)
-            self.entry_rptr.append(entries)
-            subgraphs.extend(attrs.subgraphs)
+            entry_rptr.append(entries)
+            if attrs.subgraphs:
+                subgraphs.extend(attrs.subgraphs)
             try:
-                inputs = tuple([IndexedEntry(node2index[e[0]], e[1], e[2]) for e in node.inputs])
-                deps = tuple([node2index[dep] for dep in node.control_deps])
+                inputs = tuple([new(IndexedEntry, (node2index[n], i, version)) for n, i, version in node.inputs])
+                deps = tuple([node2index[dep] for dep in node.control_deps]) if node.control_deps else ()
             except KeyError:
                 raise _cycle_error(node, node2index) from None
             node2index[node] = nid
             self.nodes.append(IndexedNode(node, inputs, deps))
-            self.input_entries.extend(inputs)
-            self.inputs_rptr.append(len(self.input_entries))
-            if deps:
-                self.control_deps.extend(deps)
-            self.control_rptr.append(len(self.control_deps))
-            mutates = FMutateInputs.get(op)
+            mutates = mutates_of(op)
             if mutates is not None:
                 self.mutable_input_nodes.update(_mutated(node, inputs, mutates(attrs)))
         self.outputs = [IndexedEntry(node2index[node], index, version) for node, index, version in outputs]
         if subgraphs:
             subgraph_sanity_check(subgraphs)
+
+    # -- edges, made on first use ----------------------------------------------------------------------------------
+
+    @cached_property
+    def input_entries(self) -> list[IndexedEntry]:
+        """The inputs of all nodes, node by node."""
+        return [entry for node in self.nodes for entry in node.inputs]
+
+    @cached_property
+    def inputs_rptr(self) -> list[int]:
+        """Where each node's inputs begin in `input_entries`, and where the last one's end."""
+        return list(accumulate((len(node.inputs) for node in self.nodes), initial=0))
+
+    @cached_property
+    def control_deps(self) -> list[int]:
+        """The control dependencies of all nodes, node by node."""
+        return [dep for node in self.nodes for dep in node.control_deps]
+
+    @cached_property
+    def control_rptr(self) -> list[int]:
+        """Where each node's begin in `control_deps`, and where the last one's end."""
+        return list(accumulate((len(node.control_deps) for node in self.nodes), initial=0))
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 

@@ -221,7 +221,9 @@ def apply(
     Raises OpNotRegisteredError, ParamError.
     """
     operator = op if isinstance(op, Op) else Op.get(op)
-    attrs = {key: value_to_text(value) for key, value in params.items()}
-    node = Node(NodeAttrs(operator, name, attrs), list(inputs), control_deps)
-    node.attrs.parse()
+    texts = {key: value_to_text(value) for key, value in params.items()} if params else {}
+    attrs = NodeAttrs(operator, name, texts)
+    if operator.attr_parser is not None:
+        operator.attr_parser(attrs)
+    node = Node(attrs, list(inputs), control_deps)
     return NodeEntry(node, 0, 0)

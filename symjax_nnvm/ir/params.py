@@ -13,7 +13,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -51,7 +51,6 @@ number that would have it make 10⁹ axes."""
 Axes = tuple[Axis, ...]
 """Annotation of a parameter that names several."""
 
-P = TypeVar("P")
 
 MAX_COUNT = 1 << 16
 """The bound of parameters that count inputs or outputs: a number in a file must not decide how much there is to do."""
@@ -215,8 +214,13 @@ _SCALARS: dict[Any, tuple[Callable[[str], Any], str]] = {
 # -- values to text --------------------------------------------------------------------------------------------------
 
 
+_PLAIN = frozenset({str, int, bool, float, type(None)})
+
+
 def value_to_text(value: object) -> str:
     """`str(value)` as Python 3 and MXNet write it, whatever NumPy type the value came as."""
+    if type(value) in _PLAIN:
+        return str(value)
     match value:
         case str():
             return value

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -262,7 +263,7 @@ def register_op(
         not_derivative=not_derivative,
         layout=layout,
         TPrecision=precision,
-        TDrawing=drawing or _folder(sys._getframe(1).f_globals["__name__"]),
+        TDrawing=drawing or _folder(inspect.currentframe()),
         TRecompute=recompute,
         TShapeParameters=shape_parameters,
         FPrediction=prediction,
@@ -276,9 +277,10 @@ def register_op(
     return op
 
 
-def _folder(module: str) -> str | None:
-    """The family of a file of ours: `symjax_nnvm.ops.<family>.<file>`."""
-    package, _, rest = module.partition(".ops.")
+def _folder(frame: FrameType | None) -> str | None:
+    """The family of the file that called a function, if it is ours: `symjax_nnvm.ops.<family>.<file>`."""
+    caller = frame and frame.f_back
+    package, _, rest = caller.f_globals["__name__"].partition(".ops.") if caller else ("", "", "")
     return rest.partition(".")[0] if package == "symjax_nnvm" and "." in rest else None
 
 

@@ -17,12 +17,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.files import map_file
 from symjax_nnvm.ir.types import DTYPE_CODES, dtype_from_code
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
 from symjax_nnvm.mxnet.booleans import booleans
 from symjax_nnvm.mxnet.sparse import CSRArray, RowSparseArray, SparseArray
 
-__all__ = ["Array", "Arrays", "is_list_file", "little_endian", "read_list", "write_list"]
+__all__ = ["Array", "Arrays", "is_list_file", "little_endian", "read_list", "read_list_file", "write_list"]
 
 Array = np.ndarray | SparseArray
 Arrays = dict[str, Array] | list[Array]
@@ -34,8 +35,6 @@ MAX_DIMS = 32
 MAX_NAME = 4096
 _MAX_ELEMENTS = (1 << 63) // 16  # whose bytes NumPy can count
 _CPU = (1, 0)
-
-_BUFFERS = (bytes, bytearray, memoryview, mmap.mmap)
 
 
 class _Reader:
@@ -108,9 +107,21 @@ def _dtype(code: int) -> np.dtype:
     return bfloat16() if name == "bfloat16" else np.dtype(name).newbyteorder("<")
 
 
-def is_list_file(head: bytes) -> bool:
+def is_list_file(head: bytes, size: int) -> bool:
     """Whether a file that begins like this is one of MXNet's array files."""
     return len(head) >= 8 and struct.unpack("<Q", head[:8])[0] == LIST_MAGIC
+
+
+def read_list_file(file: BinaryIO) -> Arrays:
+    """The arrays of an open file, which is mapped. Headers lie far apart: the system should not read ahead of them,
+    only of arrays. Raises ParamsFormatError, FileError."""
+    data = map_file(file)
+    if hasattr(mmap, "MADV_RANDOM"):
+        data.madvise(mmap.MADV_RANDOM)
+    arrays = read_list(data, file.name)
+    if hasattr(mmap, "MADV_RANDOM"):
+        data.madvise(mmap.MADV_NORMAL)
+    return arrays
 
 
 def read_list(data: Any, source: str = "array file") -> Arrays:

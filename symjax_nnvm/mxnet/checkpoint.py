@@ -12,7 +12,8 @@ from symjax_nnvm.errors import ParamsFormatError, printable
 from symjax_nnvm.files import atomic_writes
 from symjax_nnvm.mxnet.array_file import write_list
 from symjax_nnvm.mxnet.find import as_epoch, params_path, prefix_of, symbol_path
-from symjax_nnvm.mxnet.params import load_arrays, save_arrays
+from symjax_nnvm.mxnet.names import split_kinds, with_kinds
+from symjax_nnvm.mxnet.params import named_arrays, save_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, load
@@ -20,8 +21,6 @@ from symjax_nnvm.symbol.symbol import Symbol, load
 __all__ = ["load_checkpoint", "load_params", "save_checkpoint", "save_params"]
 
 Params = dict[str, Any]
-
-_KINDS = ("arg:", "aux:")
 
 
 def load_checkpoint(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> tuple[Symbol, Params, Params]:
@@ -46,21 +45,15 @@ def load_params(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> t
     """(arguments, auxiliary states) of `prefix-0000.params` by the names' prefixes `arg:` and `aux:`; bare names are
     arguments. Warns when there are none. Raises ModelNotFoundError, ParamsFormatError, OSError."""
     path = params_path(prefix_of(prefix)[0], as_epoch(epoch))
-    arrays = load_arrays(path)
+    arrays = named_arrays(path, "a checkpoint")
     if not arrays:
         warnings.warn(f"{printable(str(path))} holds no parameters.", stacklevel=2)
-        return {}, {}
-    if isinstance(arrays, list):
-        raise ParamsFormatError(f"{path} holds {len(arrays)} arrays without names; a checkpoint's have names.")
-    found: dict[str, Params] = {kind: {} for kind in _KINDS}
     for name, array in arrays.items():
-        kind = next((kind for kind in _KINDS if name.startswith(kind)), None)
         try:
-            dense = array.todense() if isinstance(array, SparseArray) else array
+            arrays[name] = array.todense() if isinstance(array, SparseArray) else array
         except ParamsFormatError as error:
             raise ParamsFormatError(f"{path}, array {name!r}: {error}") from None
-        found[kind or "arg:"][name.removeprefix(kind or "")] = dense
-    return found["arg:"], found["aux:"]
+    return split_kinds(arrays)
 
 
 def save_checkpoint(
@@ -98,8 +91,7 @@ def save_params(
 def _named(arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> dict[str, Any]:
     expect_arrays(arg_params, "arg_params")
     expect_arrays(aux_params, "aux_params")
-    named = {f"arg:{name}": value for name, value in arg_params.items()}
-    return named | {f"aux:{name}": value for name, value in aux_params.items()}
+    return with_kinds(arg_params, aux_params)
 
 
 def _params_path(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> Path:

@@ -16,6 +16,7 @@ from symjax_nnvm.errors import InferenceError, ParamsMismatchError, plain_list, 
 from symjax_nnvm.ir.op import FListInputNames
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.mxnet.names import ARG, AUX, bare_name, kind_of
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.mxnet.structural import Layers, compatible, file_layers, match_layers, symbol_layers
 from symjax_nnvm.roles import label_variables, learned_variables
@@ -25,7 +26,6 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Ambiguous", "Misshaped", "ParamsMatch", "match_params"]
 
-_KINDS = ("arg:", "aux:")
 _LISTED = 8
 
 
@@ -154,7 +154,7 @@ class _Search:
         self.arguments = list(dict.fromkeys(self.symbol.list_arguments()))
         self.states = list(dict.fromkeys(self.symbol.list_auxiliary_states()))
         in_order = dict.fromkeys(self.symbol.list_inputs())
-        _, arguments, _, states = infer_shapes(self.symbol, (), self.given)
+        _, arguments, _, states = infer_shapes(self.symbol.outputs, (), self.given)
         known = dict(zip(self.symbol.list_arguments(), arguments, strict=True))
         known |= dict(zip(self.symbol.list_auxiliary_states(), states, strict=True))
         self.expected: dict[str, Shape | None] = {name: known[name] for name in in_order if name not in self.given}
@@ -248,7 +248,7 @@ class _Search:
         shapes = {name: np.shape(array) for name, array in arrays.items()}
         # A scalar's shape means an unknown one to inference.
         try:
-            infer_shapes(self.symbol, (), {name: shape for name, shape in shapes.items() if shape} | self.given)
+            infer_shapes(self.symbol.outputs, (), {name: shape for name, shape in shapes.items() if shape} | self.given)
         except InferenceError as error:
             return str(error)
         return ""
@@ -274,9 +274,8 @@ def _bare_names(params: Mapping[str, Any], states: set[str]) -> dict[str, str]:
     """Names without `arg:` and `aux:` → names in the file. Of two that become one, that of the right kind counts."""
     bare: dict[str, str] = {}
     for source in params:
-        kind = next((kind for kind in _KINDS if source.startswith(kind)), "")
-        name = source.removeprefix(kind)
-        if name not in bare or kind == ("aux:" if name in states else "arg:"):
+        name = bare_name(source)
+        if name not in bare or kind_of(source) == (AUX if name in states else ARG):
             bare[name] = source
     return bare
 

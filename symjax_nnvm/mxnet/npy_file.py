@@ -10,15 +10,17 @@ from __future__ import annotations
 import mmap
 import re
 import struct
+from typing import BinaryIO
 
 import numpy as np
 
 from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.files import map_file
 from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK, shape_problem
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
 from symjax_nnvm.mxnet.booleans import booleans
 
-__all__ = ["is_npy", "read_npy"]
+__all__ = ["is_npy", "read_npy", "read_npy_file"]
 
 Bytes = bytes | memoryview | mmap.mmap
 
@@ -33,9 +35,14 @@ _ITEM = re.compile(
 _DIM = re.compile(r"\d{1,19}L?")
 
 
-def is_npy(head: bytes) -> bool:
+def is_npy(head: bytes, size: int) -> bool:
     """Whether a file that begins like this is a `.npy` file."""
     return head.startswith(_MAGIC)
+
+
+def read_npy_file(file: BinaryIO) -> list[np.ndarray]:
+    """The array of an open file, which is mapped. Raises ParamsFormatError, FileError."""
+    return [read_npy(map_file(file), file.name)]
 
 
 def read_npy(data: Bytes, what: str) -> np.ndarray:
@@ -54,7 +61,7 @@ def read_npy(data: Bytes, what: str) -> np.ndarray:
 def _header(data: Bytes, what: str) -> tuple[str, int]:
     """The header's text, and where the data begin."""
     version = data[len(_MAGIC)] if len(data) > 12 else 0
-    if not is_npy(bytes(data[: len(_MAGIC)])) or version not in (1, 2, 3):
+    if data[: len(_MAGIC)] != _MAGIC or version not in (1, 2, 3):
         raise ParamsFormatError(f"{what} is no .npy array: it begins with {bytes(data[:8])!r}.")
     form = "<H" if version == 1 else "<I"
     start = len(_MAGIC) + 2 + struct.calcsize(form)

@@ -1,25 +1,24 @@
-"""safetensors in (extra `safetensors`) and out: arguments by name, and in the metadata which of them are states."""
+"""safetensors files: arrays by name, and in the metadata which of them are auxiliary states."""
 
 from __future__ import annotations
 
 import json
-import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from symjax_nnvm.errors import MissingExtraError, ParamsFormatError
-from symjax_nnvm.files import atomic_write, map_file, open_regular
+from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.files import map_file
 from symjax_nnvm.ir.types import shape_problem
 from symjax_nnvm.mxnet.array_file import little_endian
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
+from symjax_nnvm.mxnet.names import ARG, AUX, kind_of, split_kinds
 from symjax_nnvm.mxnet.sparse import SparseArray
 
-__all__ = ["is_safetensors", "load_safetensors", "save_safetensors", "write_safetensors"]
+__all__ = ["is_safetensors", "read_safetensors", "write_safetensors"]
 
 Params = dict[str, Any]
 
@@ -49,21 +48,20 @@ def is_safetensors(head: bytes, size: int) -> bool:
     return len(head) >= 9 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
 
 
-def save_safetensors(path: str | os.PathLike[str], args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
-    """Write arguments and auxiliary states by their names, dtypes kept, bfloat16 too; sparse arrays are made dense.
+def write_safetensors(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Write arrays by name to an open file, dtypes kept, bfloat16 too; sparse arrays are made dense. Names that all
+    begin with `arg:` or `aux:` lose that, and the metadata says which are states: others who read the file find the
+    network's names.
 
-    A file of that name is replaced whole, also while arrays are views of it. Raises ParamsFormatError for a name in
-    both and dtypes and names it does not hold, FileError, OSError.
+    Array by array, the widest dtypes first, so that all lie at multiples of their size. The library's
+    `safetensors.numpy.save` would make saving need the extra, and holds the file in memory twice before anything is
+    written (512 MiB of arrays: 1042 MiB more, and 17 MiB here).
+    Raises ParamsFormatError. Source of the format: the README of safetensors.
     """
-    with atomic_write(path) as file:
-        write_safetensors(file, args, aux)
-
-
-def write_safetensors(file: BinaryIO, args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
-    """Write to an open file, array by array, the widest dtypes first, so that all lie at multiples of their size.
-
-    Raises ParamsFormatError. Source of the format: the README of the library safetensors.
-    """
+    if not isinstance(arrays, Mapping):
+        raise ParamsFormatError("A safetensors file holds arrays by name: save a dict, or a list as .params.")
+    told = all(isinstance(name, str) and kind_of(name) for name in arrays)
+    args, aux = split_kinds(arrays) if told else (arrays, {})
     both = sorted(args.keys() & aux.keys())
     if both:
         raise ParamsFormatError(f"{both} are arguments and auxiliary states at once; a file has one array of a name.")
@@ -71,13 +69,13 @@ def write_safetensors(file: BinaryIO, args: Mapping[str, Any], aux: Mapping[str,
     for name, array in arrays.items():
         if array.dtype.name not in _CODES:
             raise ParamsFormatError(f"{name!r} has dtype {array.dtype.name}, which safetensors files do not hold.")
+        if not isinstance(name, str) or name == _METADATA:
+            raise ParamsFormatError(f"An array cannot be named {name!r}: safetensors files keep other things there.")
     names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
-    header: dict[str, Any] = {_METADATA: {_AUX: json.dumps(list(aux))}}
+    header: dict[str, Any] = {_METADATA: {_AUX: json.dumps(list(aux))}} if told else {}
     at = 0
     for name in names:
         array = arrays[name]
-        if name == _METADATA:
-            raise ParamsFormatError(f"An array cannot be named {name!r}: safetensors files keep other things there.")
         end = at + prod(array.shape) * array.dtype.itemsize
         header[name] = {"dtype": _CODES[array.dtype.name], "shape": list(array.shape), "data_offsets": [at, end]}
         at = end
@@ -93,26 +91,26 @@ def write_safetensors(file: BinaryIO, args: Mapping[str, Any], aux: Mapping[str,
         file.write(dense.reshape(-1).view(np.uint8).data)
 
 
-def load_safetensors(path: str | os.PathLike[str]) -> tuple[Params, Params]:
-    """(arguments, auxiliary states) of a safetensors file; all are arguments where its metadata names no states.
+def read_safetensors(file: BinaryIO) -> Params:
+    """The arrays of an open file, views of the mapped one, under `arg:` and `aux:` where its metadata tells which are
+    states, else under the file's names.
 
-    Arrays are views of the mapped file: nothing is read before it is used. While they live the file may be replaced or
-    removed, as saving under its name does, but not changed in its place.
-    Raises MissingExtraError without safetensors, ParamsFormatError for a malformed file, FileError, OSError.
+    Raises ModuleNotFoundError without the library, ParamsFormatError for a malformed file, FileError.
     """
-    library = _library()
-    path = Path(path)
-    with open_regular(path) as file:
-        length = int.from_bytes(file.read(8), "little")
-        try:
-            # The library checks the header: lengths, dtypes, and that the arrays fill the file one after the other.
-            with library.safe_open(os.fspath(path), "np") as checked:
-                metadata = checked.metadata() or {}
-                parts = [(name, checked.get_slice(name)) for name in checked.offset_keys()]
-                headers = [(name, part.get_dtype(), tuple(part.get_shape())) for name, part in parts]
-        except library.SafetensorError as error:
-            raise ParamsFormatError(f"{path} is no readable safetensors file: {error}.") from None
-        data = map_file(file)
+    import safetensors
+    import safetensors.numpy
+
+    path = file.name
+    length = int.from_bytes(file.read(8), "little")
+    try:
+        # The library checks the header: lengths, dtypes, and that the arrays fill the file one after the other.
+        with safetensors.safe_open(path, "np") as checked:
+            metadata = checked.metadata() or {}
+            parts = [(name, checked.get_slice(name)) for name in checked.offset_keys()]
+            headers = [(name, part.get_dtype(), tuple(part.get_shape())) for name, part in parts]
+    except safetensors.SafetensorError as error:
+        raise ParamsFormatError(f"{path} is no readable safetensors file: {error}.") from None
+    data = map_file(file)
     arrays: Params = {}
     at = 8 + length
     for name, code, shape in headers:
@@ -121,13 +119,15 @@ def load_safetensors(path: str | os.PathLike[str]) -> tuple[Params, Params]:
             raise ParamsFormatError(f"{path}, array {name[:200]!r}: {problem}.")
         arrays[name] = np.ndarray(shape, dtype, data, at)
         at += arrays[name].nbytes
+    if _AUX not in metadata:
+        return arrays
     states = set(_states(metadata, path))
-    return ({n: a for n, a in arrays.items() if n not in states}, {n: a for n, a in arrays.items() if n in states})
+    return {f"{AUX if name in states else ARG}{name}": array for name, array in arrays.items()}
 
 
-def _states(metadata: Mapping[str, str], path: Path) -> list[str]:
+def _states(metadata: Mapping[str, str], path: str) -> list[str]:
     try:
-        states = json.loads(metadata.get(_AUX, "[]"))
+        states = json.loads(metadata[_AUX])
     except (ValueError, RecursionError):
         states = None
     if not isinstance(states, list) or not all(isinstance(name, str) for name in states):
@@ -141,15 +141,3 @@ def _dtype(code: str, what: str) -> np.dtype:
     if code not in _DTYPES:
         raise ParamsFormatError(f"{what} has dtype {code}, expected BF16 or one of {', '.join(_DTYPES)}.")
     return np.dtype(_DTYPES[code])
-
-
-def _library() -> Any:
-    try:
-        import safetensors
-        import safetensors.numpy
-    except ImportError as error:
-        raise MissingExtraError(
-            "Reading safetensors files needs the library of that name. Install it with: "
-            "pip install 'symjax-nnvm[safetensors]'"
-        ) from error
-    return safetensors

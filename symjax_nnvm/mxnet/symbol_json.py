@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symjax_nnvm.errors import JSONFormatError, NNVMError, explain
-from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import FListInputNames, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.pass_registry import register_pass
@@ -21,7 +21,6 @@ from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS
 
 __all__ = ["load_symbol_json"]
 
-MXNET_VERSION = 10901
 _UNVERSIONED = 800
 _MAX_MISSING = 16  # inputs that a node of an old file may leave out
 _MAX_COPIES = 256  # attributes per node, on the whole, that are copied to inputs that were left out

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.gradients import shaped_zeros
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import NodeEntry, apply, create_variable_node
 from symjax_nnvm.ir.op import Op
@@ -14,9 +15,8 @@ from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.gradient import mx_gradient
 from symjax_nnvm.passes.mirror import Mirror, mirror_plan
-from symjax_nnvm.symbol.gradient import shaped_zeros
 
-__all__ = ["LONGEST_SUM", "aggregate_gradient", "init_full_graph"]
+__all__ = ["LONGEST_SUM", "add_gradients", "aggregate_gradient", "init_full_graph"]
 
 G = TypeVar("G", bound=Graph)
 
@@ -47,11 +47,19 @@ def init_full_graph(
     op_attrs=("FGradient", "FMutateInputs"),
     change_graph=True,
 )
-@bulk_allocation()
 def _init_full_graph(graph: Graph) -> Graph:
     """Forward outputs and gradients in one graph; see `init_full_graph`."""
-    xs: list[NodeEntry] = graph.attrs["grad_xs"]
-    outputs = eliminate_common_expressions(graph.derive(attrs={})).outputs
+    merged = eliminate_common_expressions(graph.derive(attrs={}))
+    attrs = graph.attrs
+    return add_gradients(merged, attrs["grad_xs"], attrs.get("grad_mirror"), attrs.get("grad_mirror_shapes"))
+
+
+@bulk_allocation()
+def add_gradients(
+    graph: G, xs: Sequence[NodeEntry], mirror: Mirror = None, shapes: Mapping[str, Shape | None] | None = None
+) -> G:
+    """The graph's outputs followed by their gradients: `init_full_graph` of a graph whose equal nodes are merged."""
+    outputs = graph.outputs
     heads = [create_variable_node(f"_head_grad_{i}") for i in range(len(outputs))] if xs else []
     grads: list[NodeEntry] = []
     if xs:
@@ -66,7 +74,7 @@ def _init_full_graph(graph: Graph) -> Graph:
             xs,
             out_grads,
             aggregate_fun=aggregate_gradient,
-            mirror_plan=mirror_plan(outputs, graph.attrs.get("grad_mirror"), graph.attrs.get("grad_mirror_shapes")),
+            mirror_plan=mirror_plan(outputs, mirror, shapes),
             attr_hint_fun=shaped_zeros,
             zero_ops=[Op.get("zeros_like"), Op.get("_zeros")],
             copy_op="_copy",

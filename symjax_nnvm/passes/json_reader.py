@@ -12,12 +12,11 @@ from typing import Any, NoReturn
 from symjax_nnvm.errors import JSONFormatError, explain
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, VariableParam
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, VariableParam
 from symjax_nnvm.ir.op import Op, closest_ops, unregistered, why_left_out
 from symjax_nnvm.passes.json_attrs import attr_from_json, brief
 from symjax_nnvm.passes.json_checks import Report, check_nodes, tell
 from symjax_nnvm.passes.json_text import decode
-from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["MAX_NAME", "MAX_SUBGRAPH_DEPTH", "load_json"]
 
@@ -197,19 +196,19 @@ class _Reader:
             self._ops[name] = Op.get(name) if Op.exists(name) else unregistered(name)
         return self._ops[name]
 
-    def _read_subgraphs(self, i: int, item: Any, graph: str, depth: int) -> list[Symbol]:
+    def _read_subgraphs(self, i: int, item: Any, graph: str, depth: int) -> list[Subgraph]:
         where = _where(i, item["name"], graph)
         documents = item["subgraphs"]
         if type(documents) is not list:
             _refuse("subgraphs", where, "an array of graph objects", documents)
         if depth >= MAX_SUBGRAPH_DEPTH:
             raise JSONFormatError(f"Malformed graph JSON: subgraphs nested more than {MAX_SUBGRAPH_DEPTH} levels deep.")
-        subgraphs: list[Symbol] = []
+        subgraphs: list[Subgraph] = []
         for k, document in enumerate(documents):
             nodes, heads = self.read_graph(document, f"subgraph {k} of {where}", depth + 1)
             self.refuse_unknown_operators()
             check_nodes(nodes, heads, self._report)
-            subgraphs.append(Symbol(heads))
+            subgraphs.append(Graph(heads))
         return subgraphs
 
 

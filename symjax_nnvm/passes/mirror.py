@@ -24,6 +24,9 @@ Mirror = Literal["off", "attributes", "do_mirror", "blocks"] | Callable[[Node], 
 """How to choose: see `mirror_plan`."""
 
 
+_FORCED = "__force_mirroring__"
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorPlan:
     """Which nodes of a graph are computed again, in which groups.
@@ -67,6 +70,8 @@ def mirror_plan(
         group = block_numbers(ys, order, shapes)
         last = max(group.values(), default=0)  # its gradient comes at once: nothing would be saved
         recomputed = {node for node, number in group.items() if number < last and _can_be_recomputed(node)}
+    elif mirror in (None, "attributes") and not any(_FORCED in node.attrs.dict for node in order):
+        return None
     else:
         rule = _rule(mirror)
         recomputed = {node for node in order if _can_be_recomputed(node) and rule(node)}
@@ -100,7 +105,7 @@ def _can_be_recomputed(node: Node) -> bool:
 
 def _forced(node: Node) -> bool:
     """MXNet's attribute; it does not force Dropout (TRecompute)."""
-    text = node.attrs.dict.get("__force_mirroring__")
+    text = node.attrs.dict.get(_FORCED)
     if text is None:
         return False
     if text.lower() not in ("true", "1", "false", "0"):

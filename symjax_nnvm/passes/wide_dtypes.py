@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.types import DType
+from symjax_nnvm.ir.types import DTYPE_CODES, DType
 
-__all__ = ["WIDE_DTYPES", "asking_for_64_bits"]
+__all__ = ["WIDE_DTYPES", "asking_for_64_bits", "may_ask_for_64_bits"]
 
 WIDE_DTYPES = frozenset({"float64", "int64", "uint64"})
 _ASKING_KEYS = {"dtype", "out_dtype", "__dtype__"}
+_NARROW = {text for name, code in DTYPE_CODES.items() if name not in WIDE_DTYPES for text in (name, str(code))}
+
+
+def may_ask_for_64_bits(graph: Graph) -> bool:
+    """Whether some node's attributes name a dtype that may be one of 64 bits; asked before dtypes are inferred."""
+    attrs = (node.source.attrs.dict for node in graph.indexed_graph().nodes)
+    return any(named[key] not in _NARROW for named in attrs if named for key in _ASKING_KEYS & named.keys())
 
 
 def asking_for_64_bits(graph: Graph) -> list[tuple[Node, DType]]:

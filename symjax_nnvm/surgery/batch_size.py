@@ -199,6 +199,6 @@ def _writing(places: dict[Node, HardCodedBatch], new_size: dict[Node, int]) -> C
             if node.op is not None:
                 copy.attrs.parse()
         if node.attrs.subgraphs:
-            copy.attrs.subgraphs = [Symbol(rebuild(graph.outputs, change)) for graph in node.attrs.subgraphs]
+            copy.attrs.subgraphs = [Graph(rebuild(graph.outputs, change)) for graph in node.attrs.subgraphs]
 
     return change

@@ -7,7 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, did_you_mean, explain, plain_list
+from symjax_nnvm.errors import (
+    ComposeError,
+    SymbolTypeError,
+    SymbolValueError,
+    close_or_all,
+    did_you_mean,
+    explain,
+    plain_list,
+)
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
@@ -106,7 +114,7 @@ def freeze(
         matched = [name for name in names if _matches(each, name)]
         if not matched:
             text = each if isinstance(each, str) else each.pattern
-            fix = did_you_mean(text, names) or f"The arguments are {plain_list(names)}."
+            fix = close_or_all(text, names, "The arguments are")
             raise SymbolValueError(explain(f"No argument matches {text!r}", fix=fix))
         frozen.update(matched)
     labels = [node.name for node in label_variables(symbol)] if label_names is None else label_names

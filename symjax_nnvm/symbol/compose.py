@@ -7,17 +7,17 @@ composed by substituting variables by name. Everything is checked before anythin
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from symjax_nnvm.errors import ComposeError, explain, listed, unknown_keyword
-from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node, update_node_version
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph, create_variable_node, update_node_version
 from symjax_nnvm.ir.op import FInputGraph, FListInputNames, FMutateInputs, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.traverse import post_order
 
-if TYPE_CHECKING:
-    from symjax_nnvm.symbol.symbol import Symbol
-
 __all__ = ["compose", "compose_atomic", "is_atomic"]
+
+Heads = Sequence[NodeEntry]
+"""The outputs of a symbol: what an argument is."""
 
 
 def is_atomic(outputs: Sequence[NodeEntry]) -> bool:
@@ -26,23 +26,26 @@ def is_atomic(outputs: Sequence[NodeEntry]) -> bool:
     return not node.inputs and not node.control_deps and all(entry.node is node for entry in outputs)
 
 
-def compose(symbol: Symbol, args: Sequence[Symbol], kwargs: Mapping[str, Symbol], name: str = "") -> None:
-    """Compose a symbol in place; `name`, if given, renames its first output's node. Raises ComposeError."""
-    if not symbol.outputs:
+def compose(
+    outputs: list[NodeEntry], args: Sequence[Heads], kwargs: Mapping[str, Heads], name: str = ""
+) -> list[NodeEntry]:
+    """Compose a graph in place and return its outputs, which may be others; `name`, if given, renames the node of the
+    first. Raises ComposeError."""
+    if not outputs:
         raise ComposeError("An empty group cannot be composed.")
-    if is_atomic(symbol.outputs):
-        compose_atomic(symbol.outputs[0].node, args, kwargs, name)
-    else:
-        head = symbol.outputs[0].node
-        _compose_general(symbol, args, kwargs)
-        if name:
-            head.attrs.name = name
+    if is_atomic(outputs):
+        compose_atomic(outputs[0].node, args, kwargs, name)
+        return outputs
+    composed = _compose_general(outputs, args, kwargs)
+    if name:
+        outputs[0].node.attrs.name = name
+    return composed
 
 
 # -- atomic ----------------------------------------------------------------------------------------------------------
 
 
-def compose_atomic(node: Node, args: Sequence[Symbol], kwargs: Mapping[str, Symbol], name: str = "") -> None:
+def compose_atomic(node: Node, args: Sequence[Heads], kwargs: Mapping[str, Heads], name: str = "") -> None:
     """Fill the inputs of an operator node; inputs that are not given become variables `{name}_{input}`.
 
     Automatic variables inherit the operator's attributes. Raises ComposeError; then the node is unchanged.
@@ -62,7 +65,7 @@ def compose_atomic(node: Node, args: Sequence[Symbol], kwargs: Mapping[str, Symb
         attrs.name = name or attrs.name
         return
     graph_inputs = FInputGraph.get(op)
-    subgraphs: list[Symbol] = []
+    subgraphs: list[Subgraph] = []
     if graph_inputs is not None or kwargs or len(args) != op.fixed_num_inputs:
         list_names = FListInputNames.get(op)
         names = ["data"] if list_names is None else list(list_names(attrs))
@@ -77,7 +80,7 @@ def compose_atomic(node: Node, args: Sequence[Symbol], kwargs: Mapping[str, Symb
         inputs = _gather_inputs(node, required, names, args, kwargs, name)
     else:
         _check_single(node, args, kwargs)
-        inputs = [arg.outputs[0] for arg in args]
+        inputs = [arg[0] for arg in args]
     previous = node.inputs
     node.inputs = inputs
     try:
@@ -98,42 +101,42 @@ def compose_atomic(node: Node, args: Sequence[Symbol], kwargs: Mapping[str, Symb
 
 def _check_single(
     node: Node,
-    args: Sequence[Symbol],
-    kwargs: Mapping[str, Symbol],
+    args: Sequence[Heads],
+    kwargs: Mapping[str, Heads],
     graph_inputs: Container[int] = (),
     graph_names: Container[str] = (),
 ) -> None:
     for i, arg in enumerate(args):
-        if len(arg.outputs) != 1 and i not in graph_inputs:
+        if len(arg) != 1 and i not in graph_inputs:
             raise _grouped(node, f"Argument {i}", arg)
     for key, arg in kwargs.items():
-        if len(arg.outputs) != 1 and key not in graph_names:
+        if len(arg) != 1 and key not in graph_names:
             raise _grouped(node, f"Keyword Argument {key}", arg)
 
 
-def _grouped(node: Node, what: str, arg: Symbol) -> ComposeError:
+def _grouped(node: Node, what: str, arg: Heads) -> ComposeError:
     return ComposeError(
         explain(
             f"{what} is a tuple, single value is required",
             op=node.op,
             node=node,
-            got=f"a symbol of {len(arg.outputs)} outputs",
+            got=f"a symbol of {len(arg)} outputs",
             fix="Choose one output, e.g. symbol[0].",
         )
     )
 
 
 def _take_subgraphs(
-    node: Node, indices: Sequence[int], names: Sequence[str], args: Sequence[Symbol], kwargs: Mapping[str, Symbol]
-) -> tuple[Sequence[Symbol], Mapping[str, Symbol], list[Symbol]]:
+    node: Node, indices: Sequence[int], names: Sequence[str], args: Sequence[Heads], kwargs: Mapping[str, Heads]
+) -> tuple[Sequence[Heads], Mapping[str, Heads], list[Subgraph]]:
     """Split the inputs that are graphs (FInputGraph) from those that are values."""
     kwargs = dict(kwargs)
-    subgraphs: list[Symbol] = []
+    subgraphs: list[Subgraph] = []
     for i in indices:
         if i < len(args):
-            subgraphs.append(args[i].shallow_copy())
+            subgraphs.append(Graph(args[i]))
         elif i < len(names) and names[i] in kwargs:
-            subgraphs.append(kwargs.pop(names[i]).shallow_copy())
+            subgraphs.append(Graph(kwargs.pop(names[i])))
         else:
             missing = names[i] if i < len(names) else i
             raise ComposeError(explain("A subgraph is missing", op=node.op, node=node, input=missing))
@@ -144,8 +147,8 @@ def _gather_inputs(
     node: Node,
     required: int | None,
     names: Sequence[str],
-    args: Sequence[Symbol],
-    kwargs: Mapping[str, Symbol],
+    args: Sequence[Heads],
+    kwargs: Mapping[str, Heads],
     name: str,
 ) -> list[NodeEntry]:
     """Positional arguments first, then keywords, then new variables."""
@@ -154,7 +157,7 @@ def _gather_inputs(
             raise ComposeError(
                 explain("Variable length function do not accept kwargs", op=node.op, node=node, got=sorted(kwargs))
             )
-        return [arg.outputs[0] for arg in args]
+        return [arg[0] for arg in args]
     if len(args) > required:
         raise ComposeError(
             explain(
@@ -163,7 +166,7 @@ def _gather_inputs(
                 node=name or node,
             )
         )
-    inputs = [arg.outputs[0] for arg in args]
+    inputs = [arg[0] for arg in args]
     open_names = names[len(args) : required]
     if len(args) < required and len(names) != required:
         raise ComposeError(
@@ -179,7 +182,7 @@ def _gather_inputs(
     for input_name in open_names:
         given = kwargs.get(input_name)
         if given is not None:
-            inputs.append(given.outputs[0])
+            inputs.append(given[0])
         else:
             variable = f"{name}_{input_name}" if name else input_name
             inputs.append(NodeEntry(create_variable_node(variable, dict(node.attrs.dict)), 0, 0))
@@ -197,19 +200,19 @@ def _check_keywords(kwargs: Iterable[str], candidates: Sequence[str], node: Node
 # -- general ---------------------------------------------------------------------------------------------------------
 
 
-def _compose_general(symbol: Symbol, args: Sequence[Symbol], kwargs: Mapping[str, Symbol]) -> None:
+def _compose_general(outputs: list[NodeEntry], args: Sequence[Heads], kwargs: Mapping[str, Heads]) -> list[NodeEntry]:
     """Substitute every variable whose name is a keyword, all at once."""
     if args:
         raise ComposeError("General composition only support kwargs for now")
-    _check_single(symbol.outputs[0].node, (), kwargs)
-    nodes = post_order(symbol.outputs)
+    _check_single(outputs[0].node, (), kwargs)
+    nodes = post_order(outputs)
     variables = [node for node in nodes if node.is_variable]
     # Distinct keys are counted, not variables: two variables of one name are both replaced, and an unknown key is
     # always an error (upstream silently does nothing when the counts differ).
     names = {node.name for node in variables}
     if not names.issuperset(kwargs):
         _check_keywords(kwargs, [node.name for node in variables])
-    replacement = {node: kwargs[node.name].outputs[0] for node in variables if node.name in kwargs}
+    replacement = {node: kwargs[node.name][0] for node in variables if node.name in kwargs}
     changed: list[tuple[Node, list[NodeEntry]]] = []
     for node in nodes:
         if any(entry.node in replacement for entry in node.inputs):
@@ -223,4 +226,4 @@ def _compose_general(symbol: Symbol, args: Sequence[Symbol], kwargs: Mapping[str
     for node, inputs in changed:
         node.inputs = inputs
         update_node_version(node)
-    symbol.outputs = [replacement.get(entry.node, entry) for entry in symbol.outputs]
+    return [replacement.get(entry.node, entry) for entry in outputs]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symjax_nnvm.errors import InferenceError, SymbolTypeError, SymbolValueError, printable, unknown_keyword
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.listing import input_names, output_names
+from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import DTypeList, ShapeList, dtype_name, format_shape, is_known, shape_from_legacy
-
-if TYPE_CHECKING:
-    from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["infer_dtypes", "infer_shapes", "warn_undecided_dtypes", "warn_undecided_shapes"]
 
@@ -21,7 +19,7 @@ Lists = tuple[list[Any], list[Any], list[Any], list[Any]]
 """(all entries, arguments, outputs, auxiliary states)"""
 
 
-def infer_shapes(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Lists:
+def infer_shapes(outputs: Sequence[NodeEntry], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Lists:
     """Run MXInferShape from positional or keyword shapes. Raises InferenceError, SymbolTypeError, SymbolValueError."""
 
     def shape(key: object, value: Any) -> Any:
@@ -29,11 +27,11 @@ def infer_shapes(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any])
             raise SymbolTypeError(f"Arguments need to be shapes (tuple), but '{key}' is {type(value)}.")
         return shape_from_legacy(tuple(int(dim) for dim in value))
 
-    graph = Graph(symbol.outputs)
+    graph = Graph(outputs)
     return _infer(graph, "MXInferShape", "shape", _given(graph, "InferShape", args, kwargs, shape))
 
 
-def infer_dtypes(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Lists:
+def infer_dtypes(outputs: Sequence[NodeEntry], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Lists:
     """Run MXInferType from positional or keyword dtypes. Raises InferenceError, SymbolTypeError, SymbolValueError."""
 
     def dtype(key: object, value: Any) -> Any:
@@ -42,23 +40,23 @@ def infer_dtypes(symbol: Symbol, args: Sequence[Any], kwargs: Mapping[str, Any])
         except ValueError as error:
             raise SymbolTypeError(f"Argument '{key}' needs a dtype: {error}") from None
 
-    graph = Graph(symbol.outputs)
+    graph = Graph(outputs)
     return _infer(graph, "MXInferType", "dtype", _given(graph, "InferType", args, kwargs, dtype))
 
 
-def warn_undecided_shapes(symbol: Symbol, arguments: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Name the arguments, else the outputs, whose shape nobody knows."""
-    named = [*zip(symbol.list_arguments(), arguments, strict=True)]
+def warn_undecided_shapes(outputs: Sequence[NodeEntry], arguments: Sequence[Any], heads: Sequence[Any]) -> None:
+    """Name the arguments, else the heads, whose shape nobody knows."""
+    named = [*zip(input_names(outputs, "read_only"), arguments, strict=True)]
     unknown = [(name, shape) for name, shape in named if not is_known(shape)]
     if not unknown:
-        named = zip(symbol.list_outputs(), outputs, strict=True)
+        named = zip(output_names(outputs), heads, strict=True)
         unknown = [(name, shape) for name, shape in named if not is_known(shape)]
     _warn("shape", [f"{name}: {format_shape(shape)}" for name, shape in unknown], "(? means unknown dimensions)")
 
 
-def warn_undecided_dtypes(symbol: Symbol, arguments: Sequence[Any]) -> None:
+def warn_undecided_dtypes(outputs: Sequence[NodeEntry], arguments: Sequence[Any]) -> None:
     """Name the arguments whose dtype nobody knows."""
-    named = zip(symbol.list_arguments(), arguments, strict=True)
+    named = zip(input_names(outputs, "read_only"), arguments, strict=True)
     _warn("type", [name for name, dtype in named if dtype is None], "")
 
 

@@ -23,9 +23,11 @@ from symjax_nnvm.errors import (
     printable,
 )
 from symjax_nnvm.files import read_bounded, write_file
-from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.gradients import gradient_entries
+from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
+from symjax_nnvm.ir.listing import InputOption, input_nodes, output_names
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
-from symjax_nnvm.ir.op import FListOutputNames, FMutateInputs, Op
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.traverse import post_order
@@ -34,24 +36,18 @@ from symjax_nnvm.recognise import naming, require_file, symbol_text
 from symjax_nnvm.symbol.arithmetic import Arithmetic
 from symjax_nnvm.symbol.compose import compose, compose_atomic, is_atomic
 from symjax_nnvm.symbol.fluent import Fluent
-from symjax_nnvm.symbol.gradient import gradient_entries, ones_for_heads, wrt_entries
+from symjax_nnvm.symbol.gradient import ones_for_heads, wrt_entries
 from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS, hidden_key, with_hidden
 from symjax_nnvm.symbol.inference import infer_dtypes, infer_shapes, warn_undecided_dtypes, warn_undecided_shapes
 from symjax_nnvm.symbol.scope import AttrScope, NameManager
 
-__all__ = ["InputOption", "Symbol", "create_operator", "load", "load_json"]
-
-InputOption = Literal["all", "read_only", "aux_state"]
-"""Which variables: all, those no operator writes (arguments), those some operator writes (auxiliary states)."""
+__all__ = ["Symbol", "create_operator", "load", "load_json"]
 
 Lists = tuple[Any, Any, Any]
 """(arguments, outputs, auxiliary states): a list each, or None each when something stays undecided."""
 
 MAX_FILE_BYTES = 1 << 30
 """The largest symbol file that is read; files of a million nodes are a tenth of it."""
-
-_MXNET_VERSION = 10901
-"""The version that saved files claim, 1.9.1: what decides how a reader upgrades them."""
 
 
 class Symbol(Arithmetic, Fluent):
@@ -114,7 +110,7 @@ class Symbol(Arithmetic, Fluent):
 
         Raises ComposeError; then nothing is changed.
         """
-        compose(self, args, kwargs, name)
+        self.outputs = compose(self.outputs, _heads(args), _named_heads(kwargs), name)
 
     def __call__(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> Symbol:
         """`compose` on a copy. The arguments are not copied: the result refers to their nodes."""
@@ -126,7 +122,7 @@ class Symbol(Arithmetic, Fluent):
             if not isinstance(arg, Symbol):
                 raise SymbolTypeError(f"Compose expect `Symbol` as arguments, got {type(arg).__name__}")
         result = self.copy()
-        compose(result, args, kwargs, name or "")
+        result.compose(*args, name=name or "", **kwargs)
         return result
 
     def add_control_deps(self, source: Symbol) -> None:
@@ -144,16 +140,7 @@ class Symbol(Arithmetic, Fluent):
         """The variable nodes of the graph in post-order (NNVM's ListInputs). Raises SymbolValueError."""
         if option not in ("all", "read_only", "aux_state"):
             raise SymbolValueError(f"option must be 'all', 'read_only' or 'aux_state', got {option!r}")
-        nodes = post_order(self.outputs)
-        variables = [node for node in nodes if node.is_variable]
-        if option == "all":
-            return variables
-        mutated: set[Node] = set()
-        for node in nodes:
-            mutates = FMutateInputs.get(node.op)
-            if mutates is not None:
-                mutated.update(node.inputs[i].node for i in mutates(node.attrs) if i < len(node.inputs))
-        return [node for node in variables if (node in mutated) == (option == "aux_state")]
+        return input_nodes(self.outputs, option)
 
     def list_input_names(self, option: InputOption = "all") -> list[str]:
         """Names of the variables in post-order."""
@@ -177,7 +164,7 @@ class Symbol(Arithmetic, Fluent):
 
     def list_output_names(self) -> list[str]:
         """Names of the outputs: a variable's name, else `{node}_{output}`."""
-        return [_output_name(entry) for entry in self.outputs]
+        return output_names(self.outputs)
 
     list_outputs = list_output_names
 
@@ -357,15 +344,15 @@ class Symbol(Arithmetic, Fluent):
         unknown the result is `(None, None, None)`, with a warning that names it.
         Raises InferenceError when shapes contradict each other.
         """
-        entries, arguments, outputs, aux = infer_shapes(self, args, kwargs)
+        entries, arguments, outputs, aux = infer_shapes(self.outputs, args, kwargs)
         if all(is_known(shape) for shape in entries):
             return arguments, outputs, aux
-        warn_undecided_shapes(self, arguments, outputs)
+        warn_undecided_shapes(self.outputs, arguments, outputs)
         return None, None, None
 
     def infer_shape_partial(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Lists:
         """As `infer_shape`, but reports what is known: unknown shapes are `()`, unknown dimensions 0."""
-        _, *lists = infer_shapes(self, args, kwargs)
+        _, *lists = infer_shapes(self.outputs, args, kwargs)
         arguments, outputs, aux = ([shape_to_legacy(shape) for shape in shapes] for shapes in lists)
         return arguments, outputs, aux
 
@@ -375,16 +362,16 @@ class Symbol(Arithmetic, Fluent):
         `(None, None, None)` with a warning when something stays unknown. Raises InferenceError for a contradiction,
         SymbolTypeError for something that is no dtype.
         """
-        entries, *lists = infer_dtypes(self, args, kwargs)
+        entries, *lists = infer_dtypes(self.outputs, args, kwargs)
         if None in entries:
-            warn_undecided_dtypes(self, lists[0])
+            warn_undecided_dtypes(self.outputs, lists[0])
             return None, None, None
         arguments, outputs, aux = ([numpy_type(dtype) for dtype in dtypes] for dtypes in lists)
         return arguments, outputs, aux
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Lists:
         """As `infer_type`, but reports what is known; unknown dtypes are None."""
-        _, *lists = infer_dtypes(self, args, kwargs)
+        _, *lists = infer_dtypes(self.outputs, args, kwargs)
         arguments, outputs, aux = ([numpy_type(dtype) for dtype in dtypes] for dtypes in lists)
         return arguments, outputs, aux
 
@@ -392,7 +379,7 @@ class Symbol(Arithmetic, Fluent):
 
     def tojson(self) -> str:
         """The graph as JSON, byte for byte as MXNet 1.9.1 writes it. `load_json` reads it back."""
-        return apply_pass(Graph(self.outputs, {"mxnet_version": _MXNET_VERSION}), "SaveJSON").attrs["json"]
+        return apply_pass(Graph(self.outputs, {"mxnet_version": MXNET_VERSION}), "SaveJSON").attrs["json"]
 
     def save(self, fname: str | Path) -> None:
         """Write `tojson()` to a file, by convention named `*-symbol.json`; a file of that name is replaced whole.
@@ -419,13 +406,15 @@ class Symbol(Arithmetic, Fluent):
         a linear function; an unknown name becomes a variable, whose shape they have. Raises GradientError.
         """
         wrt = self.list_arguments() if wrt is None else wrt
-        xs = wrt_entries(self, [wrt] if isinstance(wrt, (str, Symbol)) else wrt, zeros_if_unreachable)
+        asked = [wrt] if isinstance(wrt, (str, Symbol)) else wrt
+        by = [x if isinstance(x, str) else x.outputs for x in asked]
+        xs = wrt_entries(self.outputs, by, zeros_if_unreachable)
         if head_grads is None:
-            heads = ones_for_heads(self)
+            heads = ones_for_heads(self.outputs)
         else:
             given = [head_grads] if isinstance(head_grads, Symbol) else head_grads
             heads = [entry for head in given for entry in head.outputs]
-        return Symbol(gradient_entries(self, xs, heads, zeros_if_unreachable))
+        return Symbol(gradient_entries(self.outputs, xs, heads, zeros_if_unreachable))
 
     # -- how its operators are made ---------------------------------------------------------------------------------
 
@@ -444,16 +433,12 @@ def _visible(node: Node) -> Symbol:
     return symbol
 
 
-def _output_name(entry: NodeEntry) -> str:
-    node, index, _ = entry
-    if node.is_variable:
-        return node.name
-    list_names = FListOutputNames.get(node.op)
-    if list_names is not None:
-        name = list(list_names(node.attrs))[index]
-    else:
-        name = "output" if node.num_outputs() == 1 else f"output{index}"
-    return f"{node.name}_{name}" if node.name else name
+def _heads(symbols: Sequence[Symbol]) -> list[list[NodeEntry]]:
+    return [symbol.outputs for symbol in symbols]
+
+
+def _named_heads(symbols: Mapping[str, Symbol]) -> dict[str, list[NodeEntry]]:
+    return {name: symbol.outputs for name, symbol in symbols.items()}
 
 
 def create_operator(
@@ -474,7 +459,7 @@ def create_operator(
     if parser is not None:
         parser(node_attrs)
     node = Node(node_attrs)
-    compose_atomic(node, args, kwargs, NameManager.current.get(name, hint))
+    compose_atomic(node, _heads(args), _named_heads(kwargs), NameManager.current.get(name, hint))
     return _visible(node)
 
 

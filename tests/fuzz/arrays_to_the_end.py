@@ -17,7 +17,7 @@ import numpy as np
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NNVMError
-from symjax_nnvm.mxnet.model import named_arrays
+from symjax_nnvm.mxnet.params import named_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
 from tests.fuzz.targets import check_message
 

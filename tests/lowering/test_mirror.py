@@ -12,11 +12,12 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
-from lowering.gradient import GradientProgram
+from lowering.programs import Programs
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GradientError, LoweringError
 from symjax_nnvm.ir.register import same_shape
 from symjax_nnvm.passes.mirror import mirror_plan
+from symjax_nnvm.pipeline import Options
 
 POLICIES = ("do_mirror", "blocks", lambda node: True)
 
@@ -158,7 +159,7 @@ def arrays(net: sym.Symbol, shape: tuple[int, ...]) -> tuple[dict[str, Any], dic
 
 
 def copies(net: sym.Symbol, mirror: Any, wrt: list[str]) -> list[str]:
-    program = GradientProgram(net, wrt, is_train=True, mirror=mirror)
+    program = Programs(net).gradient(Options(is_train=True, wrt=tuple(wrt), mirror=mirror))
     return [name for step in program.backward_steps if (name := program.program.name(step.nid)).endswith("_mirror")]
 
 

@@ -10,7 +10,9 @@ import numpy as np
 
 import lowering
 from lowering.executor.functions import ExecutorFunctions
+from lowering.programs import Programs
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.pipeline import Options
 from tests.cases import Case
 from tests.ladder import all_cases, build
 
@@ -31,7 +33,7 @@ HIDDEN_OUTPUTS = {
 def seen(case: Case, visible: bool) -> list[str]:
     """The names that a monitor of the case sees, in order."""
     symbol = build(case)
-    functions = ExecutorFunctions(symbol, [], platform=None, mirror=None, shapes={})
+    functions = ExecutorFunctions(Programs(symbol), Options(is_train=True, wrt=()))
     names: list[str] = []
     for inputs, outputs in functions.step_names(forward=True):
         names += [name for called in inputs for name in called]

@@ -7,6 +7,7 @@ import pytest
 
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GradientError
+from symjax_nnvm.ir.gradients import shaped_zeros
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
@@ -14,7 +15,7 @@ from symjax_nnvm.passes.gradient import mx_gradient
 from symjax_nnvm.passes.mirror import MirrorPlan, mirror_plan
 from symjax_nnvm.passes.mirror_blocks import block_numbers
 from symjax_nnvm.passes.recompute import Recomputed
-from symjax_nnvm.symbol.gradient import ones_for_heads, shaped_zeros
+from symjax_nnvm.symbol.gradient import ones_for_heads
 
 
 def unit(data: sym.Symbol, name: str) -> sym.Symbol:
@@ -29,7 +30,7 @@ def chosen(net: sym.Symbol, mirror) -> set[str]:
 
 def gradient_nodes(net: sym.Symbol, plan: MirrorPlan | None) -> list[Node]:
     xs = [NodeEntry(node) for node in net.list_input_nodes("read_only")]
-    heads = [head.outputs[0] if isinstance(head, sym.Symbol) else head for head in ones_for_heads(net)]
+    heads = [head.outputs[0] if isinstance(head, sym.Symbol) else head for head in ones_for_heads(net.outputs)]
     grads = mx_gradient(Graph(net.outputs), net.outputs, xs, heads, attr_hint_fun=shaped_zeros, mirror_plan=plan)
     return post_order([*net.outputs, *grads.outputs])
 

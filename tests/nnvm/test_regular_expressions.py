@@ -36,7 +36,6 @@ FUNCTIONS = {"compile", "match", "fullmatch", "search", "sub", "split", "findall
 MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/cli/convert.py", "_MXNET_NAME"): ("net-symbol.json", "a-b-0012.params", "-0001-00002.params"),
     ("lowering/initializer/base.py", "search"): ("<a.b_1.Xavier object at 0x7fA9>", "<X object at 0x7>"),
-    ("lowering/initializer/composite.py", "sub"): ("arg:a", "aux:b"),
     ("lowering/training/checkpoints.py", "_REASON"): ("os_error_code='28", r"os_error_code=\'12345"),
     ("symjax_nnvm/cli/model.py", "_OF_EPOCH"): ("a-b-0012", "-0001-00002"),
     ("symjax_nnvm/mxnet/find.py", "_PARAMS_NAME"): ("a-b-0012.params", "-0001-00002.params"),

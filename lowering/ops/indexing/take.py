@@ -30,11 +30,11 @@ CLIP: dict[str, Any] = {"mode": "clip", "wrap_negative_indices": False}
 """XLA's own gather clips: out-of-range indices cost nothing."""
 
 
-def _take_along(data: Array, indices: Array, axis: int, mode: str) -> Array:
+def take_along(data: Array, indices: Array, axis: int, mode: str) -> Array:
     return data.at[(slice(None),) * axis + (_places(indices, data.shape[axis], mode),)].get(**CLIP)
 
 
-def _add_along(shape: tuple[int, ...], ograd: Array, indices: Array, axis: int, mode: str) -> Array:
+def add_along(shape: tuple[int, ...], ograd: Array, indices: Array, axis: int, mode: str) -> Array:
     """Zeros of a shape, with the slices of ograd added at the indices along an axis."""
     places = (slice(None),) * axis + (_places(indices, shape[axis], mode),)
     return jnp.zeros(shape, ograd.dtype).at[places].add(ograd, **CLIP)
@@ -42,12 +42,12 @@ def _add_along(shape: tuple[int, ...], ograd: Array, indices: Array, axis: int, 
 
 @lowers("take")
 def _take(p: ops.TakeParams, a: Array, indices: Array) -> Array:
-    return _take_along(a, indices, p.axis % a.ndim, p.mode)
+    return take_along(a, indices, p.axis % a.ndim, p.mode)
 
 
 @lowers("_backward_take")
 def _backward_take(p: ops.TakeParams, ograd: Array, a: Array, indices: Array) -> Array:
-    return _add_along(a.shape, ograd, indices, p.axis % a.ndim, p.mode)
+    return add_along(a.shape, ograd, indices, p.axis % a.ndim, p.mode)
 
 
 @lowers("one_hot")

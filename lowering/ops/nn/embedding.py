@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from lowering.ops.indexing.take import Array, _add_along, _take_along
+from lowering.ops.indexing.take import Array, add_along, take_along
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import embedding as ops
 
 
 @lowers("Embedding")
 def _embedding(p: ops.EmbeddingParams, data: Array, weight: Array) -> Array:
-    return _take_along(weight, data, 0, "clip")
+    return take_along(weight, data, 0, "clip")
 
 
 @lowers("_backward_Embedding")
 def _backward_embedding(p: ops.EmbeddingParams, ograd: Array, data: Array) -> Array:
-    return _add_along((p.input_dim, p.output_dim), ograd, data, 0, "clip")
+    return add_along((p.input_dim, p.output_dim), ograd, data, 0, "clip")

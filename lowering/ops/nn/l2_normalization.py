@@ -13,14 +13,14 @@ from symjax_nnvm.ops.reduce.reduction import reduced_axes
 Array = jax.Array
 
 
-def _wide(x: Array) -> Array:
+def wide(x: Array) -> Array:
     """Half precision is computed in float32."""
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 @lowers("L2Normalization")
 def _l2_normalization(p: ops.L2NormalizationParams, data: Array) -> tuple[Array, Array]:
-    x = _wide(data)
+    x = wide(data)
     axes = reduced_axes(ops.norm_reduction(p), x.ndim)
     norm = lax.sqrt(jnp.sum(lax.square(x), axes, keepdims=True) + p.eps)
     return (x / norm).astype(data.dtype), norm.astype(data.dtype)

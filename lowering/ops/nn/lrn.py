@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jax import lax
 
-from lowering.ops.nn.l2_normalization import Array, _wide
+from lowering.ops.nn.l2_normalization import Array, wide
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import lrn as ops
 
@@ -29,7 +29,7 @@ def _window_sums(x: Array, nsize: int) -> Array:
 
 @lowers("LRN")
 def _lrn(p: ops.LRNParams, data: Array) -> tuple[Array, Array]:
-    x = _wide(data)
+    x = wide(data)
     norm = p.knorm + (p.alpha / p.nsize) * _window_sums(lax.square(x), p.nsize)
     root = lax.rsqrt(norm)
     factor = root * lax.sqrt(root) if p.beta == ops.FAST_BETA else norm**-p.beta
@@ -38,4 +38,4 @@ def _lrn(p: ops.LRNParams, data: Array) -> tuple[Array, Array]:
 
 @lowers("_backward_LRN_window")
 def _lrn_window(p: ops.WindowParams, data: Array) -> Array:
-    return _window_sums(_wide(data), p.nsize).astype(data.dtype)
+    return _window_sums(wide(data), p.nsize).astype(data.dtype)

@@ -7,7 +7,7 @@ import math
 import jax.numpy as jnp
 from jax import lax
 
-from lowering.ops.nn.l2_normalization import Array, _wide
+from lowering.ops.nn.l2_normalization import Array, wide
 from lowering.registry import lowers
 from symjax_nnvm.ops.reduce import moments as ops
 from symjax_nnvm.ops.reduce.reduction import reduced_axes, reduced_shape
@@ -18,7 +18,7 @@ def _moments(p: ops.MomentsParams, data: Array) -> tuple[Array, Array]:
     axes = reduced_axes(p.reduction, data.ndim)
     shape = reduced_shape(p.reduction, data.shape)
     if jnp.issubdtype(data.dtype, jnp.floating):
-        x = _wide(data)
+        x = wide(data)
         mean = jnp.mean(x, axes, keepdims=True)
         variance = jnp.mean(lax.square(x - mean), axes)
     else:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import MAX_COUNT, param
@@ -19,7 +20,6 @@ from symjax_nnvm.ops.control.subgraph import (
     subgraph_node,
     variables_of,
 )
-from symjax_nnvm.symbol.symbol import Symbol
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
                 number_of[variable] = i
                 grads[i] = apply("zeros_like", NodeEntry(variable, 0, 0))
             outputs.append(grads[i])
-        graphs.append(Symbol(outputs))
+        graphs.append(Graph(outputs))
         all_locs.append(tuple(number_of[variable] for variable in variables_of(graphs[-1])))
     made = subgraph_node(
         "_backward_cond",

@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node, superseding
 from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import register_op
@@ -26,7 +27,6 @@ from symjax_nnvm.ops.control.subgraph import (
     subgraph_node,
     variables_of,
 )
-from symjax_nnvm.symbol.symbol import Symbol
 
 # -- parameters ------------------------------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class _Loop:
             starts[head.variable.node] = grad
         starts |= {sums[loc].node: apply("zeros_like", self.rest[loc]) for loc in summed}
         kept = {variables[loc]: entry for loc, entry in self.rest.items()}
-        made = self._backward(Symbol(outputs), len(data_outputs), stacked, starts, kept)
+        made = self._backward(Graph(outputs), len(data_outputs), stacked, starts, kept)
         grads: dict[int, NodeEntry | None] = dict.fromkeys((*self.data, *self.states, *self.rest))
         # The slices of a vector have one axis: their stacked gradients take the vector's shape.
         for i, loc in enumerate(data_outputs):
@@ -269,7 +269,7 @@ class _Loop:
 
     def _backward(
         self,
-        body: Symbol,
+        body: Graph,
         num_out_data: int,
         stacked: dict[Node, NodeEntry],
         starts: dict[Node, NodeEntry],

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from symjax_nnvm.ir.gradients import gradient_entries
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
 from symjax_nnvm.ir.op import Op
@@ -14,8 +15,6 @@ from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.register import same_shape, same_type
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import DTypeList, Shape, ShapeList
-from symjax_nnvm.symbol.gradient import gradient_entries
-from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = [
     "DEFAULT_DTYPES",
@@ -133,12 +132,11 @@ class Head:
 
 def gradient_inside(graph: Subgraph, heads: Sequence[Head]) -> list[NodeEntry]:
     """The gradients of a subgraph's heads with respect to its variables, in order, as entries over the same nodes."""
-    symbol = Symbol(graph.outputs)
     given = [
         apply("zeros_like", entry) if head.variable is None else head.variable
         for head, entry in zip(heads, graph.outputs, strict=True)
     ]
-    return gradient_entries(symbol, [NodeEntry(node, 0, 0) for node in variables_of(graph)], given)
+    return gradient_entries(graph.outputs, [NodeEntry(node, 0, 0) for node in variables_of(graph)], given)
 
 
 def subgraph_node(

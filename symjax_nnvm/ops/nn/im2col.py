@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, size_of
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, backward_shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.nn.convolution import Step, output_size, padded, unequal_ranks, window_problem, window_steps
 
-Entries = list[NodeEntry]
 Dim = int | None
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.gradient import GradientProgram
+from lowering.programs import Programs
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
+from symjax_nnvm.pipeline import Options
 
 DATA = sym.Variable("data")
 KEY = jax.random.key(11)
@@ -106,7 +107,7 @@ def test_forward_alone_and_forward_with_backward_draw_the_same_mask(params: dict
 
 def test_a_second_backward_uses_the_same_mask():
     """Deviation: MXNet returns the unmasked head gradient when backward runs twice after one forward."""
-    program = GradientProgram(drop(), ["data"], is_train=True)
+    program = Programs(drop()).gradient(Options(is_train=True, wrt=("data",)))
     outputs, _, residuals = program.run_forward({"data": np.ones(50, np.float32)}, {}, KEY)
     head = np.random.RandomState(0).randn(50).astype(np.float32)
     first = program.run_backward(outputs, residuals, KEY, [head])["data"]

@@ -1,0 +1,84 @@
+"""`explain`: the pipeline that a network goes through, as its user sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lowering.arguments import require_symbol, shapes_by_name
+from lowering.gradient_program import GradientProgram
+from lowering.interpret import Program
+from lowering.programs import Programs
+from symjax_nnvm.footprint import Footprint, estimate
+from symjax_nnvm.ir.types import DType
+from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.pipeline import Options, Plan, StageRecord
+from symjax_nnvm.roles import learned_variables
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What becomes of a network before XLA compiles it; prints as a table.
+
+    plan: the graph and what each stage changed. forward, backward: operators that run. footprint: of the shapes given;
+    None without.
+    """
+
+    plan: Plan
+    forward: int
+    backward: int
+    footprint: Footprint | None = field(repr=False)
+
+    @property
+    def stages(self) -> tuple[StageRecord, ...]:
+        """Every stage in order, those that did not run included."""
+        return self.plan.records
+
+    def __str__(self) -> str:
+        backward = f" forward and {self.backward:,} backward" if self.backward else ""
+        lines = [str(self.plan), f"lowered to {self.forward:,}{backward} steps of one JAX function"]
+        if self.footprint is not None:
+            lines.append(str(self.footprint))
+        return "\n".join(lines)
+
+
+def explain(
+    symbol: Symbol,
+    *,
+    is_train: bool = False,
+    wrt: Sequence[str] | None = None,
+    platform: str | None = None,
+    mirror: Mirror = None,
+    compute_dtype: DType | None = None,
+    **shapes: Sequence[int],
+) -> Explanation:
+    """The stages of the pipeline for a network, in the order in which they run, and what each of them changed.
+
+    By default what `compile` makes; with is_train what `grad_fn` and a Trainer make, with gradients of `wrt` or of all
+    parameters. platform, mirror, compute_dtype: as there. shapes: of data, `data=(1, 3, 224, 224)`; with them memory
+    and arithmetic of the network are estimated, too.
+    Raises what these doors raise.
+    """
+    require_symbol(symbol, "explain")
+    known = shapes_by_name(shapes, "shapes", "lowering.explain(net, data=(1, 3, 224, 224))")
+    if wrt is None and is_train:
+        wrt = [node.name for node in learned_variables(symbol) if node.name in set(symbol.list_arguments())]
+    options = Options(
+        is_train=is_train,
+        wrt=None if wrt is None else tuple(wrt),
+        platform=platform,
+        mirror=mirror,
+        precision=compute_dtype,
+        shapes=tuple(known.items()) if mirror == "blocks" else None,
+    )
+    programs = Programs(symbol)
+    program: Program | GradientProgram = programs.forward(options) if wrt is None else programs.gradient(options)
+    forward, backward = (
+        (len(program.steps), 0)
+        if isinstance(program, Program)
+        else (len(program.forward_steps), len(program.backward_steps))
+    )
+    return Explanation(programs.plan(options), forward, backward, estimate(symbol, known) if known else None)

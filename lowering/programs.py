@@ -1,0 +1,62 @@
+"""`Programs`: what runs of one network, built on first use and kept. Every door of the library opens here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lowering.gradient_program import GradientProgram
+from lowering.inferred import Inference
+from lowering.interpret import Program
+from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.pipeline import Options, Pipeline, Plan
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Programs"]
+
+
+class Programs:
+    """The programs of a symbol, one for each set of options that differ in what they make.
+
+    symbol: the network, which must not change afterwards. Raises what the stages of the pipeline raise, and
+    LoweringError for operators without a rule.
+    """
+
+    def __init__(self, symbol: Symbol):
+        self.symbol = symbol
+        self.pipeline = Pipeline(symbol.outputs)
+        self._programs: dict[Options, Program | GradientProgram] = {}
+        self._inferences: dict[int, Inference] = {}  # by the graph, which the pipeline keeps
+
+    def plan(self, options: Options) -> Plan:
+        """The graph that the stages make, and what each of them changed."""
+        return self.pipeline.plan(options)
+
+    def forward(self, options: Options) -> Program:
+        """The program of the outputs; options without wrt."""
+        found = self._program(options)
+        assert isinstance(found, Program)
+        return found
+
+    def gradient(self, options: Options, arrays: Mapping[str, Any] | None = None) -> GradientProgram:
+        """The program of outputs and gradients. arrays: by name, where a stage asks for their shapes."""
+        if arrays is not None and options.mirror == "blocks":
+            shapes: tuple[tuple[str, Shape], ...] = tuple((name, np.shape(array)) for name, array in arrays.items())
+            options = replace(options, shapes=shapes)
+        found = self._program(options)
+        assert isinstance(found, GradientProgram)
+        return found
+
+    @bulk_allocation()
+    def _program(self, options: Options) -> Program | GradientProgram:
+        found = self._programs.get(options)
+        if found is None:
+            plan = self.plan(options)
+            inference = self._inferences.setdefault(id(plan.graph), Inference(plan.graph))
+            program = Program(plan.graph, options, beside=plan.head_grads, inference=inference)
+            found = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
+        return found

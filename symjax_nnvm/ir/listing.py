@@ -1,0 +1,51 @@
+"""What a graph's heads list, in post-order: its variables, told apart by who writes them, and the names of outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.op import FListOutputNames, FMutateInputs
+from symjax_nnvm.ir.traverse import post_order
+
+__all__ = ["InputOption", "input_names", "input_nodes", "output_names"]
+
+InputOption = Literal["all", "read_only", "aux_state"]
+"""Which variables: all, those no operator writes (arguments), those some operator writes (auxiliary states)."""
+
+
+def input_nodes(outputs: Iterable[NodeEntry], option: InputOption = "all") -> list[Node]:
+    """The variable nodes of a graph in post-order (NNVM's ListInputs)."""
+    nodes = post_order(outputs)
+    variables = [node for node in nodes if node.is_variable]
+    if option == "all":
+        return variables
+    mutated: set[Node] = set()
+    for node in nodes:
+        mutates = FMutateInputs.get(node.op)
+        if mutates is not None:
+            mutated.update(node.inputs[i].node for i in mutates(node.attrs) if i < len(node.inputs))
+    return [node for node in variables if (node in mutated) == (option == "aux_state")]
+
+
+def input_names(outputs: Iterable[NodeEntry], option: InputOption = "all") -> list[str]:
+    """Names of the variables in post-order."""
+    return [node.name for node in input_nodes(outputs, option)]
+
+
+def output_names(outputs: Sequence[NodeEntry]) -> list[str]:
+    """Names of the outputs: a variable's name, else `{node}_{output}`."""
+    return [_output_name(entry) for entry in outputs]
+
+
+def _output_name(entry: NodeEntry) -> str:
+    node, index, _ = entry
+    if node.is_variable:
+        return node.name
+    list_names = FListOutputNames.get(node.op)
+    if list_names is not None:
+        name = list(list_names(node.attrs))[index]
+    else:
+        name = "output" if node.num_outputs() == 1 else f"output{index}"
+    return f"{node.name}_{name}" if node.name else name

@@ -1,0 +1,212 @@
+"""The pipeline: which passes a network goes through before it is lowered, in which order, and when.
+
+`STAGES` is the list. Whatever runs a network (`lowering.to_jax`, `compile`, `grad_fn`, an executor, a Trainer, the
+gradient witness, the command) says what it wants as `Options` and gets a `Plan`: the graph that the stages made, and
+what each of them changed. A new pass is one file in `passes/` and one row here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from symjax_nnvm.errors import GradientError, close_names, explain, listed
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ir.types import DType, Shape
+from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
+from symjax_nnvm.passes.full_graph import add_gradients
+from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.passes.reduce_precision import reduce_precision
+from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.tables import table_text
+
+__all__ = ["STAGES", "Options", "Pipeline", "Plan", "Stage", "StageRecord", "arguments"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is wanted of a network.
+
+    is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
+    gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for; None: where JAX runs. mirror: what
+    the backward part computes again (`passes/mirror.py`). shapes: of variables by name, as pairs; read by mirror
+    "blocks" alone. precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says.
+    witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
+    """
+
+    is_train: bool = False
+    wrt: tuple[str, ...] | None = None
+    platform: str | None = None
+    mirror: Mirror = None
+    shapes: tuple[tuple[str, Shape], ...] | None = None
+    precision: DType | None = None
+    witness: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A step of the pipeline: Graph → Graph.
+
+    name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. reads: the options
+    that decide what it does; None when it does not run. when: the same in words.
+    """
+
+    name: str
+    about: str
+    run: Callable[[Graph, Options], Graph]
+    reads: Callable[[Options], Hashable | None]
+    when: str
+
+
+def _mirrored(options: Options) -> tuple[Hashable, ...]:
+    return (options.mirror, options.shapes if options.mirror == "blocks" else None)
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage(
+        "ReducePrecision",
+        "casts around products",
+        lambda graph, options: reduce_precision(graph, options.precision or "float32"),
+        reads=lambda options: options.precision,
+        when="a half precision is asked for",
+    ),
+    Stage(
+        "EliminateCommonExpr",
+        "equal nodes merged",
+        lambda graph, _: eliminate_common_expressions(graph),
+        reads=lambda options: options.wrt is not None or None,
+        when="gradients are asked for",
+    ),
+    Stage(
+        "MXGradient",
+        "gradients appended",
+        lambda graph, options: add_gradients(
+            graph, arguments(graph, options.wrt or ()), options.mirror, dict(options.shapes or ()) or None
+        ),
+        reads=lambda options: None if options.wrt is None else (options.wrt, *_mirrored(options)),
+        when="gradients are asked for",
+    ),
+)
+"""Every stage, in the order in which they run."""
+
+
+def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
+    """The arguments of these names, which are to be differentiated. Raises GradientError."""
+    by_name: dict[str, Node] = {}
+    for node in Symbol(graph.outputs).list_input_nodes("read_only"):
+        if by_name.setdefault(node.name, node) is not node:
+            raise GradientError(explain("Two arguments share one name; gradients are returned by name", node=node))
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        raise GradientError(
+            explain(
+                f"Cannot differentiate with respect to {listed(unknown)}",
+                expected=f"names among {listed(by_name)}",
+                fix=f"{close_names(unknown, by_name) or 'symbol.list_arguments() lists the arguments.'} "
+                "For zeros where nothing depends on an argument: grad_fn(..., zeros_if_unreachable=True).",
+            )
+        )
+    return [NodeEntry(by_name[name], 0, 0) for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class StageRecord:
+    """What a stage did: the graph before and after, seconds; ran: whether it did anything at all."""
+
+    stage: Stage
+    ran: bool
+    before: Graph
+    after: Graph
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """The stage's."""
+        return self.stage.name
+
+    @property
+    def before_nodes(self) -> int:
+        """Nodes of the graph before."""
+        return len(post_order(self.before.outputs))
+
+    @property
+    def after_nodes(self) -> int:
+        """Nodes of the graph after."""
+        return len(post_order(self.after.outputs))
+
+    def row(self) -> tuple[str, ...]:
+        """Its row in the table of a plan."""
+        if not self.ran:
+            return self.name, "", "", f"runs when {self.stage.when}"
+        nodes = f"{self.before_nodes:,} → {self.after_nodes:,}"
+        return self.name, nodes, f"{self.seconds * 1e3:.1f}", self.stage.about
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the stages made of a network: the graph, and a record of each stage.
+
+    num_outputs: how many of the graph's outputs are the network's; gradients follow. Prints as a table.
+    """
+
+    options: Options
+    graph: Graph
+    num_outputs: int
+    records: tuple[StageRecord, ...] = field(repr=False)
+
+    @property
+    def head_grads(self) -> list[Node]:
+        """The variables that stand for the gradients of the outputs; none without gradients."""
+        return self.graph.attrs.get("head_grads", [])
+
+    columns: ClassVar[tuple[str, ...]] = ("stage", "nodes", "ms", "")
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A row for each stage: its name, nodes before and after, milliseconds, what it did or when it runs."""
+        return [record.row() for record in self.records]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The records as plain data."""
+        return [
+            {
+                "stage": r.stage.name,
+                "ran": r.ran,
+                "before": r.before_nodes,
+                "after": r.after_nodes,
+                "seconds": r.seconds,
+            }
+            for r in self.records
+        ]
+
+    def __str__(self) -> str:
+        return table_text(self.columns, self.rows())
+
+
+class Pipeline:
+    """The plans of one network, each made once: plans that differ in nothing that a stage reads share their graph.
+
+    outputs: the network's entries, which must not change afterwards.
+    """
+
+    def __init__(self, outputs: Sequence[NodeEntry]):
+        self.graph = Graph(outputs)
+        self._made: dict[tuple[Hashable, ...], tuple[Graph, tuple[StageRecord, ...]]] = {(): (self.graph, ())}
+
+    def plan(self, options: Options) -> Plan:
+        """The plan for these options. Raises what the stages raise: GradientError, PassError, InferenceError."""
+        key: tuple[Hashable, ...] = ()
+        for stage in STAGES:
+            graph, records = self._made[key]
+            reads = stage.reads(options)
+            key = (*key, reads)
+            if key not in self._made:
+                start = time.perf_counter()
+                made = graph if reads is None else stage.run(graph, options)
+                record = StageRecord(stage, reads is not None, graph, made, time.perf_counter() - start)
+                self._made[key] = made, (*records, record)
+        graph, records = self._made[key]
+        return Plan(options, graph, len(self.graph.outputs), records)

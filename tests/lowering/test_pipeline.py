@@ -1,0 +1,174 @@
+"""The pipeline: one list of stages that every door goes through, each graph made, indexed and inferred once."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lowering
+from lowering.interpret import Program
+from lowering.programs import Programs
+from symjax_nnvm import pipeline
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.ir import pass_registry
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.indexed_graph import IndexedGraph
+from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.pipeline import STAGES, Options, Pipeline, Stage
+
+ROOT = Path(lowering.__file__).parent
+
+
+def network() -> sym.Symbol:
+    data = sym.Variable("data")
+    hidden = sym.BatchNorm(sym.FullyConnected(data, num_hidden=4, name="fc"), fix_gamma=False, name="bn")
+    return sym.SoftmaxOutput(sym.Dropout(hidden, name="drop"), name="softmax")
+
+
+WRT = ("fc_weight", "fc_bias", "bn_gamma", "bn_beta")
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """How often graphs are indexed, programs built, and shapes or dtypes inferred."""
+    counts: Counter[str] = Counter()
+
+    def counting(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            counts[what] += 1
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    with monkeypatch.context() as patched:
+        for owner in (IndexedGraph, Program):
+            patched.setattr(owner, "__init__", counting(owner.__name__, owner.__init__))
+        for name, info in list(pass_registry._passes.items()):
+            if name.startswith("MXInfer"):
+                body = counting("inference", info.body)
+                patched.setitem(pass_registry._passes, name, pass_registry.PassInfo(name, body))
+        yield counts
+
+
+def test_programs_are_built_at_one_place():
+    calls = {
+        (path.relative_to(ROOT).as_posix(), node.func.id)
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("Program", "GradientProgram", "Pipeline")
+    }
+    subgraphs = {("interpret.py", "Program")}  # and the part of a graph that its first outputs need
+    assert calls - subgraphs == {("programs.py", name) for name in ("Program", "GradientProgram", "Pipeline")}
+
+
+def test_an_executor_indexes_two_graphs_and_infers_nothing_after_it_was_bound(monkeypatch: pytest.MonkeyPatch):
+    net = network()
+    with pass_registry.checking_passes(False), counted(monkeypatch) as counts:
+        executor = lowering.simple_bind(net, data=(2, 3), softmax_label=(2,))
+        assert counts["IndexedGraph"] <= 2
+        assert counts["inference"] <= 4  # shapes and dtypes of the arguments, shapes and dtypes of the whole graph
+        counts.clear()
+        executor.forward(is_train=True)
+        executor.backward()
+        executor.forward(is_train=False)
+        assert counts["IndexedGraph"] == counts["inference"] == 0
+
+
+def test_checking_gradients_takes_two_programs(monkeypatch: pytest.MonkeyPatch):
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc")
+    args = {"data": np.ones((2, 3)), "fc_weight": np.ones((2, 3)), "fc_bias": np.zeros(2)}
+    with counted(monkeypatch) as counts:
+        assert lowering.check_gradients(net, args).ok
+    assert counts["Program"] <= 2
+
+
+def test_training_and_inference_share_the_graph_of_gradients():
+    programs = Programs(network())
+    train, test = (programs.gradient(Options(is_train=is_train, wrt=WRT)) for is_train in (True, False))
+    assert train is not test
+    assert train.program.graph is test.program.graph
+    assert programs.gradient(Options(is_train=True, wrt=WRT)) is train
+
+
+def test_a_plan_tells_what_each_stage_did():
+    plan = Pipeline(network().outputs).plan(Options(wrt=WRT))
+    ran = {record.name: record.ran for record in plan.records}
+    assert list(ran) == [stage.name for stage in STAGES]
+    assert ran["MXGradient"]
+    assert not ran["ReducePrecision"]
+    gradient = next(record for record in plan.records if record.name == "MXGradient")
+    assert gradient.after_nodes > gradient.before_nodes
+    assert f"{gradient.before_nodes} → {gradient.after_nodes}" in str(plan)
+    assert "runs when a half precision is asked for" in str(plan)
+
+
+def test_explain_prints_the_stages():
+    net = network()
+    text = str(lowering.explain(net, data=(2, 3)))
+    for stage in STAGES:
+        assert stage.name in text
+    assert "memory: " in text
+    explained = lowering.explain(net, is_train=True, compute_dtype="bfloat16")
+    assert {record.name for record in explained.stages if record.ran} >= {"ReducePrecision", "MXGradient"}
+    assert explained.backward > 0
+    assert "forward and" in str(explained)
+
+
+def test_a_new_pass_is_one_row(monkeypatch: pytest.MonkeyPatch):
+    """Every door runs it: sin becomes cos."""
+
+    def sin_to_cos(graph: Graph, options: Options) -> Graph:
+        def rule(node: Any, draft: Any) -> Any:
+            if node.op is None or node.op.name != "sin":
+                return draft
+            return sym.cos(sym.Symbol(draft.inputs), name=node.name).outputs[0].node
+
+        return graph.derive(rewrite(graph.outputs, rule).outputs)
+
+    row = Stage("SinToCos", "sines become cosines", sin_to_cos, reads=lambda options: True, when="always")
+    monkeypatch.setattr(pipeline, "STAGES", (row, *STAGES))
+    net = sym.sin(sym.Variable("x"), name="wave")
+    x = jnp.asarray([0.3, 0.7])
+    expected = np.cos(np.asarray(x))
+    outputs = [
+        lowering.to_jax(net)({"x": x})[0][0],
+        lowering.compile(net)({"x": x})[0][0],
+        lowering.grad_fn(net)({"x": x}, head_grads=[x])[0][0],
+        lowering.differentiable(net)({"x": x})[0][0],
+        lowering.bind(net, args={"x": x}).forward()[0],
+    ]
+    for output in outputs:
+        np.testing.assert_allclose(output, expected, rtol=1e-6)
+    gradient = lowering.grad_fn(net)({"x": x}, head_grads=[jnp.ones(2)])[1]["x"]
+    np.testing.assert_allclose(gradient, -np.sin(np.asarray(x)), rtol=1e-6)
+    assert "SinToCos" in str(lowering.explain(net))
+
+
+def test_executors_of_other_shapes_are_inferred_anew():
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=2, no_bias=True, name="fc")
+    executor = lowering.simple_bind(net, data=(2, 3))
+    other = executor.reshape(allow_up_sizing=True, data=(5, 3))
+    for bound, rows in ((executor, 2), (other, 5), (executor, 2)):
+        bound.forward(is_train=True)
+        bound.backward([jnp.ones((rows, 2))])
+        assert bound.outputs[0].shape == (rows, 2)
+        assert bound.grad_dict["data"].shape == (rows, 3)
+
+
+def test_keys_do_not_depend_on_the_door():
+    net = sym.Dropout(sym.Variable("x"), p=0.5, name="drop")
+    x, key = jnp.ones(64), jax.random.key(3)
+    alone = lowering.to_jax(net, is_train=True)({"x": x}, key=key)[0][0]
+    beside = lowering.grad_fn(net)({"x": x}, key=key, head_grads=[x])[0][0]
+    np.testing.assert_array_equal(alone, beside)
