@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from symjax_nnvm.ir.op import Op, OpMap
+from symjax_nnvm.ir.node import NodeAttrs
+from symjax_nnvm.ir.op import FDraws, Op, OpMap
 from symjax_nnvm.ops.custom import custom_name
 
 __all__ = ["FLowering", "LoweringRule", "Need", "Rule", "lowers", "lowers_custom", "lowers_table"]
@@ -28,9 +29,9 @@ inferred shapes / dtypes of the outputs (None where undecided); the node's NodeA
 class LoweringRule:
     """A rule and what it needs besides parameters and inputs.
 
-    draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then; None: always, or, of a
-    rule that needs programs, when one of them does. Where it draws nothing it receives no key, so that a graph which
-    happens to draw nothing runs without one.
+    draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then, as the operator's card
+    says (FDraws); None, where the card says nothing: always, or, of a rule that needs programs, when one of them does.
+    Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one.
     """
 
     rule: Rule
@@ -42,9 +43,7 @@ FLowering: OpMap[LoweringRule] = Op.get_attr("FLowering")
 """The operator attribute that holds the rules."""
 
 
-def lowers(
-    *names: str, needs: Sequence[Need] = (), draws: Callable[[Any, bool], bool] | None = None
-) -> Callable[[Rule], Rule]:
+def lowers(*names: str, needs: Sequence[Need] = ()) -> Callable[[Rule], Rule]:
     """Register the decorated function as the rule of the named operators."""
     unknown = set(needs) - set(get_args(Need))
     if unknown:
@@ -52,17 +51,29 @@ def lowers(
 
     def register(rule: Rule) -> Rule:
         for name in names:
-            Op.get(name).set_attr("FLowering", LoweringRule(rule, tuple(needs), draws))
+            op = Op.get(name)
+            draws = _draws(op) if "key" in needs and op in FDraws else None
+            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws))
         return rule
 
     return register
 
 
-def lowers_custom(
-    op_type: str, needs: Sequence[Need] = (), draws: Callable[[Any, bool], bool] | None = None
-) -> Callable[[Rule], Rule]:
+def _draws(op: Op) -> Callable[[Any, bool], bool]:
+    """When an operator draws, by its card."""
+
+    def draws(p: Any, is_train: bool) -> bool:
+        attrs = NodeAttrs(op, "")
+        attrs.parsed = p
+        when = FDraws[op](attrs)
+        return when == "always" or (when == "training" and is_train)
+
+    return draws
+
+
+def lowers_custom(op_type: str, needs: Sequence[Need] = ()) -> Callable[[Rule], Rule]:
     """Register the decorated function as the rule of the operator that `Custom(op_type=…)` stands for."""
-    return lowers(custom_name(op_type), needs=needs, draws=draws)
+    return lowers(custom_name(op_type), needs=needs)
 
 
 def lowers_table(rules: Mapping[str, Rule]) -> None:

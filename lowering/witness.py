@@ -14,8 +14,9 @@ import jax.numpy as jnp
 
 from lowering.interpret import Program
 from lowering.programs import Programs
+from symjax_nnvm.ir.card import TStopsGradient
 from symjax_nnvm.ir.node import NodeEntry
-from symjax_nnvm.ir.op import FLossEquivalent, Op
+from symjax_nnvm.ir.op import FLossEquivalent
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -51,11 +52,11 @@ class Witness:
     def blocked(self, args: Arrays, aux: Arrays, key: jax.Array | None) -> dict[int, jax.Array]:
         """The outputs of loss heads and of BlockGrad, through which no derivative passes, by slot."""
         env = self.program.run(self.program.bind(args, aux), key)
-        nodes, block_grad = self.program.index.nodes, Op.get("BlockGrad")
+        ops = [node.source.op for node in self.program.index.nodes]
         return {
             slot: env[slot]
             for step in self.program.steps
-            if nodes[step.nid].source.op in FLossEquivalent or nodes[step.nid].source.op is block_grad
+            if ops[step.nid] in FLossEquivalent or TStopsGradient.get(ops[step.nid])
             for slot in step.outputs
         }
 

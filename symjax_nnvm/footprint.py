@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, SymbolValueError, explain
-from symjax_nnvm.flops import FFlops
 from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.card import FFlops
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
 from symjax_nnvm.ir.node import Subgraph

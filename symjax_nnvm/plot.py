@@ -191,7 +191,7 @@ class _Drawing:
                 if source.is_variable and source.name not in data:
                     text.append(f"{source.name} {_size(index, entry, shapes)}".rstrip())
         label = "\\n".join(_escaped(printable(line)) for line in text if line)
-        return f'  {self._ident(nid)} [label="{label}", fillcolor={_quoted(colour_of(node.op.name))}{_border(head)}];'
+        return f'  {self._ident(nid)} [label="{label}", fillcolor={_quoted(colour_of(node.op))}{_border(head)}];'
 
     def _edges(
         self,

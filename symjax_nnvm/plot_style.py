@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from symjax_nnvm.ir.card import TDrawing
 from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.op import Op
 
 __all__ = ["colour_of", "facts"]
 
-_FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("#fb8072", ("Convolution", "Deconvolution", "_contrib_Deformable", "_contrib_ModulatedDeformable", "Correlation")),
-    ("#fdb462", ("FullyConnected", "dot", "batch_dot", "_linalg", "_contrib_interleaved_matmul", "Embedding")),
-    ("#ffffb3", ("Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "softsign", "hard_sigmoid", "erf", "clip")),
-    ("#bebada", ("BatchNorm", "_contrib_SyncBatchNorm", "_contrib_BatchNorm", "LayerNorm", "GroupNorm")),
-    ("#bebada", ("InstanceNorm", "L2Normalization", "LRN", "Dropout")),
-    ("#80b1d3", ("Pooling", "UpSampling", "_contrib_BilinearResize2D", "_contrib_AdaptiveAvgPooling2D", "ROIPooling")),
-    ("#80b1d3", ("_contrib_ROIAlign", "SpatialTransformer", "BilinearSampler", "GridGenerator")),
-    ("#fccde5", ("softmax", "Softmax", "log_softmax", "LinearRegressionOutput", "LogisticRegressionOutput", "CTCLoss")),
-    ("#fccde5", ("MAERegressionOutput", "MakeLoss", "make_loss", "SVMOutput")),
-    ("#b3de69", ("RNN", "_foreach", "_while_loop", "_cond", "Sequence")),
-    ("#ccebc5", ("elemwise_", "broadcast_", "_plus_", "_minus_", "_mul_", "_div_", "_rminus_", "_rdiv_", "add_n")),
-    ("#ccebc5", ("_power", "_maximum", "_minimum", "square", "sqrt", "exp", "log", "abs", "negative")),
-    ("#d9d9d9", ("Reshape", "Flatten", "transpose", "SwapAxis", "expand_dims", "squeeze", "slice", "Slice", "Concat")),
-    ("#d9d9d9", ("stack", "Pad", "Cast", "take", "repeat", "tile", "one_hot", "pick", "_copy", "BlockGrad")),
-)
-"""Colour → what the names of a family's operators begin with."""
+_COLOURS = {
+    "convolution": "#fb8072",
+    **dict.fromkeys(("dense", "linalg"), "#fdb462"),
+    "activation": "#ffffb3",
+    "normalization": "#bebada",
+    "pooling": "#80b1d3",
+    "loss": "#fccde5",
+    **dict.fromkeys(("recurrent", "control"), "#b3de69"),
+    **dict.fromkeys(("elementwise", "sparse"), "#ccebc5"),
+    **dict.fromkeys(("shape", "indexing"), "#d9d9d9"),
+}
+"""Family, as TDrawing says it → colour. By default an operator is of the family whose folder its file lies in."""
 
 _DATA, _OTHER = "#8dd3c7", "#f0f0f0"
 
@@ -30,11 +27,9 @@ _SHOWN = ("kernel", "num_filter", "num_hidden", "act_type", "pool_type", "mode",
 _SHOWN_TOO = ("shape", "axes", "p", "output_dim", "scale", "dtype", "begin", "end")
 
 
-def colour_of(op: str | None) -> str:
+def colour_of(op: Op | None) -> str:
     """The colour of an operator's family; None is data."""
-    if op is None:
-        return _DATA
-    return next((colour for colour, starts in _FAMILIES if op.startswith(starts)), _OTHER)
+    return _DATA if op is None else _COLOURS.get(TDrawing.get(op, ""), _OTHER)
 
 
 def facts(node: Node) -> str:

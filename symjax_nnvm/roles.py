@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.op import FListInputNames, FLossEquivalent, FMutateInputs
+from symjax_nnvm.ir.op import FListInputNames, FMutateInputs
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["data_inputs", "label_variables", "learned_variables"]
-
-_LABELLED = ("softmax_cross_entropy", "CTCLoss")  # losses whose gradient is a derivative, unlike training heads'
 
 _LEARNED_INPUTS = frozenset(
     {"weight", "bias", "gamma", "beta", "parameters", "moving_mean", "moving_var", "moving_avg"}
@@ -24,14 +22,13 @@ _LEARNED_ATTRS = frozenset({"__init__", "__lr_mult__", "__wd_mult__"})  # Gluon 
 
 
 def label_variables(symbol: Symbol) -> list[Node]:
-    """The variables that hold labels: those read as the `label` of losses alone, and those named `…label`."""
+    """The variables that hold labels: those read as an input `label` alone, and those named `…label`."""
     as_label: dict[Node, None] = {}
     otherwise: set[Node] = set()
     for node in post_order(symbol.outputs):
         if node.is_variable and node.name.endswith("label"):
             as_label[node] = None
-        has_label = node.op is not None and (node.op in FLossEquivalent or node.op.name in _LABELLED)
-        names = _input_names(node) if has_label else []
+        names = [] if node.is_variable else _input_names(node)
         for i, entry in enumerate(node.inputs):
             if entry.node.is_variable and i < len(names) and names[i] == "label":
                 as_label[entry.node] = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symjax_nnvm.errors import plain_list, printable
-from symjax_nnvm.flops import FFlops, Flops
+from symjax_nnvm.ir.card import FFlops, Flops
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.op import Op

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from lowering.gradient_program import GradientProgram
 from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.ir.card import TStopsGradient
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Accumulation", "ProgramFor", "Reduction", "parse_accumulate"]
@@ -82,7 +83,7 @@ def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int
     found: dict[str, Reduction] = {}
     for entry, name, shape in zip(symbol.outputs, symbol.list_outputs(), output_shapes, strict=True):
         op = entry.node.op
-        if op is not None and op.name in ("BlockGrad", "stop_gradient"):
+        if TStopsGradient.get(op):
             continue
         normalization = getattr(entry.node.attrs.parsed, "normalization", "null")
         by_row = bool(shape) and micro > 1 and shape[0] % micro == 0

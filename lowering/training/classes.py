@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.card import TNumbers, TSameValues
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
@@ -23,41 +23,6 @@ from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Numbered", "Numbers", "first_outside"]
-
-Count = Callable[[Any, list[tuple[int, ...]]], int | None]
-"""(parameters, shapes of the inputs) → how many there are; None where any number is meant."""
-
-
-def _softmax_classes(p: Any, shapes: list[tuple[int, ...]]) -> int | None:
-    data, label = shapes
-    if data == label:  # probabilities, not classes
-        return None
-    if p.multi_output:
-        return data[1]
-    return data[-1] if p.preserve_shape else prod(data[1:])
-
-
-def _along(p: Any, shapes: list[tuple[int, ...]]) -> int | None:
-    if p.mode == "wrap":
-        return None
-    return prod(shapes[0]) if p.axis is None else shapes[0][p.axis]
-
-
-_READERS: dict[str, tuple[int, Count]] = {
-    "SoftmaxOutput": (1, _softmax_classes),
-    "SVMOutput": (1, lambda p, shapes: shapes[0][-1]),
-    "softmax_cross_entropy": (1, lambda p, shapes: shapes[0][-1]),
-    "pick": (1, _along),
-    "Embedding": (0, lambda p, shapes: p.input_dim),
-    "one_hot": (0, lambda p, shapes: p.depth),
-}
-"""Operator → (the input that holds the numbers, how many there are)."""
-
-_SAME_VALUES = frozenset(
-    {"Reshape", "Flatten", "Cast", "transpose", "SwapAxis", "expand_dims", "squeeze", "reverse"}
-    | {"BlockGrad", "_copy", "reshape_like", "broadcast_to", "tile", "repeat"}
-)
-"""Operators whose result holds values of their first input and no others."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +42,9 @@ class Numbers:
     def __init__(self, symbol: Symbol, names: Iterable[str]):
         self._symbol = symbol
         wanted = set(names)
-        self._reads: list[tuple[str, Node, Count]] = []
+        self._reads: list[tuple[str, Node, Callable[[Any, list[Any]], int | None]]] = []
         for node in post_order(symbol.outputs):
-            position, count = _READERS.get("" if node.op is None else node.op.name, (0, None))
+            position, count = TNumbers.get(node.op, (0, None))
             if count is not None and position < len(node.inputs):
                 source = _origin(node.inputs[position])
                 if source.is_variable and source.name in wanted:
@@ -126,6 +91,6 @@ def first_outside(numbered: Numbered, values: jax.Array) -> tuple[jax.Array, jax
 def _origin(entry: NodeEntry) -> Node:
     """The node whose values an entry has: back through operators that only arrange them."""
     node = entry.node
-    while node.op is not None and node.op.name in _SAME_VALUES and node.inputs:
+    while TSameValues.get(node.op) and node.inputs:
         node = node.inputs[0].node
     return node

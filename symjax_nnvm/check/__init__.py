@@ -1,8 +1,5 @@
 """`check`: what stands in the way of running a model, all of it at once, before anything is traced."""
 
-from symjax_nnvm.check import deviations as deviations
-from symjax_nnvm.check import draws as draws
-from symjax_nnvm.check import not_derivative as not_derivative
 from symjax_nnvm.check.examine import check as check
 from symjax_nnvm.check.report import CheckReport as CheckReport
 from symjax_nnvm.check.report import Problem as Problem

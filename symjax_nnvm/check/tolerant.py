@@ -98,7 +98,7 @@ def _describe(node: Node, name: str, error: JSONFormatError, findings: Findings,
         findings.add("custom operator", "error", name, reason, op=op, fix=fix)
     elif cause is not None:
         schema = Op.get(op).params
-        attrs = {key: text for key, text in node.attrs.dict.items() if op in ("Custom",) or key != "op_type"}
+        attrs = {key: text for key, text in node.attrs.dict.items() if key != "op_type"}
         found = _parameter_problems(attrs, schema) if schema is not None else []
         for kind, reason, fix in found or [("bad parameter", str(cause), "")]:
             findings.add(kind, "error", name, reason, op=op, fix=fix)

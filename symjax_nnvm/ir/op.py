@@ -64,10 +64,12 @@ class ArgumentInfo:
 
 @dataclass(frozen=True)
 class Deviation:
-    """How an operator differs from MXNet 1.9.1. affects: what comes out of it, or only gradients and training."""
+    """How an operator differs from MXNet 1.9.1. affects: what comes out of it, or only gradients and training. when:
+    parameters → whether they bring it about; None: all do."""
 
     what: str
     affects: Literal["outputs", "training"] = "outputs"
+    when: Callable[[Any], bool] | None = None
 
 
 class OpMap(Generic[T]):

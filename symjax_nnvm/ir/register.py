@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import completed
+from symjax_nnvm.ir.card import (
+    DeviationRule,
+    DrawsRule,
+    FlopsRule,
+    Layout,
+    Numbers,
+    Precision,
+    Prediction,
+    Recompute,
+    When,
+    WorkspaceRule,
+    fill_card,
+)
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import ArgumentInfo, Op, register
 from symjax_nnvm.ir.params import ParamSchema, schema_of
@@ -146,9 +161,24 @@ def register_op(
     aliases: Sequence[str] = (),
     doc: str = "",
     inplace: Sequence[tuple[int, int]] = (),
+    flops: FlopsRule | int | str | None = None,
+    workspace: WorkspaceRule | None = None,
+    precision: Precision | None = None,
+    draws: DrawsRule | When = None,
+    deviation: DeviationRule = (),
+    not_derivative: str | Callable[[Any], str | None] | None = None,
+    layout: Layout | Callable[[Any], Layout | None] | None = None,
+    drawing: str | None = None,
+    recompute: Recompute | None = None,
+    shape_parameters: tuple[str, ...] | None = None,
+    prediction: Prediction | None = None,
+    numbers: Numbers | None = None,
+    same_values: bool | None = None,
+    broadcasts: bool | None = None,
+    stops_gradient: bool | None = None,
     **attributes: Any,
 ) -> Op:
-    """Declare an operator. A thin face over `register` and `Op.set_attr`.
+    """Declare an operator: its card, on which everything stands that is known about it. Over `Op.set_attr`.
 
     params: frozen dataclass of typed parameters. inputs: names of all tensor inputs; default `data`, one input which
     MXNet's operator does not list. unlisted_inputs: TUnlistedInputs, when names are given all the same. inputs_used:
@@ -158,6 +188,16 @@ def register_op(
     infer_shape, infer_type: rules of the form (parameters, ins, outs) → proposed (ins, outs); None where a rule needs
     more of the node and is given as FInferShape or FInferType. gradient: FGradient. loss: FLossEquivalent, for heads
     that define their own gradient. inplace: FInplaceOption pairs. attributes: any further attribute by its key.
+
+    What it costs: flops: a rule (parameters, input shapes, output shapes) → `Flops`; a number of operations for each
+    element of the first output; or a text that says why they are not counted. workspace: a rule of the same form →
+    elements held beyond inputs and outputs; default none. precision: TPrecision, default "float32".
+    What users are told: draws: "always", "training" or a rule parameters → one of these or None, of operators that draw
+    random numbers, which are then never merged, and whose lowering rule gets a key. deviation: how it differs from
+    MXNet 1.9.1, a text, a `Deviation` or several. not_derivative: why the gradient is, on purpose, not the derivative
+    of the outputs, or a rule parameters → why or None. drawing: TDrawing, by default the folder of our file.
+    What passes do with it: layout: FLayout, a constant or a rule of the parameters. recompute: TRecompute. The
+    others are TShapeParameters, FPrediction, TNumbers, TSameValues, TBroadcasts and TStopsGradient of `ir/card.py`.
     """
     if unlisted_inputs is None:
         unlisted_inputs = inputs is None and variadic is None
@@ -214,9 +254,34 @@ def register_op(
         op.set_attr("FLossEquivalent", loss)
     if inplace:
         op.set_attr("FInplaceOption", lambda attrs: inplace)
+    fill_card(
+        op,
+        flops=flops,
+        workspace=workspace,
+        draws=draws,
+        deviation=deviation,
+        not_derivative=not_derivative,
+        layout=layout,
+        TPrecision=precision,
+        TDrawing=drawing or _folder(inspect.currentframe()),
+        TRecompute=recompute,
+        TShapeParameters=shape_parameters,
+        FPrediction=prediction,
+        TNumbers=numbers,
+        TSameValues=same_values,
+        TBroadcasts=broadcasts,
+        TStopsGradient=stops_gradient,
+    )
     for key, value in attributes.items():
         op.set_attr(key, value)
     return op
+
+
+def _folder(frame: FrameType | None) -> str | None:
+    """The family of the file that called a function, if it is ours: `symjax_nnvm.ops.<family>.<file>`."""
+    caller = frame and frame.f_back
+    package, _, rest = caller.f_globals["__name__"].partition(".ops.") if caller else ("", "", "")
+    return rest.partition(".")[0] if package == "symjax_nnvm" and "." in rest else None
 
 
 _NO_PARAMS = NoParams()

@@ -32,7 +32,7 @@ def register_custom(op_type: str, **declaration: Any) -> Op:
 
     Returns the operator. Raises AttributeConflictError when the type is registered already.
     """
-    op = register_op(custom_name(op_type), **{"THasDeterministicOutput": False, **declaration})
+    op = register_op(custom_name(op_type), **{"THasDeterministicOutput": False, "recompute": "never", **declaration})
     op.set_attr("TFileName", "Custom")
     schema = op.params
     assert schema is not None

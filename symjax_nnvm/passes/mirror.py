@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.ir.card import TRecompute
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import FLossEquivalent
 from symjax_nnvm.ir.traverse import post_order
@@ -21,9 +22,6 @@ __all__ = ["Mirror", "MirrorPlan", "mirror_plan"]
 
 Mirror = Literal["off", "attributes", "do_mirror", "blocks"] | Callable[[Node], bool] | None
 """How to choose: see `mirror_plan`."""
-
-# Operators that MXNet's rule keeps: what is dear to compute again, and what is an output anyway.
-_KEPT_BY_DO_MIRROR = {"Convolution", "FullyConnected", "Concat", "SoftmaxOutput"}
 
 
 _FORCED = "__force_mirroring__"
@@ -102,11 +100,11 @@ def _can_be_recomputed(node: Node) -> bool:
     op = node.op
     if op is None or op in FLossEquivalent or node.attrs.subgraphs:
         return False
-    return op.name.partition(":")[0] != "Custom"
+    return TRecompute.get(op) != "never"
 
 
 def _forced(node: Node) -> bool:
-    """MXNet's attribute; it does not force Dropout."""
+    """MXNet's attribute; it does not force Dropout (TRecompute)."""
     text = node.attrs.dict.get(_FORCED)
     if text is None:
         return False
@@ -120,14 +118,14 @@ def _forced(node: Node) -> bool:
                 got=repr(text),
             )
         )
-    return text.lower() in ("true", "1") and node.op is not None and node.op.name != "Dropout"
+    return text.lower() in ("true", "1") and TRecompute.get(node.op) != "in blocks"
 
 
 def _do_mirror(node: Node) -> bool:
     """MXNet's rule under MXNET_BACKWARD_DO_MIRROR=1, the attribute first."""
     if _forced(node):
         return True
-    return node.op is not None and node.op.name != "Dropout" and node.op.name not in _KEPT_BY_DO_MIRROR
+    return TRecompute.get(node.op, "freely") == "freely"
 
 
 def _connected(order: Sequence[Node], chosen: Collection[Node]) -> dict[Node, int]:

@@ -1,45 +1,24 @@
 """ReducePrecision: matrix products and convolutions in half precision, what is sensitive to rounding in float32.
 
-The idea and the casting operator are those of MXNet's AMP. An operator runs in the half-precision dtype (`HALF`), takes
-what comes (`EITHER`), or runs in float32 (every other one: losses, softmax, exponents, reductions, loops). Arguments
-and auxiliary states stay float32, and so does every output of the graph; since the casts differentiate, gradients of
-arguments are float32, too.
+The idea and the casting operator are those of MXNet's AMP. An operator's card says what becomes of it
+(TPrecision): it runs in the half-precision dtype, takes what comes, or runs in float32. Arguments and auxiliary states
+stay float32, and so does every output of the graph; since the casts differentiate, gradients of arguments are float32,
+too.
 """
 
 from __future__ import annotations
 
-from functools import cache
-
 from symjax_nnvm.errors import InferenceError, PassError, explain
+from symjax_nnvm.ir.card import Precision, TPrecision
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import FInferDefaultType, FInferType, FMutateInputs, Op
+from symjax_nnvm.ir.op import FInferDefaultType, FInferType, FMutateInputs
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.register import same_type
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import DType
 
-__all__ = ["EITHER", "HALF", "reduce_precision"]
-
-HALF = (
-    "Convolution", "Convolution_v1", "Deconvolution", "FullyConnected", "RNN", "dot", "batch_dot",
-    "_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_selfatt_valatt",
-    "_contrib_interleaved_matmul_encdec_qk", "_contrib_interleaved_matmul_encdec_valatt",
-)  # fmt: skip
-"""Operators that run in half precision: their time goes into products, whose sums XLA keeps in float32."""
-
-EITHER = (
-    "Activation", "BatchNorm", "BatchNorm_v1", "_contrib_BatchNormWithReLU", "Concat", "Crop", "Dropout",
-    "Flatten", "LeakyReLU", "Pad", "Pooling", "Pooling_v1", "Reshape", "SequenceLast",
-    "SequenceMask", "SequenceReverse", "SliceChannel", "SwapAxis", "UpSampling", "_copy", "_contrib_div_sqrt_dim",
-    "_div_scalar", "_maximum_scalar", "_minimum_scalar", "_minus_scalar", "_mul_scalar", "_plus_scalar",
-    "_rminus_scalar", "abs", "add_n", "broadcast_add", "broadcast_axis", "broadcast_like", "broadcast_maximum",
-    "broadcast_minimum", "broadcast_mul", "broadcast_sub", "broadcast_to", "clip", "depth_to_space", "elemwise_add",
-    "elemwise_mul", "elemwise_sub", "expand_dims", "max", "min", "negative", "relu", "repeat", "reshape_like",
-    "reverse", "sigmoid", "slice", "slice_axis", "slice_like", "space_to_depth", "squeeze", "stack", "tanh",
-    "tile", "transpose", "where",
-)  # fmt: skip
-"""Operators that run in the dtype of their inputs; where their type rule wants one dtype and two come, in float32."""
+__all__ = ["reduce_precision"]
 
 
 @register_pass("ReducePrecision", requires=("target_dtype",), op_attrs=("FInferType",), change_graph=True)
@@ -61,11 +40,6 @@ def reduce_precision(graph: Graph, target_dtype: DType) -> Graph:
     casts = _Casts(graph, target_dtype)
     reduced = rewrite(graph.outputs, casts.insert)
     return graph.derive([casts.cast(head, "float32") for head in reduced.outputs], attrs={})
-
-
-@cache
-def _ops(names: tuple[str, ...]) -> frozenset[Op]:
-    return frozenset(Op.get(name) for name in names)
 
 
 class _Casts:
@@ -102,14 +76,11 @@ class _Casts:
         inputs = draft.inputs
         mutates = FMutateInputs.get(node.op)
         written = set() if mutates is None else set(mutates(node.attrs))
-        if node.op in _ops(HALF):
-            inputs, outputs = self._typed(node, inputs, written, self._target)
-        elif node.op in _ops(EITHER):
-            outputs = self._outputs(node, inputs)
-            if outputs is None:
-                inputs, outputs = self._typed(node, inputs, written, "float32")
-        else:
-            inputs, outputs = self._typed(node, inputs, written, "float32")
+        precision: Precision = TPrecision.get(node.op, "float32")
+        outputs = self._outputs(node, inputs) if precision == "either" else None
+        if outputs is None:
+            dtype = self._target if precision == "half" else "float32"
+            inputs, outputs = self._typed(node, inputs, written, dtype)
         if inputs != draft.inputs:
             draft = node.copy() if draft is node else draft
             draft.inputs = inputs

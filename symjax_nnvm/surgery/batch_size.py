@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, explain, printable
+from symjax_nnvm.ir.card import TBroadcasts, TShapeParameters
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import parse_shape
-from symjax_nnvm.ops.random.distributions import DISTRIBUTIONS
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.given import expect_symbol
@@ -26,12 +26,6 @@ from symjax_nnvm.symbol.symbol import Symbol
 __all__ = ["HardCodedBatch", "hard_coded_batch", "set_batch_size"]
 
 _HINT = "__shape__"
-_SHAPE_PARAMETERS = {
-    "Reshape": ("shape", "target_shape"),
-    **dict.fromkeys(("broadcast_to", "_zeros", "_ones", "_full", "_zeros_without_dtype"), ("shape",)),
-    **dict.fromkeys((f"_random_{row.name}" for row in DISTRIBUTIONS), ("shape",)),
-}
-"""Operator → the parameters that may spell out the shape of its result."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +79,7 @@ def set_batch_size(symbol: Symbol, n: int, old: int | None = None, *, merged: bo
     multiples = {
         node: place
         for node, place in places.items()
-        if place.op == "Reshape" and old > 1 and place.size > old and place.size % old == 0
+        if node.inputs and not TBroadcasts.get(node.op) and old > 1 and place.size > old and place.size % old == 0
     }
     if multiples and merged is None:
         raise GraphError(
@@ -164,19 +158,19 @@ def _dependent_on_data(graph: Symbol) -> Iterator[Node]:
     nodes = post_order(graph.outputs)
     learned = learned_variables(graph)
     carriers = reachable_from(graph.outputs, [n for n in nodes if n.is_variable and n not in learned])
-    elsewhere = {e.node for n in nodes for e in n.inputs if n.op is not None and not n.op.name.startswith("broadcast_")}
+    elsewhere = {entry.node for node in nodes for entry in node.inputs if not TBroadcasts.get(node.op)}
     elsewhere |= {entry.node for entry in graph.outputs}
     for node in nodes:
         if node in carriers:
             yield node
-        elif node.op is not None and (not node.inputs or node.op.name == "broadcast_to"):
+        elif node.op is not None and (not node.inputs or TBroadcasts.get(node.op)):
             place = _place(node, "")
             if place is not None and (place.size > 1 or node in elsewhere):
                 yield node
 
 
 def _place(node: Node, path: str) -> HardCodedBatch | None:
-    candidates = (_HINT,) if node.op is None else _SHAPE_PARAMETERS.get(node.op.name, ())
+    candidates = (_HINT,) if node.op is None else TShapeParameters.get(node.op, ())
     param = next((param for param in candidates if node.attrs.dict.get(param)), None)
     if param is None:
         return None

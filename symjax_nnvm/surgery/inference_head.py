@@ -10,19 +10,18 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from symjax_nnvm.errors import GraphError, InferenceError, explain, plain_list
+from symjax_nnvm.ir.card import FPrediction
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import count_versions, reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.ops.elementwise.unary import the_data
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.roles import label_variables
 from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["inference_symbol"]
-
-Meaning = Callable[[Node, str, Callable[[], int | None]], NodeEntry]
-"""(a copy of a training head, the name for what replaces it, the number of its data's axes) → what it computes."""
 
 
 def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> Symbol:
@@ -33,8 +32,8 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
     outputs (`softmax_output`), except that `make_loss0_loss` becomes `make_loss0_output`. Outputs that need a label,
     losses above all, are dropped, with all that only they needed.
 
-    labels: names of the variables that hold labels; left out, those that losses alone read, as their input `label`,
-    and those whose names end in `label`.
+    labels: names of the variables that hold labels; left out, those that are read as an input `label` alone, of
+    losses and of MultiBoxTarget, and those whose names end in `label`.
     Raises GraphError when every output needs a label, naming the outputs where the network can be cut instead.
     """
     expect_symbol(symbol, "inference_symbol")
@@ -42,12 +41,12 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
     ranks = cache(lambda: _ranks(symbol))  # most networks need none, or one
 
     def change(node: Node, copy: Node) -> NodeEntry | None:
-        meaning = _MEANINGS.get(node.op.name) if node.op is not None else None
-        if meaning is None:
+        prediction = FPrediction.get(node.op)
+        if prediction is None:
             return None
-        if meaning is _data and node not in heads and not copy.control_deps:
+        if prediction is the_data and node not in heads and not copy.control_deps:
             return copy.inputs[0]
-        entry = meaning(copy, node.name, lambda: ranks()(node.inputs[0]))
+        entry = prediction(copy, node.name, lambda: ranks()(node.inputs[0]))
         entry.node.control_deps = copy.control_deps
         entry.node.attrs.dict |= {key: text for key, text in node.attrs.dict.items() if _is_hidden(key)}
         return entry
@@ -84,28 +83,6 @@ def _is_hidden(key: str) -> bool:
     return len(key) >= 5 and key.startswith("__") and key.endswith("__")
 
 
-# -- what each head computes ------------------------------------------------------------------------------------------
-
-
-def _data(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
-    return apply("_copy", head.inputs[0], name=name)
-
-
-def _sigmoid(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
-    return apply("sigmoid", head.inputs[0], name=name)
-
-
-def _softmax(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
-    """The softmax over axis 1, over the last axis, or over all axes but the first."""
-    p, data = head.attrs.parsed, head.inputs[0]
-    if p.multi_output:
-        return apply("softmax", data, name=name, axis=1)
-    if p.preserve_shape or rank() == 2:
-        return apply("softmax", data, name=name, axis=-1)
-    flat = apply("Flatten", data, name=f"{name}_flatten")
-    return apply("reshape_like", apply("softmax", flat, name=f"{name}_flat", axis=-1), data, name=name)
-
-
 def _ranks(symbol: Symbol) -> Callable[[NodeEntry], int | None]:
     """Entry → its number of axes, as far as the graph alone decides it."""
     try:
@@ -119,12 +96,3 @@ def _ranks(symbol: Symbol) -> Callable[[NodeEntry], int | None]:
         return None if shape is None else len(shape)
 
     return rank
-
-
-_MEANINGS: dict[str, Meaning] = {
-    "SoftmaxOutput": _softmax,
-    "LogisticRegressionOutput": _sigmoid,
-    **dict.fromkeys(
-        ("LinearRegressionOutput", "MAERegressionOutput", "SVMOutput", "MakeLoss", "make_loss", "BlockGrad"), _data
-    ),
-}

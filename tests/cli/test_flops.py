@@ -12,7 +12,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.flops import FFlops, Flops
+from symjax_nnvm.ir.card import FFlops, Flops
 from symjax_nnvm.ir.op import Op
 from tests.cli.networks import resnet
 

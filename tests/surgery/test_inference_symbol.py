@@ -103,6 +103,14 @@ def test_ssd_like_training_symbol_gives_its_detections():
     assert "label" not in stripped.list_arguments()
 
 
+def test_what_any_operator_reads_as_its_label_alone_is_a_label():
+    boxes = sym.Variable("ground_truth")
+    targets = sym.contrib.MultiBoxTarget(sym.Variable("anchors"), boxes, X)
+    assert nn.inference_symbol(sym.Group([X * 2, targets[0]])).list_inputs() == ["data"]
+    with pytest.raises(nn.GraphError, match="Every output needs a label"):
+        nn.inference_symbol(targets)
+
+
 def test_a_pure_loss_is_an_error_that_says_where_to_cut():
     scores = sym.FullyConnected(X, num_hidden=3, name="fc")
     net = sym.MakeLoss(sym.softmax_cross_entropy(scores, LABEL), name="loss")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import jax
 import numpy as np
 import pytest
@@ -9,9 +11,10 @@ import pytest
 import lowering
 from symjax_nnvm import PassError, apply_pass
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.ir.card import FFlops, Precision, TPrecision
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.op import Op
-from symjax_nnvm.passes.reduce_precision import EITHER, HALF, reduce_precision
+from symjax_nnvm.ir.op import list_unique_ops
+from symjax_nnvm.passes.reduce_precision import reduce_precision
 from tests.training.networks import convolutional, images
 
 
@@ -112,10 +115,15 @@ def test_the_pass_by_name_consumes_its_dtype():
         reduce_precision(graph, "int8")
 
 
-def test_lists_name_operators_and_do_not_overlap():
-    assert not set(HALF) & set(EITHER)
-    for name in (*HALF, *EITHER):
-        assert Op.get(name).name == name, "the canonical name, which readers of a graph meet"
+def test_cards_say_half_of_products_alone_and_either_of_what_works_in_every_dtype():
+    said = {op: TPrecision.get(op, "float32") for op in list_unique_ops()}
+    assert set(said.values()) == set(get_args(Precision))
+    assert all(op in FFlops for op, precision in said.items() if precision != "float32")
+    products = {"Convolution", "Deconvolution", "FullyConnected", "RNN", "dot", "batch_dot"}
+    assert products <= {op.name for op, precision in said.items() if precision == "half"}
+    assert not {"softmax", "SoftmaxOutput", "LayerNorm", "exp", "sum"} & {
+        op.name for op in said if said[op] != "float32"
+    }
 
 
 def test_a_long_chain_is_linear_and_does_not_recurse():

@@ -47,7 +47,7 @@ def _gelu(x: Array) -> Array:
     return 0.5 * x * (lax.erf(x * np.sqrt(0.5).item()) + 1)
 
 
-@lowers("LeakyReLU", needs=("key",), draws=lambda p, is_train: p.act_type == "rrelu" and is_train)
+@lowers("LeakyReLU", needs=("key",))
 def _leaky_relu(
     p: ops.LeakyReLUParams, data: Array, gamma: Array | None = None, *, key: Any
 ) -> Array | tuple[Array, Array]:

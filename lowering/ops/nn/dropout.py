@@ -13,11 +13,7 @@ from symjax_nnvm.ops.nn import dropout as ops
 Array = jax.Array
 
 
-def _is_active(p: ops.DropoutParams, is_train: bool) -> bool:
-    return p.p > 0 and (is_train or p.mode == "always")
-
-
-@lowers("Dropout", needs=("key",), draws=_is_active)
+@lowers("Dropout", needs=("key",))
 def _dropout(p: ops.DropoutParams, data: Array, *, key: Any) -> tuple[Array, Array]:
     shape = ops.mask_shape(p, data.shape)
     if key is None:

@@ -242,10 +242,6 @@ def _backward(
 # -- rules -----------------------------------------------------------------------------------------------------------
 
 
-def _drops(p: ops.RNNParams, is_train: bool) -> bool:
-    return p.has_mask and is_train
-
-
 def _draw_mask(p: ops.RNNParams, data: Array, key: Any) -> Array:
     """What the outputs of all layers but the last are multiplied with."""
     shape = (p.num_layers - 1, *data.shape[:2], p.num_directions * p.output_size)
@@ -256,12 +252,12 @@ def _draw_mask(p: ops.RNNParams, data: Array, key: Any) -> Array:
     return jnp.where(kept, jnp.asarray(factor, data.dtype), jnp.zeros((), data.dtype))
 
 
-@lowers("RNN", needs=("key",), draws=_drops)
+@lowers("RNN", needs=("key",))
 def _rnn(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
     return _keeping(p, *inputs, key=key)[: len(ops.heads(p))]
 
 
-@lowers("_backward_RNN_forward", needs=("key",), draws=_drops)
+@lowers("_backward_RNN_forward", needs=("key",))
 def _keeping(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
     operands, lengths = inputs[: len(ops.smooth(p))], inputs[len(ops.smooth(p)) :]
     mask = _draw_mask(p, inputs[0], key) if p.has_mask else None

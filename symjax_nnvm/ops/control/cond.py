@@ -8,6 +8,7 @@ from typing import Any
 
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ops.control.subgraph import (
@@ -115,9 +116,14 @@ def _by_input(branch: Subgraph, locs: Sequence[int], heads: Sequence[Head]) -> d
 
 _BACKWARD: dict[str, Any] = {"TIsBackward": True}
 
-for _name, _attributes, _doc in (
-    ("_cond", {}, "The outputs of the first branch where the predicate is not zero, else those of the second."),
-    ("_backward_cond", _BACKWARD, "The gradients of the branch that `_cond` took."),
+for _name, _attributes, _deviation, _doc in (
+    (
+        "_cond",
+        {},
+        Deviation("inputs of the branch not taken have zero gradients; MXNet leaves them undefined", "training"),
+        "The outputs of the first branch where the predicate is not zero, else those of the second.",
+    ),
+    ("_backward_cond", _BACKWARD, (), "The gradients of the branch that `_cond` took."),
 ):
     register_op(
         _name,
@@ -130,6 +136,9 @@ for _name, _attributes, _doc in (
             *("cond", "then_branch", "else_branch"),
             *(f"data{i}" for i in range(attrs.parsed.num_args - 3)),
         ],
+        flops="that of its branches",
+        deviation=_deviation,
+        drawing="recurrent",
         doc=_doc,
         FInputGraph=lambda attrs: (0, 1, 2),
         FSubgraphRuns=_cond_runs,

@@ -385,6 +385,8 @@ for _name, _params, _hidden, _attributes, _doc in (
         infer_type=None,
         gradient=_foreach_gradient,
         list_inputs=_names(["fn"]),
+        flops="that of its steps",
+        drawing="recurrent",
         doc=_doc,
         FInputGraph=lambda attrs: (0,),
         FSubgraphRuns=_foreach_runs,
@@ -392,11 +394,12 @@ for _name, _params, _hidden, _attributes, _doc in (
         **_attributes,
     )
 
-for _name, _hidden, _attributes, _doc in (
+for _name, _hidden, _attributes, _deviation, _doc in (
     (
         "_while_loop",
         lambda p: 0,
         {},
+        "stacked outputs are zero after the last step; MXNet leaves them undefined",
         "Run the body while the condition holds, at most max_iterations times. Stacked outputs are zero after the "
         "last step (MXNet leaves them undefined).",
     ),
@@ -404,6 +407,7 @@ for _name, _hidden, _attributes, _doc in (
         "_backward_while_loop_history",
         lambda p: len(p.func_var_locs) + 1,
         _HISTORY,
+        (),
         "`_while_loop`, its variables before each step, and which steps ran.",
     ),
 ):
@@ -416,6 +420,9 @@ for _name, _hidden, _attributes, _doc in (
         infer_type=None,
         gradient=_while_loop_gradient,
         list_inputs=_names(["cond", "func"]),
+        flops="that of its steps",
+        deviation=_deviation,
+        drawing="recurrent",
         doc=_doc,
         FInputGraph=lambda attrs: (0, 1),
         FSubgraphRuns=_while_loop_runs,

@@ -48,6 +48,7 @@ register_op(
     infer_type=_arange_like_type,
     gradient=lambda node, ograds: [None],
     FIgnoreInputs=lambda attrs: (0,),
+    flops=0,
     doc="Evenly spaced values, as many as one axis of data is long, or in the shape of data; in its dtype. "
     "Unlike MXNet's, start and step of a float16 range may have fractions.",
 )
@@ -89,6 +90,7 @@ register_op(
     infer_type=_index_array_type,
     gradient=lambda node, ograds: [None],
     FIgnoreInputs=lambda attrs: (0,),
+    flops=0,
     doc="The index of every element of data: (i, j, …) at [i, j, …], or some of its numbers. An axis that data does "
     "not have is an error, where MXNet counts along another.",
 )

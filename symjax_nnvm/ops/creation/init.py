@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op, same_shape, type_of_readers
 from symjax_nnvm.ir.types import MAX_SIZE, dtype_from_code, shape_from_legacy
@@ -58,6 +59,8 @@ for _name, _aliases, _params, _dtypes, _doc in (
         inputs=(),
         infer_shape=_given_shape,
         **type_of_readers(*_dtypes),
+        flops=0,
+        shape_parameters=("shape",),
         doc=_doc,
     )
 
@@ -67,6 +70,8 @@ register_op(
     inputs=(),
     infer_shape=_given_shape,
     infer_type=lambda p, ins, outs: ((), [outs[0] if p.dtype < 0 else dtype_from_code(p.dtype)]),
+    shape_parameters=("shape",),
+    flops=0,
     doc="Zeros of the dtype that the operators using them need.",
 )
 
@@ -78,6 +83,8 @@ for _name, _aliases in (("zeros_like", ("_sparse_zeros_like",)), ("ones_like", (
         gradient=lambda node, ograds: [None],
         inplace=((0, 0),),
         FIgnoreInputs=lambda attrs: (0,),
+        flops=0,
+        layout="agnostic",
         doc=f"{_name.removesuffix('_like').capitalize()} of the shape and dtype of data.",
     )
 
@@ -130,6 +137,11 @@ register_op(
     inputs=(),
     infer_shape=lambda p, ins, outs: ((), [(None,) if p.is_open else (p.count * p.repeat,)]),
     **type_of_readers(*_FLOATS),
+    flops=0,
+    deviation=Deviation(
+        "a float16 step keeps its fraction; MXNet cuts it off",
+        when=lambda p: p.dtype == "float16" and p.step != int(p.step),
+    ),
     doc="Evenly spaced values from start, before stop.",
 )
 
@@ -151,6 +163,7 @@ register_op(
     inputs=(),
     infer_shape=lambda p, ins, outs: ((), [(p.num,)]),
     **type_of_readers(*_FLOATS),
+    flops=0,
     doc="A number of evenly spaced values from start to stop.",
 )
 
@@ -171,5 +184,6 @@ register_op(
     inputs=(),
     infer_shape=lambda p, ins, outs: ((), [(p.N, p.M or p.N)]),
     **type_of_readers(*get_args(EyeType)),
+    flops=0,
     doc="Ones on a diagonal, zeros elsewhere.",
 )

@@ -11,6 +11,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, TypeRule, Types, float_type, register_op, same_shape, same_type
 from symjax_nnvm.ir.types import DType, is_float
+from symjax_nnvm.ops.elementwise.unary import ROUNDED
 
 Entries = list[NodeEntry]
 
@@ -44,6 +45,9 @@ register_op(
     infer_type=_amp_cast_types,
     gradient=_cast_back,
     inplace=((0, 0),),
+    flops=0,
+    not_derivative=ROUNDED,
+    layout="agnostic",
     doc="float32, float16 or bfloat16 data in another dtype; any other data as they are. The gradient is cast back.",
 )
 
@@ -93,6 +97,11 @@ register_op(
     infer_type=_multicast_types,
     gradient=_cast_back,
     FInplaceOption=lambda attrs: [(i, i) for i in range(attrs.parsed.num_outputs)],
+    flops=0,
+    deviation="arrays that are neither float32, float16 nor bfloat16 have no say in the dtype; in MXNet the first "
+    "array may",
+    not_derivative=ROUNDED,
+    layout="agnostic",
     doc="Arrays of float32, float16 and bfloat16, cast to the widest (or narrowest) of their dtypes; float16 with "
     "bfloat16 makes float32. Arrays of any other dtype stay as they are and have no say; MXNet may cast to the dtype "
     "of the first array, be it int32.",
@@ -147,6 +156,7 @@ register_op(
     inputs=("data",),
     infer_shape=_one_number,
     infer_type=_each_float,
+    flops="a look at gradients, in training",
     doc="1 if every element is finite, 0 if one is infinite or NaN.",
 )
 
@@ -172,6 +182,7 @@ _register_of_arrays(
     _one_number,
     _each_float,
     "1 if every element of every array is finite, 0 if one is infinite or NaN. Arrays may have different dtypes.",
+    flops="a look at gradients, in training",
 )
 _register_of_arrays(
     "multi_sum_sq",
@@ -179,6 +190,8 @@ _register_of_arrays(
     lambda p, ins, outs: (ins, [(p.num_arrays,)]),
     _one_float_type,
     "The sum of the squares of each array, summed in float32 at least; MXNet sums float16 in float16.",
+    flops="a look at weights and gradients, in training",
+    deviation="float16 is summed in float32; MXNet sums it in float16",
 )
 _register_of_arrays(
     "reset_arrays",
@@ -188,6 +201,7 @@ _register_of_arrays(
     "Sets arrays to 0. They are auxiliary states; the outputs are their new values, by which a graph can refer to the "
     "node. MXNet's operator has no outputs, and its graphs crash.",
     num_outputs=lambda p: p.num_arrays,
+    flops=0,
     FMutateInputs=lambda attrs: range(attrs.parsed.num_arrays),
     FIgnoreInputs=lambda attrs: range(attrs.parsed.num_arrays),
 )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import Types, register_op, same_shape, same_type
@@ -24,7 +27,7 @@ class BinaryFunction:
     """A function of two numbers, in all its operators.
 
     name: after `broadcast_`. op: the element-by-element operator. gradient: None for functions that are constant
-    between their steps.
+    between their steps. card: more of what `register_op` takes.
     """
 
     name: str
@@ -33,6 +36,7 @@ class BinaryFunction:
     broadcast_aliases: tuple[str, ...]
     gradient: Formula | None
     doc: str
+    card: dict[str, Any]
 
 
 def _div_gradient(f: Binary, g: NodeEntry, x: NodeEntry, y: NodeEntry, z: NodeEntry):
@@ -63,9 +67,20 @@ def _extreme_gradient(left: str, right: str) -> Formula:
     return lambda f, g, x, y, z: (f("mul", g, f(left, x, y)), f("mul", g, f(right, x, y)))
 
 
-def _row(name: str, gradient: Formula | None, doc: str, *aliases: str, op: str = "", broadcast: tuple[str, ...] = ()):
-    return BinaryFunction(name, op or f"_{name}", aliases, broadcast, gradient, doc)
+def _row(
+    name: str,
+    gradient: Formula | None,
+    doc: str,
+    *aliases: str,
+    op: str = "",
+    broadcast: tuple[str, ...] = (),
+    **card: Any,
+):
+    return BinaryFunction(name, op or f"_{name}", aliases, broadcast, gradient, doc, card)
 
+
+MOD_ZERO = "x mod 0 = 0, with the gradient of x"
+"""Why the gradient of a remainder is not its derivative."""
 
 FUNCTIONS: tuple[BinaryFunction, ...] = (
     _row(
@@ -75,6 +90,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         *("add", "_Plus", "_add", "_plus", "_sparse_elemwise_add"),
         op="elemwise_add",
         broadcast=("_sparse_broadcast_add", "_sparse_broadcast_plus", "broadcast_plus"),
+        precision="either",
     ),
     _row(
         "sub",
@@ -83,6 +99,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         *("_Minus", "_minus", "_sparse_elemwise_sub", "_sub"),
         op="elemwise_sub",
         broadcast=("_sparse_broadcast_minus", "_sparse_broadcast_sub", "broadcast_minus"),
+        precision="either",
     ),
     _row(
         "mul",
@@ -91,6 +108,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         *("_Mul", "_mul", "_sparse_elemwise_mul"),
         op="elemwise_mul",
         broadcast=("_sparse_broadcast_mul",),
+        precision="either",
     ),
     _row(
         "div",
@@ -100,7 +118,13 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         op="elemwise_div",
         broadcast=("_sparse_broadcast_div",),
     ),
-    _row("mod", _mod_gradient, "lhs modulo rhs, with the sign of rhs; 0 where rhs is 0.", "_Mod"),
+    _row(
+        "mod",
+        _mod_gradient,
+        "lhs modulo rhs, with the sign of rhs; 0 where rhs is 0.",
+        "_Mod",
+        not_derivative=MOD_ZERO,
+    ),
     _row("power", _power_gradient, "lhs to the power of rhs.", "_Power"),
     _row(
         "maximum",
@@ -108,6 +132,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         "The larger one; lhs receives the gradient of ties.",
         "_Maximum",
         broadcast=("_npi_maximum",),
+        precision="either",
     ),
     _row(
         "minimum",
@@ -115,6 +140,7 @@ FUNCTIONS: tuple[BinaryFunction, ...] = (
         "The smaller one; lhs receives the gradient of ties.",
         "_Minimum",
         broadcast=("_npi_minimum",),
+        precision="either",
     ),
     _row("hypot", _hypot_gradient, "√(lhs² + rhs²).", "_Hypot"),
     _row("equal", None, "1 where lhs = rhs, else 0; of the dtype of lhs.", "_Equal"),
@@ -175,7 +201,10 @@ for _function in FUNCTIONS:
         infer_type=type_rule(_function),
         gradient=_mul_gradient if _function.name == "mul" else _gradient_of(_function.gradient),
         inplace=((0, 0), (1, 0)),
+        flops=1,
+        layout="agnostic",
         doc=_function.doc,
+        **_function.card,
     )
 
 register_op(
@@ -185,6 +214,7 @@ register_op(
     infer_type=number_type,
     gradient=lambda node, ograds: [ograds[0], ograds[0]],
     inplace=((0, 0),),
+    flops=1,
     doc="lhs + rhs: a step in the summation of many gradients.",
 )
 
@@ -236,5 +266,8 @@ register_op(
     infer_type=number_type,
     gradient=lambda node, ograds: ograds * len(node.inputs),
     inplace=((0, 0),),
+    flops=lambda p, ins, outs: Flops(0, prod(outs[0]) * (len(ins) - 1)),
+    precision="either",
+    layout="agnostic",
     doc="The sum of all inputs.",
 )

@@ -77,7 +77,10 @@ for _function in FUNCTIONS:
         infer_type=type_rule(_function),
         gradient=_gradient_of(_function.gradient),
         inplace=((0, 0), (1, 0)),
+        flops=1,
+        broadcasts=True,
         doc=f"{_function.doc.rstrip('.')}, with broadcasting.",
+        **_function.card,
     )
 
 # -- where -----------------------------------------------------------------------------------------------------------
@@ -117,5 +120,7 @@ register_op(
     infer_shape=_where_shapes,
     infer_type=_where_types,
     gradient=_where_gradient,
+    flops=0,
+    precision="either",
     doc="x where the condition is not 0, else y; a condition of one axis chooses whole rows.",
 )

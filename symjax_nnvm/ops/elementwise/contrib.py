@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape, same_type
@@ -38,6 +40,8 @@ register_op(
     infer_shape=same_shape,
     gradient=_quadratic_gradient,
     inplace=((0, 0),),
+    flops=lambda p, ins, outs: Flops(2 * prod(outs[0])),
+    layout="agnostic",
     doc="a·data² + b·data + c; of integers it is calculated in float32 and truncated.",
 )
 
@@ -56,6 +60,8 @@ register_op(
     infer_shape=_div_sqrt_dim_shapes,
     gradient=lambda node, ograds: [apply("_contrib_div_sqrt_dim", ograds[0])],
     inplace=((0, 0),),
+    flops=1,
+    precision="either",
     doc="data / √d, d the length of the last axis: the scaling of attention (Vaswani and others 2017).",
 )
 
@@ -86,6 +92,7 @@ register_op(
     inputs=("a", "b"),
     infer_shape=_all_close_shapes,
     infer_type=_all_close_type,
+    flops="a comparison of whole arrays, in tests",
     doc="1 when |a - b| ≤ atol + rtol·|b| everywhere, else 0: an array without axes, of dtype uint8. Anything finite "
     "is close to an infinite b, as in MXNet. Unlike MXNet's, which reads outside, it wants equal shapes.",
 )

@@ -12,6 +12,7 @@ from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Types, check_number, register_op, same_shape
 from symjax_nnvm.ir.types import is_float
+from symjax_nnvm.ops.elementwise.binary import MOD_ZERO
 
 Formula = Callable[[float, NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
 """(number s, head gradient g, data x, output y) → gradient of data; None where nothing flows."""
@@ -114,6 +115,13 @@ FUNCTIONS: tuple[tuple[str, tuple[str, ...], Formula | None, str], ...] = (
 )
 
 
+_EITHER = {
+    *("_plus_scalar", "_minus_scalar", "_rminus_scalar", "_mul_scalar", "_div_scalar"),
+    *("_maximum_scalar", "_minimum_scalar"),
+}
+_NOT_DERIVATIVE = {"_mod_scalar": lambda p: MOD_ZERO if p.scalar == 0 else None, "_rmod_scalar": MOD_ZERO}
+
+
 def _gradient_of(formula: Formula | None):
     if formula is None:
         return lambda node, ograds: [None]
@@ -131,5 +139,9 @@ for _name, _aliases, _formula, _doc in FUNCTIONS:
         infer_type=_scalar_type,
         gradient=_gradient_of(_formula),
         inplace=((0, 0),),
+        flops=1,
+        precision="either" if _name in _EITHER else None,
+        not_derivative=_NOT_DERIVATIVE.get(_name),
+        layout="agnostic",
         doc=_doc,
     )

@@ -16,6 +16,9 @@ for _name, _doc in (
         infer_shape=same_shape,
         gradient=lambda node, ograds: ograds,
         inplace=((0, 0),),
+        flops=1,
+        not_derivative="straight through: the gradient is that of the identity",
+        layout="agnostic",
         doc=f"{_doc}; the gradient passes as if it were the identity (straight-through estimator: Bengio, Léonard and "
         "Courville 2013).",
     )
@@ -26,6 +29,9 @@ register_op(
     infer_shape=same_shape,
     gradient=lambda node, ograds: [apply("_mul_scalar", ograds[0], scalar=node.attrs.parsed.scalar)],
     inplace=((0, 0),),
+    flops=0,
+    not_derivative="the gradient is scaled, the data are not",
+    layout="agnostic",
     doc="The data themselves; their gradient is multiplied by scalar (a negative one reverses it: Ganin and Lempitsky "
     "2015).",
 )

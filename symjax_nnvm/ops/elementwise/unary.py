@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
 
@@ -105,15 +104,13 @@ FUNCTIONS: tuple[tuple[str, Formula, str], ...] = (
     ("trunc", _no_gradient, "The next integer towards 0."),
     ("fix", _no_gradient, "The next integer towards 0."),
     ("logical_not", _no_gradient, "1 where x is 0, else 0; of the dtype of x."),
-    ("_copy", lambda g, x, y: g, "The data itself."),
-    ("BlockGrad", _no_gradient, "The data itself; no gradient passes."),
 )
 
 # MXNet also knows the others as `_sparse_{name}`.
-_NOT_SPARSE = {"erf", "erfinv", "rcbrt", "reciprocal", "softsign", "logical_not", "_copy", "BlockGrad"}
+_NOT_SPARSE = {"erf", "erfinv", "rcbrt", "reciprocal", "softsign", "logical_not"}
+_EITHER = {"abs", "negative", "relu", "sigmoid", "tanh"}  # exact, or of values that half precision resolves
+_ACTIVATIONS = {"erf", "erfinv", "relu", "sigmoid", "softsign", "tanh"}
 _ALIASES = {
-    "_copy": ("identity",),
-    "BlockGrad": ("_sparse_stop_gradient", "stop_gradient"),
     "erf": ("_npx_erf",),
     "erfinv": ("_npx_erfinv",),
     "gamma": ("_npx_gamma",),
@@ -133,11 +130,48 @@ for _name, _formula, _doc in FUNCTIONS:
         infer_shape=same_shape,
         gradient=_gradient_of(_formula),
         inplace=((0, 0),),
+        flops=1,
+        precision="either" if _name in _EITHER else None,
+        layout="agnostic",
+        drawing="activation" if _name in _ACTIVATIONS else None,
         doc=_doc,
     )
 
-for _name in ("_copy", "BlockGrad"):
-    Op.get(_name).set_attr("FInplaceIdentity", lambda attrs: (True,))
+# -- identities ------------------------------------------------------------------------------------------------------
+
+
+def the_data(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
+    """What heads compute that hand on their data: their FPrediction."""
+    return apply("_copy", head.inputs[0], name=name)
+
+
+_IDENTITY: dict[str, Any] = {
+    "infer_shape": same_shape,
+    "inplace": ((0, 0),),
+    "FInplaceIdentity": lambda attrs: (True,),
+    "flops": 0,
+    "layout": "agnostic",
+    "drawing": "shape",
+    "same_values": True,
+}
+
+register_op(
+    "_copy",
+    aliases=("identity",),
+    gradient=lambda node, ograds: ograds,
+    precision="either",
+    doc="The data itself.",
+    **_IDENTITY,
+)
+register_op(
+    "BlockGrad",
+    aliases=("_sparse_stop_gradient", "stop_gradient"),
+    gradient=lambda node, ograds: [None],
+    prediction=the_data,
+    stops_gradient=True,
+    doc="The data itself; no gradient passes.",
+    **_IDENTITY,
+)
 
 # -- the derivatives of log Γ ----------------------------------------------------------------------------------------
 
@@ -155,6 +189,8 @@ register_op(
         _mul(ograds[0], apply("_polygamma", node.inputs[0], n=node.attrs.parsed.n + 1)),
     ],
     inplace=((0, 0),),
+    flops=1,
+    layout="agnostic",
     doc="The (n+1)-th derivative of log Γ(x): what the gradients of gamma and gammaln are made of.",
 )
 
@@ -180,6 +216,10 @@ register_op(
     # What clipping left as it was, the bounds included, is exactly what equals its output.
     gradient=lambda node, ograds: [_mul(ograds[0], apply("_equal", node.inputs[0], NodeEntry(node, 0, 0)))],
     inplace=((0, 0),),
+    flops=1,
+    layout="agnostic",
+    precision="either",
+    drawing="activation",
     doc="min(max(x, a_min), a_max); the gradient passes within and at the bounds. a_min > a_max is an error.",
 )
 
@@ -204,6 +244,8 @@ register_op(
     infer_shape=same_shape,
     gradient=_smooth_l1_gradient,
     inplace=((0, 0),),
+    flops=1,
+    layout="agnostic",
     doc="(σ x)² / 2 where |x| < 1/σ², else |x| - 1/(2 σ²).",
 )
 
@@ -228,10 +270,17 @@ register_op(
     infer_type=float_type,
     gradient=_hard_sigmoid_gradient,
     inplace=((0, 0),),
+    flops=1,
+    layout="agnostic",
+    drawing="activation",
     doc="α x + β, clipped to [0, 1].",
 )
 
 # -- casts, and identities with a second input -----------------------------------------------------------------------
+
+
+ROUNDED = "rounded to fewer digits the function is a staircase; the gradient is that of the identity"
+"""Why the gradient of a cast is not its derivative."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,6 +298,11 @@ register_op(
     infer_type=lambda p, ins, outs: (ins, [p.dtype]),
     gradient=lambda node, ograds: [apply("_cast_like", ograds[0], node.inputs[0])],
     inplace=((0, 0),),
+    same_values=True,
+    flops=0,
+    not_derivative=ROUNDED,
+    layout="agnostic",
+    drawing="shape",
     doc="The data in another dtype; the gradient is cast back, through integers too.",
 )
 
@@ -271,6 +325,7 @@ register_op(
     infer_type=_cast_like_types,
     gradient=lambda node, ograds: [apply("_cast_like", ograds[0], node.inputs[0]), None],
     FIgnoreInputs=lambda attrs: (1,),
+    flops=0,
     doc="The data in the dtype of `like`.",
 )
 
@@ -282,5 +337,6 @@ register_op(
     inplace=((0, 0),),
     FInplaceIdentity=lambda attrs: (True,),
     FIgnoreInputs=lambda attrs: (1,),
+    flops=0,
     doc="lhs itself, which must have the shape and dtype of rhs.",
 )

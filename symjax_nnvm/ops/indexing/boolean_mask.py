@@ -42,6 +42,7 @@ register_op(
         apply("_backward_boolean_mask", ograds[0], *node.inputs, **vars(node.attrs.parsed)),
         None,
     ],
+    flops="how many rows are taken depends on values",
     doc="The slices of data along an axis whose index is not 0. How many remain depends on values, and XLA compiles "
     "for shapes, so it runs where the mask is known: outside jax.jit, or closed over by what is jitted. Unlike MXNet's "
     "it takes any axis.",

@@ -53,6 +53,9 @@ register_op(
     infer_shape=_gather_nd_shapes,
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("_backward_gather_nd", ograds[0], *node.inputs), None],
+    flops=0,
+    deviation="indices beyond an axis are clipped, where MXNet stops with an error; those that count from the end have "
+    "gradients, which MXNet writes outside of its memory",
     doc="Elements or slices of data by tuples of indices: data[indices[0], indices[1], …]. Negative indices count from "
     "the end, for the gradient, too, which MXNet writes outside of its memory; others outside are clipped, where MXNet "
     "has an error.",
@@ -77,5 +80,7 @@ register_op(
     infer_shape=scatter_nd_shapes,
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("gather_nd", ograds[0], node.inputs[1]), None],
+    flops=0,
+    not_derivative="where indices repeat the last one wins, yet each element receives the gradient",
     doc="Zeros with the elements of data put at the indices, which should be distinct.",
 )

@@ -48,16 +48,18 @@ def _unravel_shapes(p: RavelParams, ins: Shapes, outs: Shapes):
     return ins, [(len(p.dims), size_of(data))]
 
 
-for _name, _shapes, _doc in (
+for _name, _shapes, _deviation, _doc in (
     (
         "ravel_multi_index",
         _ravel_shapes,
+        (),
         "The place in memory of elements whose indices are given, one in each column. Nothing is checked against the "
         "shape; fractions are cut off.",
     ),
     (
         "unravel_index",
         _unravel_shapes,
+        "of data with more axes all places are converted; MXNet writes beyond its result",
         "Indices of elements, one in each column, from their places in memory, which may stand in an array of any "
         "shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. "
         "Of places that do not stand in a vector MXNet writes the indices beyond its result.",
@@ -70,5 +72,7 @@ for _name, _shapes, _doc in (
         inputs=("data",),
         infer_shape=_shapes,
         gradient=lambda node, ograds: [None],
+        flops="a product and a sum of integers for each axis",
+        deviation=_deviation,
         doc=_doc,
     )

@@ -66,6 +66,8 @@ register_op(
     infer_shape=_index_copy_shapes,
     infer_type=_values_type(1),
     gradient=_index_copy_gradient,
+    not_derivative="where indices repeat the last one wins, yet each element receives the gradient",
+    flops=0,
     doc="old_tensor with the rows of new_tensor in the places of index_vector, which should be distinct. Places "
     "outside are clipped, where MXNet writes outside.",
 )
@@ -96,6 +98,7 @@ register_op(
     infer_shape=_scatter_set_nd_shapes,
     infer_type=_values_type(2),
     gradient=_scatter_set_nd_gradient,
+    flops=0,
     doc="lhs with the elements of rhs put at the indices, which should be distinct: a copy, where MXNet's works in "
     "place only, and with a gradient. Negative indices count from the end; others outside are clipped.",
 )
@@ -155,6 +158,7 @@ register_op(
     inputs=("lhs", "rhs"),
     infer_shape=_slice_assign_shapes,
     gradient=_slice_assign_gradient,
+    flops=0,
     doc="lhs with rhs in the place of a slice, which is given as Python slices are. Unlike MXNet's it has a gradient.",
 )
 register_op(
@@ -163,6 +167,7 @@ register_op(
     params=SliceAssignScalarParams,
     infer_shape=_slice_assign_scalar_shapes,
     gradient=lambda node, ograds: [apply("_slice_assign_scalar", ograds[0], **_slice(node.attrs.parsed))],
+    flops=0,
     doc="data with one value in every element of a slice, which is given as Python slices are. Unlike MXNet's it has a "
     "gradient.",
 )
@@ -199,6 +204,7 @@ register_op(
     infer_shape=_fill_element_shapes,
     infer_type=_values_type(2),
     gradient=_fill_element_gradient,
+    flops=0,
     doc="lhs with mhs[i] in the place rhs[i] of every row i; an index outside leaves its row alone. MXNet has it as an "
     "imperative function only, and without a gradient.",
 )

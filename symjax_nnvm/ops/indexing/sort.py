@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from math import prod
+from typing import Any, Literal
 
 from symjax_nnvm.errors import ParamError, explain
 from symjax_nnvm.ir.axes import normal_axis, replaced, size_of
+from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, Types, backward_shapes, first_type, register_op
@@ -59,6 +61,12 @@ def _sort_shapes(p: SortParams | ArgsortParams, ins: Shapes, outs: Shapes):
     return ins, [None if ins[0] is None else _line(None, ins[0])[0]] * len(outs)
 
 
+def sort_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
+    """n log n comparisons; of a draw without inputs, of what it draws."""
+    count = prod((ins or outs)[0])
+    return Flops(0, count * max(count.bit_length(), 1))
+
+
 register_op(
     "sort",
     aliases=("_npi_sort",),
@@ -68,6 +76,8 @@ register_op(
     infer_shape=_sort_shapes,
     infer_type=lambda p, ins, outs: ([ins[0] or outs[0]], [outs[0] or ins[0], "int32"]),
     gradient=lambda node, ograds: [_to_data(ograds[0], NodeEntry(node, 1, 0), node.inputs[0], node.attrs.parsed.axis)],
+    flops=sort_flops,
+    workspace=as_much_as("input", 2),
     doc="Elements in order; equal ones keep theirs. Hidden output: where they were. Unlike MXNet's it has a gradient "
     "also when no axis is given, and takes float16. The order of NaN is undefined.",
 )
@@ -78,6 +88,8 @@ register_op(
     infer_shape=_sort_shapes,
     infer_type=lambda p, ins, outs: (ins, [p.dtype]),
     gradient=lambda node, ograds: [None],
+    flops=sort_flops,
+    workspace=as_much_as("input", 2),
     doc="Where the elements of the sorted array are; equal ones keep their order. Unlike MXNet's it takes float16. "
     "The order of NaN is undefined.",
 )
@@ -149,6 +161,8 @@ register_op(
     infer_shape=_topk_shapes,
     infer_type=_topk_types,
     gradient=_topk_gradient,
+    flops=sort_flops,
+    workspace=as_much_as("input", 2),
     doc="The k largest or smallest elements along an axis, in order; of equal ones the first. Hidden output of values: "
     "where they were. The order of NaN is undefined.",
 )
@@ -183,6 +197,7 @@ register_op(
         apply("_backward_take_along_axis", ograds[0], node.inputs[1], node.inputs[0], **vars(node.attrs.parsed)),
         None,
     ],
+    flops=0,
     doc="Elements of each line along an axis, by number; the numbers must be inside.",
 )
 

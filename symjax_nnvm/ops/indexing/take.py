@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, check_number, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -49,6 +51,8 @@ register_op(
     infer_shape=_one_hot_shapes,
     infer_type=_one_hot_type,
     gradient=lambda node, ograds: [None],
+    flops=0,
+    numbers=(0, lambda p, shapes: p.depth),
     doc="One value at each index, another elsewhere; indices outside mark nothing.",
 )
 
@@ -88,6 +92,12 @@ def _pick_gradient(node: Node, ograds: Entries):
     return [apply("_backward_pick", ograds[0], data, index, **vars(node.attrs.parsed)), None]
 
 
+def _along(p: PickParams, shapes: list[tuple[int, ...]]) -> int | None:
+    if p.mode == "wrap":
+        return None
+    return prod(shapes[0]) if p.axis is None else shapes[0][p.axis]
+
+
 register_op(
     "pick",
     aliases=("_npx_pick", "choose_element_0index"),
@@ -96,6 +106,8 @@ register_op(
     infer_shape=_pick_shapes,
     infer_type=first_type,
     gradient=_pick_gradient,
+    flops=0,
+    numbers=(1, _along),
     doc="One element along an axis, chosen by an array of indices.",
 )
 
@@ -131,6 +143,8 @@ register_op(
     infer_shape=_batch_take_shapes,
     infer_type=lambda p, ins, outs: ([ins[0] or outs[0], "int32"], [outs[0] or ins[0]]),
     gradient=lambda node, ograds: [apply("_backward_pick", ograds[0], *node.inputs), None],
+    flops=0,
+    deviation=Deviation("has a gradient; MXNet refuses to differentiate it", "training"),
     doc="(deprecated, see pick) One element of each row. Unlike MXNet's it has a gradient.",
 )
 
@@ -162,6 +176,10 @@ register_op(
         apply("_backward_take", ograds[0], *node.inputs, **vars(node.attrs.parsed)),
         None,
     ],
+    flops=0,
+    deviation=Deviation(
+        "indices out of range are clipped; MXNet stops with an error", when=lambda p: p.mode == "raise"
+    ),
     doc="Slices along an axis by number. Numbers outside are clipped under mode `raise`, too, where MXNet has an "
     "error: a compiled program cannot stop.",
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol
+from math import prod
+from typing import Any, Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
+from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -109,6 +111,12 @@ def _of_operand(p: Transposed, operand: str, dy: NodeEntry, other: NodeEntry, li
     )
 
 
+def _dot_flops(p: DotParams, ins: Sizes, outs: Sizes) -> Flops:
+    """lhs and rhs share one axis, of which every other element of lhs sees all of rhs."""
+    shared = ins[0][0 if p.transpose_a else -1]
+    return Flops(prod(ins[0]) * prod(ins[1]) // max(shared, 1))
+
+
 register_op(
     "dot",
     aliases=("_sparse_dot",),
@@ -117,6 +125,8 @@ register_op(
     infer_shape=_dot_shapes,
     gradient=_dot_gradient,
     FAsksSparse=lambda attrs: attrs.parsed.forward_stype not in (None, "default"),
+    flops=_dot_flops,
+    precision="half",
     doc="Sum over the last axis of lhs and the first axis of rhs: the matrix product of matrices.",
 )
 
@@ -180,6 +190,12 @@ def _gemm2_gradient(node: Node, ograds: Entries):
     return _product_gradient(partial(apply, "_linalg_gemm2", alpha=p.alpha, axis=p.axis), node, ograds[0])
 
 
+def gemm_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
+    """One product for each element; parameter axis, where there is one, says which axis the rows are; C is added."""
+    shared = ins[0][getattr(p, "axis", -2) if p.transpose_a else -1]
+    return Flops(prod(outs[0]) * shared, prod(outs[0]) if len(ins) == 3 else 0)
+
+
 register_op(
     "batch_dot",
     aliases=("_npx_batch_dot",),
@@ -187,6 +203,8 @@ register_op(
     inputs=("lhs", "rhs"),
     infer_shape=lambda p, ins, outs: product_shapes(p, ins, outs, -2, 3),
     gradient=lambda node, ograds: _product_gradient(partial(apply, "batch_dot"), node, ograds[0]),
+    flops=gemm_flops,
+    precision="half",
     doc="Products of the matrices in the last two axes, one for each place in the axes before them.",
 )
 
@@ -199,6 +217,7 @@ register_op(
     infer_shape=lambda p, ins, outs: product_shapes(p, ins, outs, p.axis, 2),
     infer_type=float_type,
     gradient=_gemm2_gradient,
+    flops=gemm_flops,
     doc="alpha A B for matrices or batches of them.",
 )
 
@@ -261,6 +280,7 @@ register_op(
     variadic="num_args",
     infer_shape=_khatri_rao_shapes,
     gradient=_khatri_rao_gradient,
+    flops="a product for each column of every matrix",
     doc="Column-wise Kronecker product of matrices with equal numbers of columns. Unlike in MXNet it has a gradient.",
 )
 

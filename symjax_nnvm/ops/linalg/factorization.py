@@ -7,9 +7,11 @@ The gradients follow M. Seeger, A. Hetzel, Z. Dai, E. Meissner, N. D. Lawrence: 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, FlopsRule
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, register_op
@@ -56,6 +58,11 @@ def _potri_gradient(node: Node, ograds: Entries):
     return [_as_lower(p, apply("_triangle", apply("_linalg_trsm", factor, left, transpose=True, rightside=True)))]
 
 
+def square_flops(factor: int) -> FlopsRule:
+    """So many times n³ for each matrix (…, n, n), or as m n² for (…, m, n)."""
+    return lambda p, ins, outs: Flops(factor * prod(ins[0]) * ins[0][-1])
+
+
 register_op(
     "_linalg_potrf",
     aliases=("linalg_potrf",),
@@ -65,6 +72,9 @@ register_op(
     infer_type=solver_type,
     gradient=_potrf_gradient,
     inplace=((0, 0),),
+    flops=square_flops(1),
+    deviation="of a matrix that is not positive definite the result is NaN; MXNet stops with an error",
+    not_derivative="only a triangle is read, but the gradient is that of symmetric changes",
     doc="Cholesky factor of each symmetric positive-definite matrix A (LAPACK potrf): the lower-triangular L with "
     "A = L Lᵀ, or, not lower, the upper-triangular U with A = Uᵀ U. Only that triangle of A is read; the gradient is "
     "that of symmetric changes. Of other matrices it is NaN, where MXNet has an error.",
@@ -77,6 +87,7 @@ register_op(
     infer_shape=square_shapes,
     infer_type=solver_type,
     gradient=_potri_gradient,
+    flops=square_flops(1),
     doc="(A Aᵀ)⁻¹ of each lower-triangular matrix A (LAPACK potri), or, not lower, (Aᵀ A)⁻¹ of each upper-triangular "
     "one: the inverse of the matrix whose Cholesky factor is given. Of A that triangle is read, and its gradient has "
     "that one only.",
@@ -119,6 +130,7 @@ register_op(
     infer_shape=_gelqf_shapes,
     infer_type=solver_type,
     gradient=_gelqf_gradient,
+    flops=square_flops(4),
     doc="Q and L with A = L Q, L lower-triangular, Q Qᵀ = I (LAPACK gelqf and orglq), where m ≤ n. "
     "Signs are those of Householder's reflections, as LAPACK takes them; A needs full rank for a gradient.",
 )
@@ -171,6 +183,8 @@ register_op(
     infer_shape=_syevd_shapes,
     infer_type=solver_type,
     gradient=_syevd_gradient,
+    flops=square_flops(10),
+    not_derivative="only a triangle is read, but the gradient is that of symmetric changes",
     doc="U and L with A = Uᵀ diag(L) U for symmetric matrices A (LAPACK syevd): eigenvectors in the rows of U, "
     "eigenvalues ascending in L. Only the lower triangle is read; the gradient is that of symmetric changes. The "
     "component of largest magnitude of each eigenvector is positive. Eigenvectors of equal eigenvalues have no "
@@ -180,5 +194,7 @@ register_op(
     "_eigenvalue_gaps",
     infer_shape=_gaps_shapes,
     gradient=_gaps_gradient,
+    flops="made for the gradient of syevd",
+    not_derivative="defined for ascending numbers",
     doc="1 / (λ_i - λ_j) of ascending numbers below the diagonal, 0 elsewhere; never infinite.",
 )

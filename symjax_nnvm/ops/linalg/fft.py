@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes, as_much_as, per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -48,6 +50,10 @@ def _with_last_axis(shape: Shape | None) -> Shape | None:
 
 
 # Each is the other's transpose, so each is the other's gradient.
+def _flops(p: FFTParams, ins: Sizes, outs: Sizes) -> Flops:
+    return Flops(0, 5 * prod(outs[0]) * max(outs[0][-1].bit_length(), 1))
+
+
 for _name, _other, _to, _back, _doc in (
     (
         "_contrib_fft",
@@ -72,6 +78,8 @@ for _name, _other, _to, _back, _doc in (
         infer_shape=lambda p, ins, outs, to=_to, back=_back: ([back(outs[0])], [to(ins[0])]),
         infer_type=float_type,
         gradient=lambda node, ograds, other=_other: [apply(other, ograds[0], **vars(node.attrs.parsed))],
+        flops=_flops,
+        workspace=as_much_as("output", 2),
         doc=f"{_doc} MXNet has it on GPUs only, of two or four axes.",
     )
 
@@ -115,6 +123,7 @@ register_op(
     infer_shape=_count_sketch_shapes,
     infer_type=float_type,
     gradient=_count_sketch_gradient,
+    flops=per_input(2),
     doc="The count sketch of the last axis (Charikar, Chen and Farach-Colton 2002): element j is multiplied by the "
     "sign s[j] and added to place h[j] of out_dim. Places outside are clipped. MXNet has it on GPUs only.",
 )

@@ -9,7 +9,8 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import FGradient
 from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
-from symjax_nnvm.ops.linalg.dot import Gemm2Params, product_shapes
+from symjax_nnvm.ops.linalg.dot import Gemm2Params, gemm_flops, product_shapes
+from symjax_nnvm.ops.linalg.factorization import square_flops
 from symjax_nnvm.ops.linalg.shapes import batch_of, of_one_rank
 
 Entries = list[NodeEntry]
@@ -53,6 +54,7 @@ register_op(
     infer_type=float_type,
     gradient=_gemm_gradient,
     inplace=((2, 0),),
+    flops=gemm_flops,
     doc="α A B + β C for matrices or batches of them (BLAS gemm).",
 )
 
@@ -95,6 +97,7 @@ register_op(
     infer_shape=_syrk_shapes,
     infer_type=float_type,
     gradient=_syrk_gradient,
+    flops=square_flops(1),
     doc="α A Aᵀ for matrices or batches of them (BLAS syrk).",
 )
 
@@ -146,6 +149,7 @@ register_op(
     infer_type=float_type,
     gradient=_trmm_gradient,
     inplace=((1, 0),),
+    flops=square_flops(1),
     doc="α A B, or α B A, with a triangular matrix A, for matrices or batches of them (BLAS trmm). Of A one triangle "
     "is read, and its gradient has that one only.",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op
+from symjax_nnvm.ops.linalg.factorization import square_flops
 from symjax_nnvm.ops.linalg.gemm import TriangularParams, of_triangle, triangular_shapes
 from symjax_nnvm.ops.linalg.shapes import batch_shape, solver_type, square_shapes, transposed
 
@@ -29,6 +30,7 @@ register_op(
     infer_type=solver_type,
     gradient=_trsm_gradient,
     inplace=((1, 0),),
+    flops=square_flops(1),
     doc="The X with A X = α B, or X A = α B, for a triangular matrix A, for matrices or batches of them (BLAS trsm). "
     "Of A one triangle is read, and its gradient has that one only.",
 )
@@ -50,6 +52,8 @@ register_op(
     infer_shape=square_shapes,
     infer_type=solver_type,
     gradient=_inverse_gradient,
+    flops=square_flops(4),
+    deviation="of a singular matrix the result is not finite; MXNet stops with an error",
     doc="Inverse of each square matrix. Of a singular matrix it is not finite, where MXNet has an error.",
 )
 
@@ -105,6 +109,7 @@ register_op(
     infer_shape=_det_shapes,
     infer_type=_det_types,
     gradient=_det_gradient,
+    flops=square_flops(1),
     doc="Determinant of each square matrix. Hidden outputs: the LU factors and pivots that it is computed from.",
 )
 register_op(
@@ -116,6 +121,7 @@ register_op(
     infer_shape=_det_shapes,
     infer_type=_det_types,
     gradient=_slogdet_gradient,
+    flops=square_flops(1),
     doc="Sign of the determinant of each square matrix, and the logarithm of its magnitude. Hidden outputs: the LU "
     "factors and pivots that they are computed from.",
 )

@@ -35,6 +35,7 @@ register_op(
     infer_shape=_triangle_shapes,
     gradient=lambda node, ograds: [apply("_triangle", ograds[0], **vars(node.attrs.parsed))],
     inplace=((0, 0),),
+    flops=0,
     doc="Matrices with zeros on one side of a diagonal.",
 )
 
@@ -171,6 +172,7 @@ for _name, _inverse, _params, _shapes, _doc in (
         gradient=lambda node, ograds, inverse=f"_linalg_{_inverse}": [
             apply(inverse, ograds[0], **vars(node.attrs.parsed))
         ],
+        flops=0,
         doc=_doc,
     )
 
@@ -206,6 +208,7 @@ register_op(
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("_backward_matrix_fill", ograds[0]), None],
     FIgnoreInputs=lambda attrs: (1,),
+    flops=0,
     doc="One number for each matrix, repeated over the matrices of `like`.",
 )
 register_op(
@@ -230,6 +233,7 @@ register_op(
     infer_shape=number_shapes,
     infer_type=float_type,
     gradient=_sumlogdiag_gradient,
+    flops="n logarithms of each n² elements",
     doc="Sum of the logarithms of the diagonal of each square matrix: half the log-determinant of L Lᵀ for a Cholesky "
     "factor L.",
 )

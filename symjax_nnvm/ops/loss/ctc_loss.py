@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
 from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, Types, register_op
 from symjax_nnvm.ir.types import Shape, format_shape, is_float
@@ -102,6 +104,18 @@ def _gradient(node: Node, ograds: Entries):
     return DERIVATIVES.gradient(node, ograds, [*node.inputs[1:], NodeEntry(node, 1, 0)])
 
 
+def _ctc_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
+    """Every step visits the labels with blanks between them, forwards and backwards."""
+    steps, batch, classes = ins[0]
+    return Flops(0, steps * batch * (5 * classes + 40 * (2 * ins[1][-1] + 1)))
+
+
+def _ctc_workspace(p: Any, ins: Sizes, outs: Sizes) -> int:
+    """Every step's numbers for the labels with blanks between them, forwards and backwards."""
+    steps, batch, _ = ins[0]
+    return 2 * steps * batch * (2 * ins[1][-1] + 3)
+
+
 register_op(
     "CTCLoss",
     aliases=("_contrib_CTCLoss", "_contrib_ctc_loss", "ctc_loss"),
@@ -113,6 +127,9 @@ register_op(
     infer_shape=_shapes,
     infer_type=_types,
     gradient=_gradient,
+    flops=_ctc_flops,
+    workspace=_ctc_workspace,
+    deviation=Deviation("a sequence that no alignment fits has gradient 0; MXNet leaves it undefined", "training"),
     doc="-log of the probability of each sequence's labels under connectionist temporal classification (Graves et al. "
     "2006): summed over all alignments with the steps, blanks between them. data (t, n, c) are activations, of which "
     "a softmax is taken; label (n, l); the loss is (n,). As in MXNet a sequence that no alignment fits has loss 0; it "

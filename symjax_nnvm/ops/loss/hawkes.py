@@ -9,6 +9,7 @@ from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
 from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op
 from symjax_nnvm.ir.types import Shape, format_shape, is_float
 
@@ -120,6 +121,10 @@ register_op(
     infer_type=_types,
     gradient=_gradient,
     FNumFileOutputs=lambda attrs: 2,
+    flops="the work depends on the lengths of the sequences",
+    deviation=Deviation(
+        "the gradient reaches state, lags and max_time and follows the second output; MXNet's does not", "training"
+    ),
     doc="Log-likelihood (n,) of k univariate Hawkes processes with exponential decay (Bacry et al. 2015), observed "
     "together until max_time (n,): λₖ(t) = ldaₖ + αₖ βₖ sₖ(t), with sₖ(t) = Σ exp(-βₖ (t - tᵢ)) over the events i of "
     "process k before t. state (n, k) is s at time 0, the second output s at max_time. lags (n, t) are the times "

@@ -16,6 +16,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.ops.elementwise.unary import the_data
 from symjax_nnvm.ops.loss.softmax_output import labelled
 
 Entries = list[NodeEntry]
@@ -112,23 +113,29 @@ def _cross_entropy_of_logits(data: NodeEntry, label: NodeEntry) -> NodeEntry:
     return apply("elemwise_sub", softplus, apply("elemwise_mul", apply("reshape_like", label, data), data))
 
 
-for _name, _residual, _elements, _doc in (
+for _name, _residual, _elements, _flops, _prediction, _doc in (
     (
         "LinearRegressionOutput",
         _difference,
         lambda data, label: _times(apply("square", _difference(data, label)), 0.5),
+        0,
+        the_data,
         "The data, with the gradient of half the squared error, (X - label)",
     ),
     (
         "MAERegressionOutput",
         _sign,
         lambda data, label: apply("abs", _difference(data, label)),
+        0,
+        the_data,
         "The data, with the gradient of the absolute error, 1 where X > label, else -1,",
     ),
     (
         "LogisticRegressionOutput",
         lambda data, label: _difference(apply("sigmoid", data), label),
         _cross_entropy_of_logits,
+        1,
+        lambda head, name, rank: apply("sigmoid", head.inputs[0], name=name),
         "The sigmoid of data, with the gradient of its cross entropy, (sigmoid(X) - label)",
     ),
 ):
@@ -142,6 +149,8 @@ for _name, _residual, _elements, _doc in (
         gradient=lambda node, ograds, residual=_residual: _regression_gradient(node, residual),
         loss=lambda node, elements=_elements: _regression_loss(node, elements),
         inplace=((0, 0),),
+        flops=_flops,
+        prediction=_prediction,
         doc=f"{_doc} · grad_scale / outputs per sample.",
     )
 
@@ -199,6 +208,8 @@ register_op(
     gradient=_make_loss_gradient,
     loss=_make_loss_equivalent,
     inplace=((0, 0),),
+    flops=0,
+    prediction=the_data,
     doc="The data, to be minimised: the gradient is grad_scale / divisor. As in MXNet, batch divides by the "
     "product of all dimensions but the last.",
 )
@@ -210,6 +221,8 @@ register_op(
     gradient=lambda node, ograds: [apply("ones_like", node.inputs[0])],
     loss=lambda node: _total(node.inputs[0]),
     inplace=((0, 0),),
+    flops=0,
+    prediction=the_data,
     doc="The data, to be minimised: the gradient is 1.",
 )
 
@@ -270,5 +283,8 @@ register_op(
     gradient=_svm_gradient,
     loss=_svm_loss,
     inplace=((0, 0),),
+    flops=0,
+    prediction=the_data,
+    numbers=(1, lambda p, shapes: shapes[0][-1]),
     doc="The data, with the gradient of a one-against-all support vector machine's loss.",
 )

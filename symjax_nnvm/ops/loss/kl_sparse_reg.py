@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, replaced
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, Types, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
@@ -76,6 +77,11 @@ register_op(
     FSetInputVarAttrOnCompose=_initial_average,
     FNumFileOutputs=lambda attrs: 1,
     inplace=((0, 0),),
+    flops="the statistics of training alone",
+    deviation=Deviation(
+        "the moving average follows in the forward pass of training; in MXNet in the backward pass", "training"
+    ),
+    not_derivative="the gradient is that of the identity plus the penalty's",
     doc="The identity, whose gradient adds a penalty that draws the mean of each unit's activations, between 0 and 1, "
     "to a target (sparse autoencoders). The moving average follows when the forward part runs in training; in MXNet "
     "when the backward part does. Takes data (n, c, …) of every rank from 2; MXNet trains on matrices.",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, size_of
+from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -145,6 +149,26 @@ def _softmax_target_shapes(p: SoftmaxOutputParams, ins: Shapes, outs: Shapes):
     return inputs, [target, tuple(1 if i in axes else dim for i, dim in enumerate(target))]
 
 
+def _prediction(head: Node, name: str, rank: Callable[[], int | None]) -> NodeEntry:
+    """The softmax over axis 1, over the last axis, or over all axes but the first."""
+    p, data = head.attrs.parsed, head.inputs[0]
+    if p.multi_output:
+        return apply("softmax", data, name=name, axis=1)
+    if p.preserve_shape or rank() == 2:
+        return apply("softmax", data, name=name, axis=-1)
+    flat = apply("Flatten", data, name=f"{name}_flatten")
+    return apply("reshape_like", apply("softmax", flat, name=f"{name}_flat", axis=-1), data, name=name)
+
+
+def _classes(p: SoftmaxOutputParams, shapes: list[tuple[int, ...]]) -> int | None:
+    data, label = shapes
+    if data == label:  # probabilities, not classes
+        return None
+    if p.multi_output:
+        return data[1]
+    return data[-1] if p.preserve_shape else prod(data[1:])
+
+
 register_op(
     "SoftmaxOutput",
     aliases=("Softmax",),
@@ -154,6 +178,17 @@ register_op(
     gradient=_softmax_output_gradient,
     loss=_softmax_output_loss,
     inplace=((0, 0),),
+    flops=5,
+    deviation=Deviation(
+        "out_grad multiplies with the head gradient; MXNet 1.9 multiplies with the output",
+        "training",
+        lambda p: p.out_grad,
+    ),
+    not_derivative=lambda p: (
+        "a head gradient for each element makes it the derivative of nothing" if p.out_grad else None
+    ),
+    prediction=_prediction,
+    numbers=(1, _classes),
     doc="Softmax with the gradient of cross entropy. With multi_output the gradient is divided by the number of places "
     "unless normalization is valid, and smooth_alpha has no effect. A label of data's shape holds probabilities, of "
     "which only grad_scale changes the gradient. Unlike in MXNet 1.9, out_grad multiplies with the head gradient.",
@@ -192,6 +227,9 @@ register_op(
     inputs=("data", "label"),
     infer_shape=_cross_entropy_shapes,
     gradient=_cross_entropy_gradient,
+    flops=per_input(5),
+    not_derivative="probabilities are clipped at 1e-8, which the gradient disregards",
+    numbers=(1, lambda p, shapes: shapes[0][-1]),
     doc="Sum over rows of -log softmax(data)[label]. As in MXNet probabilities below 1e-8 count as 1e-8, which the "
     "gradient disregards. The label's gradient is zero. A label that is no class counts as probability 0.",
 )

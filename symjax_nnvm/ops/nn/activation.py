@@ -8,6 +8,7 @@ from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, first_type, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -43,6 +44,10 @@ register_op(
     infer_type=float_type,
     gradient=_activation_gradient,
     inplace=((0, 0),),
+    flops=1,
+    precision="either",
+    layout="agnostic",
+    drawing="activation",
     doc="relu max(x, 0), sigmoid 1 / (1 + e⁻ˣ), softrelu log(1 + eˣ), softsign x / (1 + |x|), or tanh.",
 )
 
@@ -158,6 +163,21 @@ def _times(entry: NodeEntry, factor: float) -> NodeEntry:
     return apply("_mul_scalar", entry, scalar=factor)
 
 
+_DEVIATIONS = (
+    Deviation(
+        "the gradient of selu is its derivative; MXNet multiplies with the scale twice below 0",
+        "training",
+        lambda p: p.act_type == "selu",
+    ),
+    Deviation(
+        "gamma's gradient is right wherever prelu stands; MXNet's can come out multiplied by gamma inside a network, "
+        "as it reuses memory that it still reads",
+        "training",
+        lambda p: p.act_type == "prelu",
+    ),
+)
+
+
 register_op(
     "LeakyReLU",
     aliases=("_npx_leaky_relu",),
@@ -171,7 +191,12 @@ register_op(
     gradient=_leaky_relu_gradient,
     inplace=((0, 0),),
     FSetInputVarAttrOnCompose=_initial_slope,
-    THasDeterministicOutput=False,
+    flops=1,
+    precision="either",
+    draws=lambda p: "training" if p.act_type == "rrelu" else None,
+    deviation=_DEVIATIONS,
+    layout=lambda p: None if p.act_type == "prelu" else "agnostic",
+    drawing="activation",
     doc="x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for "
     "each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in "
     "training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) "
@@ -193,5 +218,6 @@ register_op(
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0]), None],
     FIgnoreInputs=lambda attrs: (1,),
+    flops=0,
     doc="The learned slopes of LeakyReLU, shaped to be broadcast along `like`.",
 )

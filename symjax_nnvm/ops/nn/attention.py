@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -289,12 +291,25 @@ def _mixing_gradient(parameters: Callable[[Any], MixtureParams]):
     return rule
 
 
-for _name, _input_names, _shapes, _gradient, _doc in (
+def _score_flops(p: HeadsParams, ins: Sizes, outs: Sizes) -> Flops:
+    """Queries (t, n, parts · heads · d) times keys → (n · heads, t, s), each element a product of length d."""
+    rows, batch, width = ins[0]
+    parts = 3 if len(ins) == 1 else 1
+    return Flops(prod(outs[0]) * (width // (parts * p.heads)), rows * batch * width // parts)
+
+
+def _mixture_flops(p: HeadsParams, ins: Sizes, outs: Sizes) -> Flops:
+    """Weights (n · heads, t, s) times values → (t, n, heads · d), each element a product of length s."""
+    return Flops(prod(outs[0]) * ins[1][-1])
+
+
+for _name, _input_names, _shapes, _gradient, _flops, _doc in (
     (
         "selfatt_qk",
         ("queries_keys_values",),
         _self_score_shapes,
         _self_score_gradient,
+        _score_flops,
         "Scaled scores: queries_keys_values (t, n, h·3·d) → (n·h, t, t), queries · keys / √d.",
     ),
     (
@@ -302,6 +317,7 @@ for _name, _input_names, _shapes, _gradient, _doc in (
         ("queries_keys_values", "attention"),
         _self_mixing_shapes,
         _mixing_gradient(self_mixture),
+        _mixture_flops,
         "Mixed values: queries_keys_values (t, n, h·3·d), attention (n·h, t, t) → (t, n, h·d).",
     ),
     (
@@ -309,6 +325,7 @@ for _name, _input_names, _shapes, _gradient, _doc in (
         ("queries", "keys_values"),
         _encoder_score_shapes,
         _encoder_score_gradient,
+        _score_flops,
         "Scaled scores: queries (i, n, h·d), keys_values (j, n, h·2·d) → (n·h, i, j), queries · keys / √d.",
     ),
     (
@@ -316,6 +333,7 @@ for _name, _input_names, _shapes, _gradient, _doc in (
         ("keys_values", "attention"),
         _mixing_shapes(encoder_mixture, "keys_values"),
         _mixing_gradient(encoder_mixture),
+        _mixture_flops,
         "Mixed values: keys_values (j, n, h·2·d), attention (n·h, i, j) → (i, n, h·d).",
     ),
 ):
@@ -326,5 +344,8 @@ for _name, _input_names, _shapes, _gradient, _doc in (
         infer_shape=_shapes,
         infer_type=float_type,
         gradient=_gradient,
+        flops=_flops,
+        precision="half",
+        drawing="dense",
         doc=f"{_doc} The parts of each head are interleaved. Works in every floating-point dtype.",
     )

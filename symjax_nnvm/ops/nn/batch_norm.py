@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis
@@ -46,6 +46,7 @@ register_op(
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0]), None],
     FIgnoreInputs=lambda attrs: (1,),
+    flops=0,
     doc="A vector, shaped to be broadcast along one axis of `like`: (c,) → (1, c, 1, 1).",
 )
 
@@ -180,6 +181,12 @@ def _scale_gradient(node: Node, ograds: Entries):
     return [None, apply("elemwise_mul", spread, _normalised(data, mu, r)), None]
 
 
+def statistics_ignored(p: Any) -> str | None:
+    """not_derivative of the operators that show statistics."""
+    shown = getattr(p, "output_mean_var", False)
+    return "head gradients of the outputs that show statistics are ignored" if shown else None
+
+
 register_op(
     "BatchNorm",
     aliases=("_npx_batch_norm",),
@@ -192,6 +199,11 @@ register_op(
     infer_type=batch_norm_types,
     gradient=_batch_norm_gradient,
     FSetInputVarAttrOnCompose=initial_moving_statistics,
+    flops=2,  # scale and shift: the statistics are constants at inference
+    precision="either",
+    not_derivative=statistics_ignored,
+    layout="axis",
+    drawing="normalization",
     doc="Data with mean 0 and variance 1 in every channel, times gamma, plus beta. In training the statistics are "
     "those of the batch, with the biased variance, and the moving ones follow; else the moving ones are used. The "
     "output `var` is 1 / √(variance + eps). fix_gamma is on unless it is switched off.",

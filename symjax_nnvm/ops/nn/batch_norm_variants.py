@@ -14,6 +14,7 @@ from symjax_nnvm.ops.nn.batch_norm import (
     batch_norm_shapes,
     batch_norm_types,
     initial_moving_statistics,
+    statistics_ignored,
 )
 
 Entries = list[NodeEntry]
@@ -86,6 +87,11 @@ for _name, _params, _gradient, _doc in (
         infer_type=batch_norm_types,
         gradient=_gradient,
         FSetInputVarAttrOnCompose=initial_moving_statistics,
+        flops=3 if _gradient is _gradient_through_relu else 2,
+        precision=None if _params is SyncBatchNormParams else "either",
+        not_derivative=statistics_ignored,
+        layout="axis" if _params is BatchNormParams else None,
+        drawing="normalization",
         doc=_doc,
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar, Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -245,6 +247,40 @@ def _weight_gradient_gradient(node: Node, ograds: Entries):
     return [_convolve(node, data, g), _of_data(node, dy, g, data)]
 
 
+# -- costs -----------------------------------------------------------------------------------------------------------
+
+
+def convolution_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
+    """Each output element sums over the window and over its group's input channels: the weight has them all."""
+    out, weight = prod(outs[0]), ins[-1 if p.no_bias else -2]
+    return Flops(out * (prod(weight) // p.num_filter), 0 if p.no_bias else out)
+
+
+def _gradient_flops(weight: Callable[[Sizes, Sizes], tuple[int, ...]]) -> FlopsRule:
+    """Each element of the head gradient meets the window and its group's input channels."""
+    return lambda p, ins, outs: Flops(prod(ins[0]) * (prod(weight(ins, outs)) // p.num_filter))
+
+
+def padded(which: Callable[[Sizes, Sizes], tuple[int, ...]]) -> WorkspaceRule:
+    """The data, padded, of an operator with a window over spatial axes. which: (ins, outs) → their shape."""
+
+    def workspace(p: Any, ins: Sizes, outs: Sizes) -> int:
+        shape = which(ins, outs)
+        axes = getattr(p, "spatial_axes", range(2, len(shape)))
+        return extended(shape, axes, [2 * pad for *_, pad in p.steps])
+
+    return workspace
+
+
+def spread(p: Any, ins: Sizes, outs: Sizes) -> int:
+    """A window moving over the first input, its values spread a stride apart, as a convolution's data gradient does."""
+    margins = [2 * pad + 2 * (kernel - 1) for kernel, _, _, pad in p.steps]
+    values = list(ins[0])
+    for axis, (kernel, stride, _, _) in zip(p.spatial_axes, p.steps, strict=True):
+        values[axis] = (values[axis] - 1) * stride + 1 + 2 * (kernel - 1)
+    return max(prod(values), extended(outs[0], p.spatial_axes, margins))
+
+
 register_op(
     "Convolution",
     aliases=("_npx_convolution",),
@@ -254,6 +290,12 @@ register_op(
     infer_shape=convolution_shapes,
     infer_type=float_type,
     gradient=_convolution_gradient,
+    flops=convolution_flops,
+    workspace=padded(lambda ins, outs: ins[0]),
+    precision="half",
+    layout="parameter",
+    recompute="if forced",
+    drawing="convolution",
     doc="Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight "
     "has that of data with filters for the batch: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.",
 )
@@ -265,6 +307,8 @@ register_op(
     infer_type=float_type,
     gradient=_data_gradient_gradient,
     FIgnoreInputs=lambda attrs: (2,),
+    flops=_gradient_flops(lambda ins, outs: ins[1]),
+    workspace=spread,
     doc="Gradient of the data of Convolution: a convolution of the spread-out head gradient with the turned weight.",
 )
 register_op(
@@ -274,5 +318,7 @@ register_op(
     infer_shape=_weight_gradient_shapes,
     infer_type=float_type,
     gradient=_weight_gradient_gradient,
+    flops=_gradient_flops(lambda ins, outs: outs[0]),
+    workspace=padded(lambda ins, outs: ins[1]),
     doc="Gradient of the weight of Convolution: a convolution of the data with the spread-out head gradient.",
 )

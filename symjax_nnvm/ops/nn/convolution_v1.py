@@ -8,7 +8,7 @@ from typing import Literal
 from symjax_nnvm.ir.op import FGradient, FInferShape, Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import float_type, register_op
-from symjax_nnvm.ops.nn.convolution import ConvolutionParams
+from symjax_nnvm.ops.nn.convolution import ConvolutionParams, convolution_flops, padded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,10 @@ register_op(
     infer_type=float_type,
     gradient=FGradient[Op.get("Convolution")],
     FInferShape=FInferShape[Op.get("Convolution")],
+    flops=convolution_flops,
+    workspace=padded(lambda ins, outs: ins[0]),
+    precision="half",
+    drawing="convolution",
     doc="(deprecated; use Convolution) Convolution of data with num_filter learned windows, plus a bias for each. "
     "Works over two and three spatial axes and in every layout; MXNet's takes two, channels first.",
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -15,7 +17,9 @@ from symjax_nnvm.ops.nn.convolution import (
     Step,
     Tuning,
     arranged,
+    padded,
     ranked,
+    spread,
     unequal_ranks,
     weight_channels,
 )
@@ -219,6 +223,12 @@ def _weight_gradient_gradient(node: Node, ograds: Entries):
     return [_deconvolve(node, data, g), _of_data(node, dy, g, data)]
 
 
+def _deconvolution_flops(p: DeconvolutionParams, ins: Sizes, outs: Sizes) -> Flops:
+    """Each input element is spread over the window and its group's output channels: the weight (c, f / groups, …k)."""
+    channels = ins[0][p.channel_axis]
+    return Flops(prod(ins[0]) * (prod(ins[1]) // max(channels, 1)), 0 if p.no_bias else prod(outs[0]))
+
+
 register_op(
     "Deconvolution",
     aliases=("_npx_deconvolution",),
@@ -228,6 +238,11 @@ register_op(
     infer_shape=_deconvolution_shapes,
     infer_type=float_type,
     gradient=_deconvolution_gradient,
+    drawing="convolution",
+    flops=_deconvolution_flops,
+    workspace=spread,
+    precision="half",
+    layout="parameter",
     doc="Transposed convolution: the data gradient of the Convolution with this window, as an operator. An axis of d "
     "elements gets stride · (d - 1) + kernel - 2 · pad + adj, or what target_shape says. Works over one, two and three "
     "axes, dilated or not, in every layout; the weight has that of data with its channels for the batch: "
@@ -241,6 +256,7 @@ register_op(
     infer_type=float_type,
     gradient=_data_gradient_gradient,
     FIgnoreInputs=lambda attrs: (2,),
+    workspace=padded(lambda ins, outs: ins[0]),
     doc="Gradient of the data of Deconvolution: the convolution of the head gradient with the weight.",
 )
 register_op(
@@ -250,5 +266,6 @@ register_op(
     infer_shape=_weight_gradient_shapes,
     infer_type=float_type,
     gradient=_weight_gradient_gradient,
+    workspace=padded(lambda ins, outs: ins[0]),
     doc="Gradient of the weight of Deconvolution: that of the convolution whose data are the head gradient.",
 )

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from symjax_nnvm.ir.axes import normal_axis
+from symjax_nnvm.ir.card import When
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axes, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 
@@ -40,6 +42,12 @@ def _dropout_gradient(node: Node, ograds: Entries):
     return [apply("broadcast_mul" if p.axes else "elemwise_mul", ograds[0], NodeEntry(node, 1, 0))]
 
 
+def _draws(p: DropoutParams) -> When:
+    if p.p == 0:
+        return None
+    return "always" if p.mode == "always" else "training"
+
+
 register_op(
     "Dropout",
     aliases=("_npx_dropout",),
@@ -51,7 +59,13 @@ register_op(
     infer_type=float_type,
     gradient=_dropout_gradient,
     inplace=((0, 0),),
-    THasDeterministicOutput=False,
+    flops=0,
+    precision="either",
+    draws=_draws,
+    deviation=Deviation("p=1 gives zeros; MXNet's result and gradient are NaN", "training", lambda p: p.p == 1),
+    layout=lambda p: "axis" if p.axes else "agnostic",
+    drawing="normalization",
+    recompute="in blocks",
     doc="In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. "
     "The hidden output `mask` holds the factors. p=1 gives zeros, where MXNet divides 0 by 0.",
 )

@@ -56,6 +56,9 @@ register_op(
         None,
         apply("_backward_Embedding", ograds[0], node.inputs[0], **vars(node.attrs.parsed)),
     ],
+    flops=0,
+    numbers=(0, lambda p, shapes: p.input_dim),
+    drawing="dense",
     doc="Rows of weight by number; numbers outside are clipped. The gradient of the numbers is zero, where MXNet has "
     "an error.",
 )

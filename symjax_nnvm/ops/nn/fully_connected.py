@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from symjax_nnvm.ir.axes import completed, known, size_of, solve_sizes
+from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, register_op
@@ -53,6 +55,10 @@ def _fully_connected_gradient(node: Node, ograds: Entries):
     return [dx, dw] if p.no_bias else [dx, dw, apply("sum", drows, axis=0)]
 
 
+def _fully_connected_flops(p: FullyConnectedParams, ins: Sizes, outs: Sizes) -> Flops:
+    return Flops(prod(outs[0]) * ins[1][1], 0 if p.no_bias else prod(outs[0]))
+
+
 register_op(
     "FullyConnected",
     aliases=("_npx_fully_connected", "_sparse_FullyConnected"),
@@ -61,5 +67,9 @@ register_op(
     inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),
     infer_shape=_fully_connected_shapes,
     gradient=_fully_connected_gradient,
+    flops=_fully_connected_flops,
+    precision="half",
+    drawing="dense",
+    recompute="if forced",
     doc="Y = X Wᵀ + b: a dense layer.",
 )

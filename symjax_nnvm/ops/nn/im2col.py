@@ -12,7 +12,7 @@ from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, backward_shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-from symjax_nnvm.ops.nn.convolution import Step, output_size, unequal_ranks, window_problem, window_steps
+from symjax_nnvm.ops.nn.convolution import Step, output_size, padded, unequal_ranks, window_problem, window_steps
 
 Dim = int | None
 
@@ -105,6 +105,8 @@ register_op(
     infer_shape=_im2col_shapes,
     infer_type=float_type,
     gradient=lambda node, ograds: [apply("_backward_im2col", ograds[0], node.inputs[0], **_window(node))],
+    flops=0,
+    workspace=padded(lambda ins, outs: ins[0]),
     doc="The windows of data as columns, their elements in the order of data: what a convolution multiplies with its "
     "weight. Over one and three axes too, where MXNet fails.",
 )
@@ -116,6 +118,7 @@ register_op(
     infer_type=float_type,
     gradient=lambda node, ograds: [apply("im2col", ograds[0], **_window(node)), None],
     FIgnoreInputs=lambda attrs: (1,),
+    workspace=padded(lambda ins, outs: ins[1]),
     doc="Gradient of im2col: columns added up where their windows overlap, in the shape of data.",
 )
 register_op(
@@ -125,6 +128,8 @@ register_op(
     infer_shape=_col2im_shapes,
     infer_type=float_type,
     gradient=lambda node, ograds: [apply("im2col", ograds[0], **_window(node))],
+    flops="as many sums as windows meet in an element",
+    workspace=padded(lambda ins, outs: outs[0]),
     doc="Columns added up where their windows overlap, in an array of spatial sizes output_size: the transpose of "
     "im2col, not its inverse. Over one and three axes too, where MXNet fails.",
 )

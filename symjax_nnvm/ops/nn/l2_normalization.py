@@ -70,5 +70,7 @@ register_op(
     infer_shape=_l2_shapes,
     infer_type=float_type,
     gradient=_l2_gradient,
+    flops=3,
+    drawing="normalization",
     doc="Data divided by Euclidean norms, √(sum of squares + eps).",
 )

@@ -12,6 +12,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ops.nn.batch_norm import statistics_ignored
 
 Entries = list[NodeEntry]
 
@@ -245,6 +246,10 @@ for _name, _aliases, _params, _shapes, _rows_of, _doc in (
         infer_shape=_shapes,
         infer_type=float_type,
         gradient=_gradient(_name),
+        flops=7,  # mean, centre, square, sum, divide, scale, shift
+        not_derivative=None if _name == "InstanceNorm" else statistics_ignored,
+        layout="axis" if _name == "LayerNorm" else None,
+        drawing="normalization",
         doc=_doc,
     )
     register_op(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
@@ -66,6 +68,11 @@ def _factor(p: LRNParams, norm: NodeEntry) -> NodeEntry:
     return apply("elemwise_mul", root, apply("sqrt", root))
 
 
+def _lrn_flops(p: LRNParams, ins: Sizes, outs: Sizes) -> Flops:
+    """Square, sum over the window, scale, shift, power, divide."""
+    return Flops(0, prod(outs[0]) * (p.nsize + 4))
+
+
 register_op(
     "LRN",
     params=LRNParams,
@@ -75,6 +82,8 @@ register_op(
     infer_shape=_channels,
     infer_type=float_type,
     gradient=_lrn_gradient,
+    flops=_lrn_flops,
+    drawing="normalization",
     doc="Data over (knorm + alpha · mean square of nsize neighbouring channels)^beta, where channels past the ends are "
     "0 (Krizhevsky et al., 2012). Takes data (n, c, …) of every rank and floating-point dtype; MXNet takes float32 "
     "images.",

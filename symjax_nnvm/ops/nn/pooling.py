@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -246,6 +249,30 @@ def _outputs_in_files(attrs: NodeAttrs) -> int:
     return 2 if p.pool_type == "max" and p.kernel and p.layout in (None, *DEFAULT_LAYOUTS) else 1
 
 
+# -- costs -----------------------------------------------------------------------------------------------------------
+
+
+def pooling_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
+    """Each window sees each of its elements."""
+    return Flops(0, prod(ins[0]) if p.global_pool else prod(outs[0]) * prod(p.kernel))
+
+
+def pooling_gradient_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
+    """Each window's head gradient meets each element of the window."""
+    return Flops(0, prod(ins[1]) if p.global_pool else prod(ins[0]) * prod(p.kernel))
+
+
+def _reached(number: int) -> WorkspaceRule:
+    """Data, the input of a number, as far as windows reach."""
+
+    def workspace(p: PoolingParams, ins: Sizes, outs: Sizes) -> int:
+        w = windows(p, ins[number])
+        margins = [low + max(high, 0) for low, high in zip(w.pads, w.overhangs, strict=True)]
+        return extended(ins[number], w.axes, margins)
+
+    return workspace
+
+
 register_op(
     "Pooling",
     aliases=("_npx_pooling",),
@@ -255,6 +282,17 @@ register_op(
     infer_type=float_type,
     gradient=_pooling_gradient,
     FNumFileOutputs=_outputs_in_files,
+    flops=pooling_flops,
+    workspace=_reached(0),
+    precision="either",
+    layout="parameter",
+    drawing="pooling",
+    deviation=Deviation(
+        "the gradient divides by the part of a window inside the data, as the forward pass does; oneDNN, which "
+        "MXNet uses on a CPU, by the whole window",
+        "training",
+        lambda p: p.pool_type == "avg" and p.pooling_convention == "full" and not p.global_pool,
+    ),
     doc="The maximum, sum, mean or p-norm of every window of the spatial axes. The p-norm is that of signed values: "
     "the p-th root of the sum of p-th powers.",
 )
@@ -266,6 +304,8 @@ register_op(
     infer_type=float_type,
     gradient=_sum_gradient_gradient,
     FIgnoreInputs=lambda attrs: (1,),
+    flops=pooling_gradient_flops,
+    workspace=_reached(1),
     doc="Gradient of sum and mean pooling: every element receives the head gradients of the windows it is in.",
 )
 register_op(
@@ -275,6 +315,8 @@ register_op(
     infer_shape=_gradient_shapes,
     infer_type=float_type,
     gradient=_max_gradient_gradient,
+    flops=pooling_gradient_flops,
+    workspace=_reached(1),
     doc="Gradient of maximum pooling: the first element that attains a window's maximum receives its head gradient.",
 )
 register_op(
@@ -284,5 +326,7 @@ register_op(
     infer_shape=_maxima_shapes,
     infer_type=float_type,
     gradient=_pick_gradient,
+    flops=pooling_gradient_flops,
+    workspace=_reached(1),
     doc="The element of `value` where each window of data has its maximum: the transpose of `_backward_Pooling_max`.",
 )

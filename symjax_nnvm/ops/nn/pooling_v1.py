@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.card import Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
-from symjax_nnvm.ops.nn.pooling import PoolingParams, pooling_shapes
+from symjax_nnvm.ops.nn.pooling import PoolingParams, pooling_flops, pooling_gradient_flops, pooling_shapes
 
 Entries = list[NodeEntry]
 
@@ -88,6 +89,16 @@ def _transposed(name: str) -> Any:
     return lambda node, ograds: [apply(name, ograds[0], *node.inputs[1:], **vars(node.attrs.parsed)), None, None]
 
 
+def _padded(number: int) -> WorkspaceRule:
+    """Data, the input of a number, with all of their padding."""
+
+    def workspace(p: PoolingV1Params, ins: Sizes, outs: Sizes) -> int:
+        pads = [] if p.global_pool else [2 * pad for pad in p.pad]
+        return extended(ins[number], range(2, 2 + len(pads)), pads)
+
+    return workspace
+
+
 register_op(
     "Pooling_v1",
     params=PoolingV1Params,
@@ -95,6 +106,10 @@ register_op(
     infer_shape=_pooling_shapes,
     infer_type=float_type,
     gradient=_pooling_gradient,
+    flops=pooling_flops,
+    workspace=_padded(0),
+    precision="either",
+    drawing="pooling",
     doc="(deprecated; use Pooling) The maximum, sum or mean of every window of two or three spatial axes. Padding "
     "counts: as zeros in maxima, as elements in means; so does, in means, what of a window lies past the padding. "
     "Every element that ties for a maximum receives its gradient.",
@@ -106,6 +121,8 @@ register_op(
     infer_shape=_max_gradient_shapes,
     infer_type=float_type,
     gradient=_transposed("_backward_Pooling_v1_pick"),
+    flops=pooling_gradient_flops,
+    workspace=_padded(1),
     doc="Gradient of maximum Pooling_v1: every element that attains a window's maximum receives its head gradient.",
 )
 register_op(
@@ -115,5 +132,7 @@ register_op(
     infer_shape=_pick_shapes,
     infer_type=float_type,
     gradient=_transposed("_backward_Pooling_v1_max"),
+    flops=pooling_gradient_flops,
+    workspace=_padded(1),
     doc="The sum of `value` where data attains each window's maximum: the transpose of `_backward_Pooling_v1_max`.",
 )

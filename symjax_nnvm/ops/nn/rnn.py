@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes, When
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
 from symjax_nnvm.ir.node import Node, NodeEntry, superseding
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import Shape, format_shape, is_float
@@ -249,6 +251,46 @@ def _gradient(node: Node, ograds: Entries):
 
 _INPUTS = ("data", "parameters", "state", "state_cell", "sequence_length")
 
+
+# -- costs -----------------------------------------------------------------------------------------------------------
+
+
+def _rnn_flops(p: RNNParams, ins: Sizes, outs: Sizes) -> Flops:
+    """Every weight of the vector, biases excepted, meets every element of every sequence once."""
+    steps, batch, _ = ins[0]
+    gates = GATES[p.mode]
+    biases = 2 * p.num_layers * p.num_directions * gates * p.state_size
+    cells = steps * batch * p.num_layers * p.num_directions * p.state_size
+    return Flops(steps * batch * (ins[1][0] - biases), cells * (4 * gates if gates > 1 else 3))
+
+
+def _rnn_workspace(p: RNNParams, ins: Sizes, outs: Sizes) -> int:
+    """The gates of every step of one layer, and every layer's output."""
+    steps, batch, _ = ins[0]
+    return steps * batch * p.state_size * p.num_directions * (GATES[p.mode] + p.num_layers)
+
+
+def _draws(p: RNNParams) -> When:
+    return "training" if p.has_mask else None
+
+
+_DEVIATIONS = (
+    Deviation(
+        "sequence lengths work as in cuDNN, outputs past an end are 0; MXNet ignores or refuses them on a CPU",
+        when=lambda p: p.use_sequence_length,
+    ),
+    Deviation(
+        "dropout between layers acts in training; MXNet's RNN on a CPU (oneDNN) leaves it out",
+        "training",
+        lambda p: p.p > 0 and p.num_layers > 1,
+    ),
+    Deviation(
+        "LSTM states are clipped as in cuDNN; MXNet ignores or refuses clipping on a CPU",
+        when=lambda p: p.lstm_state_clip_min is not None or p.lstm_state_clip_max is not None,
+    ),
+)
+
+
 register_op(
     "RNN",
     aliases=("_npx_rnn",),
@@ -259,8 +301,13 @@ register_op(
     infer_shape=partial(_visible, _operand_shapes),
     infer_type=partial(_visible, _operand_types),
     gradient=_gradient,
-    THasDeterministicOutput=False,
     FListOutputNames=lambda attrs: heads(attrs.parsed),
+    flops=_rnn_flops,
+    workspace=_rnn_workspace,
+    precision="half",
+    draws=_draws,
+    deviation=_DEVIATIONS,
+    drawing="recurrent",
     doc="Recurrent layers over data (t, n, d): plain cells with relu or tanh, LSTM (Hochreiter & Schmidhuber 1997, "
     "gates i, f, g, o; with projection, Sak et al. 2014) or GRU (Cho et al. 2014, gates r, z, n, in cuDNN's form, "
     "where r multiplies the recurrent product with its bias). parameters is one vector: the matrices i2h, h2h (and "
@@ -283,5 +330,6 @@ register_op(
     FListOutputNames=lambda attrs: [*heads(attrs.parsed), *hidden(attrs.parsed)],
     TIsBackward=True,
     TSupersedes=True,
+    draws=_draws,
     doc="`RNN`, and what its gradient reads: the mask, the outputs of lower layers, the gates.",
 )

@@ -116,6 +116,9 @@ register_op(
     infer_type=_types,
     gradient=_gradient("SequenceMask"),
     inplace=((0, 0),),
+    flops=0,
+    precision="either",
+    drawing="recurrent",
     doc="The data, with `value` past the end of each sequence. The identity without use_sequence_length.",
 )
 register_op(
@@ -126,6 +129,9 @@ register_op(
     infer_shape=_same_shapes,
     infer_type=_types,
     gradient=_gradient("SequenceReverse"),
+    flops=0,
+    precision="either",
+    drawing="recurrent",
     doc="Each sequence in reverse order; what stands past its end stays. Lengths past the axis count as its length, "
     "where MXNet reads outside the array, and axis may be 1, too.",
 )
@@ -137,6 +143,9 @@ register_op(
     infer_shape=_last_shapes,
     infer_type=_types,
     gradient=_gradient("_backward_SequenceLast", reads_data=True),
+    flops=0,
+    precision="either",
+    drawing="recurrent",
     doc="The last step of each sequence. A length outside 1 … t counts as the nearest one inside, where MXNet reads "
     "outside the array.",
 )

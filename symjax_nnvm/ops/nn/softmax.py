@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape, is_float
@@ -100,6 +101,11 @@ def _log_softmax_gradient(node: Node, ograds: Entries):
     return [_to_data(node, _normalising_gradient(node, ograds[0], probabilities, ograds[0]))]
 
 
+def _rounded(p: SoftmaxParams) -> str | None:
+    rounds = p.dtype is not None
+    return "the result is rounded to the parameter's dtype; the gradient is that before rounding" if rounds else None
+
+
 register_op(
     "softmax",
     aliases=("_npx_softmax",),
@@ -110,6 +116,10 @@ register_op(
     infer_type=_softmax_types,
     gradient=_softmax_gradient,
     inplace=((0, 0),),
+    flops=5,  # maximum, subtract, exp, sum, divide
+    not_derivative=_rounded,
+    layout="axis",
+    drawing="loss",
     doc="exp(x / temperature) normalised over an axis. A row of length 0 is zeros.",
 )
 register_op(
@@ -121,6 +131,10 @@ register_op(
     infer_type=_softmax_types,
     gradient=_log_softmax_gradient,
     inplace=((0, 0),),
+    flops=5,  # maximum, subtract, exp, sum, divide
+    not_derivative=_rounded,
+    layout="axis",
+    drawing="loss",
     doc="The logarithm of softmax, without its underflow.",
 )
 register_op(
@@ -130,6 +144,10 @@ register_op(
     infer_type=_softmax_types,
     gradient=_softmin_gradient,
     inplace=((0, 0),),
+    flops=5,  # maximum, subtract, exp, sum, divide
+    not_derivative=_rounded,
+    layout="axis",
+    drawing="loss",
     doc="The softmax of -data.",
 )
 
@@ -172,6 +190,14 @@ register_op(
     infer_shape=_softmax_activation_shapes,
     gradient=_softmax_activation_gradient,
     inplace=((0, 0),),
+    drawing="loss",
+    flops=5,
+    deviation=Deviation(
+        "of data with more than two axes the gradient is that of the output; MXNet normalises the gradient along other "
+        "axes than the output",
+        "training",
+        lambda p: p.mode == "instance",
+    ),
     doc="(deprecated; use softmax) Softmax over channels or over the last axis. Of data with more than two axes "
     "MXNet's gradient in mode instance is not that of its output; here it is.",
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -215,6 +217,11 @@ def _initial_weight(attrs: NodeAttrs, variable: Node, i: int) -> None:
         variable.attrs.dict.setdefault("__init__", '["bilinear", {}]')
 
 
+def _up_sampling_flops(p: UpSamplingParams, ins: Sizes, outs: Sizes) -> Flops:
+    """Nearest copies; bilinear is a deconvolution of each channel, whose window is twice the scale."""
+    return Flops(prod(ins[0]) * (2 * p.scale - p.scale % 2) ** 2 if p.sample_type == "bilinear" else 0)
+
+
 register_op(
     "UpSampling",
     params=UpSamplingParams,
@@ -223,6 +230,9 @@ register_op(
     infer_type=float_type,
     gradient=_up_sampling_gradient,
     FSetInputVarAttrOnCompose=_initial_weight,
+    flops=_up_sampling_flops,
+    precision="either",
+    drawing="pooling",
     doc="Images (n, c, h, w), `scale` times as high and wide. nearest: every element repeated; of several inputs each "
     "comes to the size of the first, and they are joined or added. bilinear: each channel filtered with its own "
     "learned weight (c, 1, k, k), k = 2 scale - scale mod 2.",

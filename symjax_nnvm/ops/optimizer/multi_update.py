@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import size_of
+from symjax_nnvm.ir.card import DeviationRule
 from symjax_nnvm.ir.node import NodeAttrs
-from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.op import Deviation, Op
 from symjax_nnvm.ir.register import ShapeRule, Shapes, TypeRule, Types, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.optimizer.params import (
+    UNCOUNTED,
     LarsParams,
     MultiAdamWParams,
     MultiLambParams,
@@ -39,7 +41,7 @@ class MultiUpdateSchema:
     each: inputs of one weight; states: those of them that are updated; single: those that are float32 whatever the
     weight is. shared: inputs after all weights: `lrs` and `wds` have a number for each weight and are float32,
     `rescale_grad` is one number. count: the parameter that holds the number of weights. one_dtype: all inputs have one
-    dtype, else each weight has its own.
+    dtype, else each weight has its own. deviation: as of `register_op`.
     """
 
     name: str
@@ -50,6 +52,7 @@ class MultiUpdateSchema:
     shared: tuple[str, ...] = ()
     count: str = "num_weights"
     one_dtype: bool = False
+    deviation: DeviationRule = ()
     doc: str
 
     def inputs(self, p: Any) -> list[str]:
@@ -145,6 +148,11 @@ UPDATES = (
         states=("mean", "var"),
         shared=("rescale_grad",),
         one_dtype=True,
+        deviation=Deviation(
+            "learning rates are float32 for weights of every dtype; MXNet misreads them for weights that are not "
+            "float32",
+            "training",
+        ),
         doc=_ADAMW + _SKIP + " MXNet misreads learning rates of weights that are not float32.",
     ),
     MultiUpdateSchema(
@@ -231,6 +239,8 @@ def _register(row: MultiUpdateSchema) -> Op:
         num_outputs=lambda p: getattr(p, row.count),
         infer_shape=_shapes(row),
         infer_type=_types(row),
+        flops=UNCOUNTED,
+        deviation=row.deviation,
         doc=row.doc,
         FInplaceOption=inplace,
         FMutateInputs=lambda attrs: row.mutates(attrs.parsed),
@@ -251,6 +261,7 @@ register_op(
     infer_shape=same_shape,
     infer_type=float_type,
     inplace=((0, 0), (1, 0), (2, 0), (3, 0)),
+    flops=UNCOUNTED,
     doc="The learning rates of LARS, one for each layer, from the sums of the squares of its weights and gradients: "
     "lr · eta · |w| / (rescale_grad · |g| + wd · |w| + eps); lr where a norm is 0. MXNet takes float32 only.",
 )

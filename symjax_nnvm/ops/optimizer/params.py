@@ -24,6 +24,9 @@ EPSILON = "keeps the divisor away from 0"
 BIAS = "make up for the moving averages having started at 0"
 COUNT = "number of weights"
 
+UNCOUNTED = "an update of weights, small beside their gradients"
+"""Why the updates have no FFlops."""
+
 # -- of one weight ---------------------------------------------------------------------------------------------------
 
 

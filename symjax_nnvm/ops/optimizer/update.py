@@ -12,9 +12,12 @@ from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import size_of
+from symjax_nnvm.ir.card import DeviationRule
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.register import ShapeRule, Shapes, TypeRule, Types, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.optimizer.params import (
+    UNCOUNTED,
     AdamParams,
     AdamWParams,
     FTMLParams,
@@ -80,7 +83,7 @@ class UpdateSchema:
     """A row of the table.
 
     states: inputs that are updated. numbers: inputs of one element. single: inputs that are float32 whatever the weight
-    is, and `output` where the result is.
+    is, and `output` where the result is. deviation: as of `register_op`.
     """
 
     name: str
@@ -90,6 +93,7 @@ class UpdateSchema:
     numbers: tuple[str, ...] = ()
     single: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    deviation: DeviationRule = ()
     doc: str
 
 
@@ -242,6 +246,7 @@ UPDATES = (
         states=("weight32",),
         numbers=("r1", "r2"),
         single=("g", "r1", "r2", "weight32"),
+        deviation=Deviation("the float32 copy of the weight is updated; MXNet forgets it", "training"),
         doc="The second half of LAMB: a step along the direction g, times the ratio of the norms r1 of the weight and "
         "r2 of g." + _MASTER + " The copy is updated, which MXNet forgets.",
     ),
@@ -258,5 +263,7 @@ for _row in UPDATES:
         infer_shape=shapes_but_numbers(_row.inputs, _row.numbers),
         infer_type=floats_but_float32(_row.inputs, _row.single),
         inplace=((0, 0),) if "output" not in _row.single else (),
+        flops=UNCOUNTED,
+        deviation=_row.deviation,
         doc=_row.doc,
     )

@@ -139,6 +139,7 @@ DISTRIBUTIONS: tuple[Distribution, ...] = (
     Distribution("uniform", UniformParams, ("low", "high"), ("uniform",), "the uniform distribution over [low, high)"),
 )
 
+_A_DRAW = "a draw: the work depends on the generator"
 _OUTSIDE = " Parameters that no distribution has give NaN where arithmetic gives nothing better."
 
 
@@ -151,7 +152,9 @@ for _row in DISTRIBUTIONS:
         inputs=(),
         infer_shape=drawn_shape,
         **_DRAWN_TYPE,
-        THasDeterministicOutput=False,
+        flops=_A_DRAW,
+        draws="always",
+        shape_parameters=("shape",),
         doc=f"Draws from {_row.doc}.",
     )
     register_op(
@@ -161,7 +164,8 @@ for _row in DISTRIBUTIONS:
         infer_type=float_type,
         gradient=lambda node, ograds: [None],
         FIgnoreInputs=lambda attrs: (0,),
-        THasDeterministicOutput=False,
+        flops=_A_DRAW,
+        draws="always",
         doc=f"Draws from {_row.doc}, in the shape and dtype of data.",
     )
     register_op(
@@ -172,7 +176,9 @@ for _row in DISTRIBUTIONS:
         infer_shape=_sample_shapes,
         **_DRAWN_TYPE,
         gradient=lambda node, ograds: [None] * len(node.inputs),
-        THasDeterministicOutput=False,
+        flops=_A_DRAW,
+        draws="always",
+        not_derivative="nothing flows through a draw, as in MXNet",
         doc=f"Draws from {_row.doc}: parameters [s] → [t] draws for each element, [s]x[t].{_OUTSIDE}",
     )
 
@@ -202,7 +208,8 @@ register_op(
     inputs=(),
     infer_shape=drawn_shape,
     infer_type=lambda p, ins, outs: ((), [p.dtype or "int32"]),
-    THasDeterministicOutput=False,
+    flops=_A_DRAW,
+    draws="always",
     doc="Integers from low up to but without high, all equally likely. An empty range, or one that the dtype cannot "
     "hold, is an error, where MXNet crashes or wraps around.",
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.card import as_much_as
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
 from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.ops.indexing.sort import sort_flops
 
 Entries = list[NodeEntry]
 
@@ -77,7 +80,9 @@ register_op(
     infer_shape=_multinomial_shapes,
     infer_type=_multinomial_types,
     gradient=_multinomial_gradient,
-    THasDeterministicOutput=False,
+    flops="a draw: the work depends on the generator",
+    workspace=lambda p, ins, outs: prod(outs[0]) * ins[0][-1],  # each draw against the sum of each class
+    draws="always",
     doc="Draws classes by their probabilities, along the last axis of data [s]x[k] → [s]x[t]; with get_prob also the "
     "logarithm of each draw's probability, whose gradient is that of REINFORCE. The probabilities of a distribution "
     "should add up to 1; where they do not their proportions count, where MXNet draws classes that there are not. A "
@@ -110,6 +115,7 @@ register_op(
     infer_shape=_probability_shapes,
     infer_type=_free_draws_types,
     gradient=lambda node, ograds: [apply("_backward_probability_of_draw", ograds[0], *node.inputs), None],
+    flops="made for the gradient of sample_multinomial",
     doc="The elements of data [s]x[k] that draws [s]x[t] number: what the gradient of _sample_multinomial is made of.",
 )
 register_op(
@@ -145,7 +151,10 @@ register_op(
     outputs=("output0", "output1"),
     infer_shape=lambda p, ins, outs: ((), [p.shape, p.shape[:1]]),
     infer_type=lambda p, ins, outs: ((), ["int64", "int64"]),
-    THasDeterministicOutput=False,
+    flops=sort_flops,
+    workspace=as_much_as("output", 4),
+    draws="always",
+    deviation="draws the distribution that MXNet documents; MXNet draws another one",
     doc="For each of b rows n different classes, drawn again and again from the log-uniform distribution P(c) = "
     "log((c + 2) / (c + 1)) / log(range_max + 1) until n different ones are found, in the order they are found in "
     "(b, n); and how many draws that took (b,). MXNet documents this distribution, and draws another one, in which "
@@ -158,6 +167,8 @@ register_op(
     "_shuffle",
     aliases=("_npi_shuffle", "shuffle"),
     infer_shape=same_shape,
-    THasDeterministicOutput=False,
+    flops=sort_flops,
+    workspace=as_much_as("input", 2),
+    draws="always",
     doc="The slices of data along the first axis in random order; every order is equally likely.",
 )

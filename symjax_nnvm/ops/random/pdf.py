@@ -95,6 +95,7 @@ register_op(
     infer_shape=_repeat_shapes,
     gradient=lambda node, ograds: [_sum(ograds[0], node.inputs[0], node.attrs.parsed.event_axes), None],
     FIgnoreInputs=lambda attrs: (1,),
+    flops=0,
     doc="Parameters of distributions, [s]x[e], repeated for every draw of sample [s]x[t]x[e]; [e] are the last "
     "event_axes axes.",
 )
@@ -299,6 +300,8 @@ for _row in DENSITIES:
         infer_shape=_shapes_of(_row),
         infer_type=float_type,
         gradient=_gradient_of(_row),
+        flops="a formula of each distribution's own",
+        not_derivative="nothing flows to a sample that consists of counts, as in MXNet" if _row.is_count else None,
         doc=f"The {'probability' if _row.is_count else 'density'} of each draw of sample [s]x[t], or its logarithm, "
         f"under the {_row.doc}; parameters [s].{_COUNTS if _row.is_count else ''} Outside the support the value is "
         "that of the formula.",

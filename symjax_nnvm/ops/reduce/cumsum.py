@@ -74,6 +74,13 @@ register_op(
     infer_shape=_cumsum_shapes,
     infer_type=_cumsum_types,
     gradient=_cumsum_gradient,
+    flops=1,
+    not_derivative=lambda p: (
+        "fractions are cut off before, but the gradient is passed on"
+        if p.dtype is not None and "int" in p.dtype
+        else None
+    ),
+    layout="axis",
     doc="Running sums along an axis. Negative axes are accepted.",
 )
 

@@ -52,6 +52,7 @@ register_op(
     infer_shape=_histogram_shapes,
     infer_type=_histogram_types,
     gradient=lambda node, ograds: [None, ograds[1]][: len(node.inputs)],
+    flops="the work depends on the number of bins",
     doc="Number of elements in each bin, and the bins' edges. A bin has its lower edge, the last one both; elements "
     "outside are not counted. Given edges must ascend. The gradient of data is zero, where MXNet has an error.",
 )

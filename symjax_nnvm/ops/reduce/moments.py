@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, param
 from symjax_nnvm.ir.register import Shapes, register_op, same_shape
@@ -57,5 +58,7 @@ register_op(
     num_outputs=2,
     infer_shape=_moments_shapes,
     gradient=_moments_gradient,
+    flops=per_input(4),
+    layout="axis",
     doc="Mean and biased variance over axes; of integers both are truncated towards 0.",
 )

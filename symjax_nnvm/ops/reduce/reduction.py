@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
+from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, first_type, register_op
@@ -139,6 +140,9 @@ for _name, _aliases, _gradient, _doc in (
         params=ReduceParams,
         infer_shape=_reduce_shapes,
         gradient=_gradient,
+        flops=per_input(1),
+        precision="either" if _name in ("max", "min") else None,
+        layout="axis",
         doc=_doc,
     )
 
@@ -196,6 +200,8 @@ register_op(
     infer_shape=_reduce_shapes,
     infer_type=_norm_type,
     gradient=_norm_gradient,
+    flops=per_input(2),
+    layout="axis",
     doc="The 1- or 2-norm over axes.",
 )
 
@@ -225,6 +231,8 @@ for _name, _what in (("argmax", "largest"), ("argmin", "smallest")):
         params=ReduceAxisParams,
         infer_shape=search_shapes,
         gradient=lambda node, ograds: [None],
+        flops=per_input(1),
+        layout="axis",
         doc=f"Where the {_what} element is, the first of equals; a number of the dtype of data.",
     )
 
@@ -244,5 +252,6 @@ register_op(
     "argmax_channel",
     infer_shape=_argmax_channel_shapes,
     gradient=lambda node, ograds: [None],
+    flops=per_input(1),
     doc="Where the largest element along axis 1 is, the first of equals.",
 )

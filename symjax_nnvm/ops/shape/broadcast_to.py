@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axis
+from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
@@ -63,6 +64,11 @@ register_op(
     params=BroadcastToParams,
     infer_shape=broadcast_to_shapes,
     gradient=_summed_back,
+    flops=0,
+    broadcasts=True,
+    precision="either",
+    same_values=True,
+    shape_parameters=("shape",),
     doc="Repeat data along axes of length 1 up to a given shape.",
 )
 
@@ -109,6 +115,9 @@ register_op(
     params=BroadcastAxisParams,
     infer_shape=broadcast_axis_shapes,
     gradient=_summed_back,
+    flops=0,
+    broadcasts=True,
+    precision="either",
     doc="Repeat data along some axes of length 1. Negative axes are accepted.",
 )
 
@@ -148,6 +157,9 @@ register_op(
     infer_type=first_type,
     gradient=_summed_back,
     FIgnoreInputs=lambda attrs: (1,),
+    flops=0,
+    broadcasts=True,
+    precision="either",
     doc="Repeat lhs along axes of length 1 up to the shape of rhs, or to some of its dimensions.",
 )
 
@@ -167,5 +179,6 @@ register_op(
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("broadcast_like", ograds[0], node.inputs[0]), None],
     FIgnoreInputs=lambda attrs: (1,),
+    flops=per_input(1),
     doc="The sum over the axes along which `like` was broadcast: the gradient of every broadcast.",
 )

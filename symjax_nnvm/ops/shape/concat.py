@@ -106,6 +106,10 @@ for _name, _aliases, _shapes, _doc in (
         variadic="num_args",
         infer_shape=_shapes,
         gradient=_concat_gradient,
+        flops=0,
+        precision="either" if _name == "Concat" else None,
+        layout="axis",
+        recompute="if forced" if _name == "Concat" else None,
         doc=_doc,
     )
 
@@ -159,6 +163,8 @@ register_op(
     variadic="num_args",
     infer_shape=_stack_shapes,
     gradient=_stack_gradient,
+    flops=0,
+    precision="either",
     doc="Join arrays of one shape along a new axis.",
 )
 
@@ -282,6 +288,9 @@ for _name, _aliases, _params, _doc in (
         num_outputs=lambda p: p.num_outputs,
         infer_shape=_split_shapes,
         gradient=_split_gradient,
+        flops=0,
+        precision="either" if _name == "SliceChannel" else None,
+        layout="axis",
         doc=_doc,
     )
 

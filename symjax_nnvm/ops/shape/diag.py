@@ -63,6 +63,7 @@ register_op(
     inputs=("data",),
     infer_shape=diag_shapes,
     gradient=lambda node, ograds: [apply("_backward_diag", ograds[0], node.inputs[0], **vars(node.attrs.parsed))],
+    flops=0,
     doc="A diagonal of two axes of data, as a new last axis; of data with one axis, the matrix that has them on its "
     "k-th diagonal and zeros elsewhere.",
 )

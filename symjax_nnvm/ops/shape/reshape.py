@@ -127,6 +127,10 @@ register_op(
     infer_shape=reshape_shapes,
     gradient=_reshaped_back,
     inplace=((0, 0),),
+    flops=0,
+    precision="either",
+    same_values=True,
+    shape_parameters=("shape", "target_shape"),
     doc="The same elements in another shape. Unlike MXNet, a shape with another number of elements is an error.",
 )
 
@@ -151,6 +155,9 @@ register_op(
     infer_shape=flatten_shapes,
     gradient=_reshaped_back,
     inplace=((0, 0),),
+    flops=0,
+    precision="either",
+    same_values=True,
     doc="Collapse all axes but the first: (n, …) → (n, d).",
 )
 
@@ -211,6 +218,9 @@ register_op(
     gradient=lambda node, ograds: [*_reshaped_back(node, ograds), None],
     inplace=((0, 0),),
     FIgnoreInputs=lambda attrs: (1,),
+    flops=0,
+    precision="either",
+    same_values=True,
     doc="The elements of lhs in the shape of rhs, or in that of some of its axes.",
 )
 
@@ -232,5 +242,6 @@ for _name, _aliases, _rank, _doc in (
         infer_type=_int64,
         gradient=lambda node, ograds: [None],
         FIgnoreInputs=lambda attrs: (0,),
+        flops=0,
         doc=_doc,
     )

@@ -124,6 +124,9 @@ for _name, _aliases, _params, _shapes, _doc in (
         gradient=lambda node, ograds, backward=f"_backward_{_name}": [
             apply(backward, ograds[0], node.inputs[0], **vars(node.attrs.parsed))
         ],
+        flops=0,
+        precision="either",
+        layout="axis" if _name == "slice_axis" else None,
         doc=_doc,
     )
     register_op(
@@ -209,6 +212,8 @@ register_op(
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("_backward_slice_like", ograds[0], node.inputs[0]), None],
     FIgnoreInputs=lambda attrs: (1,),
+    flops=0,
+    precision="either",
     doc="The leading piece of data that has the lengths of shape_like, on all axes or on some.",
 )
 register_op(
@@ -248,6 +253,10 @@ register_op(
     inputs=("data",),
     infer_shape=_reverse_shapes,
     gradient=lambda node, ograds: [apply("reverse", ograds[0], axis=node.attrs.parsed.axis)],
+    flops=0,
+    precision="either",
+    same_values=True,
+    layout="axis",
     doc="Turn the order along some axes around.",
 )
 
@@ -327,6 +336,8 @@ register_op(
     inputs=("data",),
     infer_shape=_pad_shapes,
     gradient=_pad_gradient,
+    flops=0,
+    precision="either",
     doc="Put a border around data. Any rank and any axes are accepted.",
 )
 register_op(

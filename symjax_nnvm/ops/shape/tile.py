@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from symjax_nnvm.ir.axes import known, normal_axis, size_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
 
@@ -47,6 +48,13 @@ register_op(
     inputs=("data",),
     infer_shape=_tile_shapes,
     gradient=_tile_gradient,
+    flops=0,
+    precision="either",
+    same_values=True,
+    deviation=Deviation(
+        "repeats along four axes or more are computed; MXNet refuses them or returns what is in its memory",
+        when=lambda p: sum(times > 1 for times in p.reps) > 3,
+    ),
     doc="Repeat the whole array along each axis. Four axes or more are no exception, where MXNet refuses them or "
     "returns what is in its memory.",
 )
@@ -96,5 +104,8 @@ register_op(
     inputs=("data",),
     infer_shape=_repeat_shapes,
     gradient=_repeat_gradient,
+    flops=0,
+    precision="either",
+    same_values=True,
     doc="Repeat each element, neighbour by neighbour.",
 )

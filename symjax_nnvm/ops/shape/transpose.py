@@ -40,6 +40,9 @@ register_op(
     infer_shape=expand_dims_shapes,
     gradient=lambda node, ograds: [apply("squeeze", ograds[0], axis=node.attrs.parsed.axis)],
     inplace=((0, 0),),
+    flops=0,
+    precision="either",
+    same_values=True,
     doc="Insert an axis of length 1.",
 )
 
@@ -80,6 +83,9 @@ register_op(
     infer_shape=squeeze_shapes,
     gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0])],
     inplace=((0, 0),),
+    flops=0,
+    precision="either",
+    same_values=True,
     doc="Remove axes of length 1; at least one axis stays.",
 )
 
@@ -124,6 +130,10 @@ register_op(
     params=TransposeParams,
     infer_shape=_transpose_shapes,
     gradient=_transpose_gradient,
+    flops=0,
+    precision="either",
+    same_values=True,
+    layout="axis",
     doc="Permute the axes. Negative axes are accepted.",
 )
 
@@ -157,6 +167,10 @@ register_op(
     gradient=lambda node, ograds: [
         apply("SwapAxis", ograds[0], dim1=node.attrs.parsed.dim1, dim2=node.attrs.parsed.dim2)
     ],
+    flops=0,
+    precision="either",
+    same_values=True,
+    layout="axis",
     doc="Exchange two axes.",
 )
 
@@ -212,5 +226,7 @@ for _name, _inverse_name, _to, _back, _doc in (
         gradient=lambda node, ograds, inverse=_inverse_name: [
             apply(inverse, ograds[0], block_size=node.attrs.parsed.block_size)
         ],
+        flops=0,
+        precision="either",
         doc=_doc,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.ir.axes import completed
+from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import FInferDefaultType, FInferShape, FInferType, Op
 from symjax_nnvm.ir.params import param
@@ -34,6 +35,7 @@ register_op(
     gradient=lambda node, ograds: [ograds[0]],
     inplace=((0, 0),),
     FAsksSparse=lambda attrs: attrs.parsed.stype != "default",
+    flops=0,
     doc="data itself: every storage is dense here.",
 )
 
@@ -51,10 +53,13 @@ register_op(
     infer_type=first_type,
     gradient=lambda node, ograds: [apply("_sparse_retain", ograds[0], node.inputs[1]), None],
     FAsksSparse=lambda attrs: True,
+    flops=0,
     doc="The rows of data that indices name, zeros in the others; numbers that no row has are ignored.",
 )
 
 # -- arithmetic on stored elements -----------------------------------------------------------------------------------
+
+_ALL_ELEMENTS = "every element is computed; MXNet computes those that a row_sparse or csr array stores"
 
 for _name, _like in (("_scatter_plus_scalar", "_plus_scalar"), ("_scatter_minus_scalar", "_minus_scalar")):
     _op = Op.get(_like)
@@ -67,6 +72,8 @@ for _name, _like in (("_scatter_plus_scalar", "_plus_scalar"), ("_scatter_minus_
         inplace=((0, 0),),
         FInferType=FInferType[_op],
         FAsksSparse=lambda attrs: True,
+        flops=1,
+        deviation=_ALL_ELEMENTS,
         doc=f"As `{_like}`.{_STORED}",
     )
 
@@ -84,6 +91,8 @@ register_op(
     gradient=_div_gradient,
     inplace=((0, 0), (1, 0)),
     FAsksSparse=lambda attrs: True,
+    flops=1,
+    deviation=_ALL_ELEMENTS,
     doc=f"As `elemwise_div`.{_STORED}",
 )
 
@@ -104,6 +113,7 @@ register_op(
     gradient=_square_sum_gradient,
     FInferShape=FInferShape[Op.get("sum")],
     FAsksSparse=lambda attrs: True,
+    flops=per_input(2),
     doc="The sum of squares over axes.",
 )
 
@@ -133,5 +143,6 @@ register_op(
     FInferType=FInferType[_embedding],
     FInferDefaultType=FInferDefaultType[_embedding],
     FAsksSparse=lambda attrs: True,
+    flops=0,
     doc="As `Embedding`.",
 )

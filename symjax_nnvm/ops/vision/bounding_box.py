@@ -6,11 +6,14 @@ A box is left, top, right, bottom ("corner"), or x and y of its centre, width, h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from math import prod
+from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -22,6 +25,10 @@ Format = Literal["center", "corner"]
 def no_gradient(node: Node, ograds: Entries) -> list[None]:
     """Nothing flows through: MXNet's gradient of every input is zero."""
     return [None] * len(node.inputs)
+
+
+STOPPED = "the gradient stops here: it is zero, as in MXNet"
+"""Why `no_gradient` is not the derivative."""
 
 
 def _at_least_2d(name: str, shape: Shape | None) -> None:
@@ -55,6 +62,22 @@ def _iou_shapes(p: BoxIoUParams, ins: Shapes, outs: Shapes):
     return [lhs, rhs], [(*lhs[:-1], *rhs[:-1])]
 
 
+def pair_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
+    """Each of the first input's rows meets each of the second's: sixteen operations."""
+    return Flops(0, 16 * prod(ins[0][:-1]) * prod(ins[1][:-1]))
+
+
+def suppression_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
+    """At worst each box of an image meets each: sixteen operations for a pair."""
+    *batch, boxes, _ = outs[0]
+    return Flops(0, 16 * prod(batch) * boxes**2)
+
+
+def _matching_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
+    """At worst a round for each row, or column, of the scores."""
+    return Flops(0, prod(ins[0]) * min(ins[0][-2:]))
+
+
 register_op(
     "_contrib_box_iou",
     params=BoxIoUParams,
@@ -62,6 +85,8 @@ register_op(
     infer_shape=_iou_shapes,
     infer_type=float_type,
     gradient=no_gradient,
+    flops=pair_flops,
+    not_derivative=STOPPED,
     doc="Intersection over union of every box of lhs with every box of rhs. Its gradient is zero.",
 )
 
@@ -132,6 +157,13 @@ register_op(
     infer_shape=_nms_shapes,
     infer_type=_nms_types,
     gradient=lambda node, ograds: [apply("_backward_contrib_box_nms", ograds[0], NodeEntry(node, 1))],
+    flops=suppression_flops,
+    workspace=as_much_as("input", 2),
+    deviation=Deviation(
+        "boxes that begin left of 0 are converted to the other format, too; MXNet leaves them as they came",
+        when=lambda p: p.in_format != p.out_format,
+    ),
+    not_derivative="the head gradient is copied to the row that was kept, whatever the format",
     doc="Non-maximum suppression: rows of data by descending score (ties in the order of data), without those that "
     "overlap a better one; the rest of the output is -1. A head gradient goes to the row that was kept, as it is: "
     "a conversion from one format to the other is disregarded, as in MXNet. Boxes that begin left of 0 are converted, "
@@ -180,6 +212,8 @@ register_op(
     infer_shape=_matching_shapes,
     infer_type=float_type,
     gradient=no_gradient,
+    flops=_matching_flops,
+    not_derivative=STOPPED,
     doc="Rows and columns of a matrix of scores, paired greedily, the best score first (ties in the matrix's order): "
     "each row's column and each column's row, -1 where there is none. topk lets one pair more pass than it says, as in "
     "MXNet. Its gradient is zero.",
@@ -219,6 +253,8 @@ register_op(
     infer_shape=_encode_shapes,
     infer_type=float_type,
     gradient=no_gradient,
+    flops="a few operations for each box, beside a network's",
+    not_derivative=STOPPED,
     doc="Targets of box regression, and their mask. For samples above 0.5: the matched box's centre relative to the "
     "anchor's, in its widths and heights, and the logarithms of the ratios of widths and heights, normalised with "
     "means and stds; else 0. Boxes are corners. Its gradient is zero.",
@@ -230,6 +266,8 @@ register_op(
     infer_shape=_decode_shapes,
     infer_type=float_type,
     gradient=no_gradient,
+    flops="a few operations for each box, beside a network's",
+    not_derivative=STOPPED,
     doc="The boxes, as corners, that regression data describe relative to anchors: the inverse of box_encode. Its "
     "gradient is zero, as in MXNet.",
 )

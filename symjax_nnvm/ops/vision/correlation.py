@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes, extended
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
@@ -117,6 +119,32 @@ def _of_second(node: Node, ograds: Entries):
     return [apply("_backward_Correlation_along", apply("zeros_like", data1), g, data1, data2, **vars(p)), None, None]
 
 
+# -- costs -----------------------------------------------------------------------------------------------------------
+
+
+def _correlation_flops(p: CorrelationParams, ins: Sizes, outs: Sizes) -> Flops:
+    """Each displacement compares patches of all channels."""
+    return Flops(prod(outs[0]) * ins[0][1] * p.kernel_size**2)
+
+
+def _correlation_workspace(p: CorrelationParams, ins: Sizes, outs: Sizes) -> int:
+    """The result once more, its axes in another order, and both maps padded."""
+    pad = 2 * p.pad_size
+    return prod(outs[0]) + 2 * extended(ins[0], (2, 3), (pad, pad))
+
+
+def _gradient_flops(p: CorrelationParams, ins: Sizes, outs: Sizes) -> Flops:
+    return Flops(prod(ins[0]) * ins[1][1] * p.kernel_size**2)
+
+
+def _gradient_workspace(p: CorrelationParams, ins: Sizes, outs: Sizes) -> int:
+    """What each displacement's patches receive, and both maps padded."""
+    n, displacements, *counts = ins[0]
+    extents = [(count - 1) * p.stride1 + 2 * p.kernel_size - 1 for count in counts]
+    pad = 2 * p.pad_size
+    return n * displacements * prod(extents) + 2 * extended(ins[1], (2, 3), (pad, pad))
+
+
 register_op(
     "Correlation",
     params=CorrelationParams,
@@ -126,6 +154,9 @@ register_op(
     infer_shape=_correlation_shapes,
     infer_type=float_type,
     gradient=lambda node, ograds: _of_data(node, ograds[0], *node.inputs),
+    flops=_correlation_flops,
+    workspace=_correlation_workspace,
+    drawing="convolution",
     doc="How alike patches of two maps (n, c, h, w) are, for every displacement of the second: the mean product, or "
     "the mean absolute difference, over patch and channels. Channel i of the result belongs to the displacement "
     "(i // w - r, i % w - r) · stride2, with r = max_displacement // stride2 and w = 2 r + 1. Maps of two shapes are "
@@ -139,6 +170,8 @@ for _i, _gradient in ((1, _of_first), (2, _of_second)):
         infer_shape=_backward_shapes,
         infer_type=float_type,
         gradient=_gradient,
+        flops=_gradient_flops,
+        workspace=_gradient_workspace,
         doc=f"Gradient of data{_i} of Correlation.",
     )
 register_op(

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, size_of
+from symjax_nnvm.ir.card import Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -22,6 +24,7 @@ from symjax_nnvm.ops.nn.convolution import (
     ConvolutionGeometry,
     Step,
     Window,
+    convolution_flops,
     convolution_shapes,
     output_size,
     window_problem,
@@ -304,6 +307,12 @@ def _modulated_gradient(node: Node, ograds: Entries):
     return [_spread(window, of_columns, offset, data), of_offset, of_mask, of_weight, *_of_bias(p, ograds[0])]
 
 
+def _column_elements(p: Any, ins: Sizes, outs: Sizes) -> int:
+    """The windows of data as columns."""
+    n, channels = ins[0][:2]
+    return n * channels * prod(p.kernel) * prod(outs[0][2:])
+
+
 register_op(
     "_contrib_DeformableConvolution",
     params=DeformableConvolutionParams,
@@ -312,6 +321,9 @@ register_op(
     infer_shape=_convolution_shapes(modulated=False),
     infer_type=float_type,
     gradient=_deformable_gradient,
+    flops=convolution_flops,
+    workspace=_column_elements,
+    drawing="convolution",
     doc="Convolution whose windows read each element at its place plus an offset (y, x) from the input `offset` "
     "(Dai et al. 2017). Beyond the last element of data comes the last element, before the first and a step beyond the "
     "last come zeros.",
@@ -324,6 +336,9 @@ register_op(
     infer_shape=_convolution_shapes(modulated=True),
     infer_type=float_type,
     gradient=_modulated_gradient,
+    flops=convolution_flops,
+    workspace=_column_elements,
+    drawing="convolution",
     doc="Deformable convolution whose windows also weigh each element they read with the input `mask` (Zhu et al. "
     "2019). Around data there are zeros. Works everywhere, where MXNet needs a GPU, and for batches that im2col_step "
     "does not divide.",

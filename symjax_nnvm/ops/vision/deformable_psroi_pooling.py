@@ -11,11 +11,12 @@ from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape
-from symjax_nnvm.ops.vision.roi_align import with_rank
+from symjax_nnvm.ops.vision.roi_align import sampled_flops, with_rank
 from symjax_nnvm.ops.vision.roi_pooling import need_channels
 
 Entries = list[NodeEntry]
@@ -156,6 +157,13 @@ def _offset_gradient(name: str, node: Node, *inputs: NodeEntry) -> NodeEntry:
     return apply(name, *inputs, axis=node.attrs.parsed.axis, **_shared(node))
 
 
+def _bins(p: DeformablePSROIPoolingParams, ins: Sizes, outs: Sizes) -> int:
+    """Whether each sample of each bin lies in the map."""
+    classes = ins[2][1] // 2 if len(ins) > 2 and len(ins[2]) == 4 else 1
+    regions = next(shape[0] for shape in ins if len(shape) == 2)
+    return regions * classes * p.pooled_size**2 * p.sample_per_part**2
+
+
 register_op(
     "_contrib_DeformablePSROIPooling",
     params=DeformablePSROIPoolingParams,
@@ -166,6 +174,9 @@ register_op(
     infer_shape=_pooling_shapes,
     infer_type=float_type,
     gradient=_bins_gradient,
+    flops=sampled_flops(lambda p: p.sample_per_part),
+    workspace=_bins,
+    drawing="convolution",
     doc="The mean of bilinear samples in each bin of regions, from channels of the bin's own group, where offsets move "
     "the bins. rois (r, 5): number of the image, x and y of the first and of the last corner, which are rounded and "
     "scaled. trans (r, 2 · classes, parts, parts): offsets in x and in y. Samples outside the map do not count.",
@@ -178,6 +189,7 @@ register_op(
     infer_shape=_pooling_shapes,
     infer_type=float_type,
     gradient=_bins_gradient,
+    workspace=_bins,
     doc="The bins of DeformablePSROIPooling, or a derivative of them by their offsets.",
 )
 register_op(
@@ -189,6 +201,7 @@ register_op(
     infer_type=float_type,
     gradient=_data_gradient_gradient,
     FIgnoreInputs=lambda attrs: (1,),
+    workspace=_bins,
     doc="Gradient of the data of DeformablePSROIPooling: head gradients added up where samples were taken.",
 )
 register_op(

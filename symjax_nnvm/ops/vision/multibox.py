@@ -10,7 +10,7 @@ from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ops.vision.bounding_box import no_gradient
+from symjax_nnvm.ops.vision.bounding_box import STOPPED, no_gradient, pair_flops, suppression_flops
 
 Floats = tuple[float, ...]
 
@@ -79,6 +79,8 @@ register_op(
     infer_type=float_type,
     gradient=no_gradient,
     FIgnoreInputs=lambda attrs: (0,),
+    not_derivative=STOPPED,
+    flops="a few operations for each box, beside a network's",
     doc="Anchors (left, top, right, bottom, relative to the image) at every place of a feature map: one for each size "
     "with the first ratio, then one for each further ratio with the first size. Only the shape of data counts.",
 )
@@ -136,6 +138,8 @@ register_op(
     infer_shape=_target_shapes,
     infer_type=float_type,
     gradient=no_gradient,
+    not_derivative=STOPPED,
+    flops=pair_flops,
     doc="What SSD should predict for every anchor. Rows of label are class, left, top, right, bottom; the first row of "
     "class -1 ends an image's. Objects and anchors are paired greedily by overlap; further anchors take the object "
     "they overlap most. cls_target is the object's class + 1, 0 for background, or ignore_label; an image without "
@@ -180,6 +184,8 @@ register_op(
     infer_shape=_detection_shapes,
     infer_type=float_type,
     gradient=no_gradient,
+    not_derivative=STOPPED,
+    flops=suppression_flops,
     doc="SSD's detections: rows of class (without background), probability, left, top, right, bottom, by descending "
     "probability. The class of a row is -1 where it was suppressed or no detection is.",
 )

@@ -8,10 +8,11 @@ import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op
-from symjax_nnvm.ops.vision.bounding_box import no_gradient
+from symjax_nnvm.ops.vision.bounding_box import STOPPED, no_gradient
 
 Floats = tuple[float, ...]
 
@@ -73,6 +74,13 @@ def _shapes(images: int | None) -> ShapeRule:
     return rule
 
 
+def _proposal_flops(p: ProposalParams, ins: Sizes, outs: Sizes) -> Flops:
+    images, double, h, w = ins[0]
+    boxes = double // 2 * h * w
+    taken = min(p.rpn_pre_nms_top_n, boxes) if p.rpn_pre_nms_top_n > 0 else boxes
+    return Flops(0, 16 * images * (boxes + taken * min(taken, p.rpn_post_nms_top_n)))
+
+
 for _name, _images, _doc in (
     ("_contrib_Proposal", 1, "of one image"),
     ("_contrib_MultiProposal", None, "of each image"),
@@ -86,6 +94,8 @@ for _name, _images, _doc in (
         infer_shape=_shapes(_images),
         infer_type=float_type,
         gradient=no_gradient,
+        flops=_proposal_flops,
+        not_derivative=STOPPED,
         doc=f"The best boxes {_doc} after non-maximum suppression: rows of image number, left, top, right, bottom in "
         "pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, "
         "width and scale of each image. What lies in the padding beside the image, or is too small, has score -1; "

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, Sizes, per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, Types, first_type, float_type, register_op
@@ -18,7 +20,7 @@ from symjax_nnvm.ir.types import Shape, format_shape
 
 Entries = list[NodeEntry]
 Dim = int | None
-Sizes = tuple[Dim, Dim]
+Extent = tuple[Dim, Dim]
 
 DENSE = 1 << 20
 """A resizing matrix of at most so many elements is multiplied densely; a larger one as the few that are not zero."""
@@ -34,7 +36,7 @@ def _image(shape: Shape | None, what: str) -> Shape:
     return shape
 
 
-def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Sizes]) -> tuple[Shape, Shape]:
+def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Extent]) -> tuple[Shape, Shape]:
     """data (n, c, h, w), output (n, c, h', w'), with the height and width that the output has for such data."""
     data, out = _image(ins[0], "data"), _image(outs[0], "output")
     n, c = known(data[0], out[0]), known(data[1], out[1])
@@ -113,7 +115,7 @@ def _bilinear_size(p: BilinearResizeParams, size: Dim, given: int, scale: float 
     return new
 
 
-def bilinear_sizes(p: BilinearResizeParams, data: Shape, like: Shape | None) -> Sizes:
+def bilinear_sizes(p: BilinearResizeParams, data: Shape, like: Shape | None) -> Extent:
     """The output's height and width."""
     if like is not None:
         return like[2], like[3]
@@ -148,6 +150,18 @@ def _bilinear_gradient_gradient(node: Node, ograds: Entries):
     return [apply("_contrib_BilinearResize2D", ograds[0], node.inputs[0], **settings), None]
 
 
+def _resizing(p: Any, ins: Sizes, outs: Sizes) -> int:
+    """A matrix for each axis, and the data after the first; a sparse matrix's parts, and the terms that it adds up."""
+    (n, c, *olds), news = ins[0], outs[0][2:]
+    if 0 in (*ins[0], *outs[0]):
+        return 0
+    total = n * c * news[0] * olds[1]
+    for old, new, other in zip(olds, news, (max(olds[1], news[1]), max(olds[0], news[0])), strict=True):
+        dense = old * new <= DENSE
+        total += old * new if dense else (old + new) * (6 + n * c * other)
+    return total
+
+
 register_op(
     "_contrib_BilinearResize2D",
     params=BilinearResizeParams,
@@ -156,10 +170,14 @@ register_op(
     infer_shape=_bilinear_shapes,
     infer_type=_bilinear_types,
     gradient=_bilinear_gradient,
+    flops=lambda p, ins, outs: Flops(4 * prod(outs[0])),
+    workspace=_resizing,
+    drawing="pooling",
     doc="Images (n, c, h, w) in another size: each element is interpolated between the four around its place.",
 )
 register_op(
     "_backward_contrib_BilinearResize2D",
+    workspace=_resizing,
     params=BilinearResizeParams,
     inputs=("ograd", "data"),
     infer_shape=_backward_shapes(_bilinear_shapes),
@@ -202,11 +220,15 @@ register_op(
     gradient=lambda node, ograds: [
         apply("_backward_contrib_AdaptiveAvgPooling2D", ograds[0], node.inputs[0], **vars(node.attrs.parsed))
     ],
+    flops=per_input(1),
+    workspace=_resizing,
+    drawing="pooling",
     doc="The means of h' × w' windows that cover images (n, c, h, w) evenly: number i of h' reaches from ⌊i h / h'⌋ to "
     "⌈(i + 1) h / h'⌉. More than two output sizes are an error; MXNet ignores them all.",
 )
 register_op(
     "_backward_contrib_AdaptiveAvgPooling2D",
+    workspace=_resizing,
     params=AdaptiveAvgPoolingParams,
     inputs=("ograd", "data"),
     infer_shape=_backward_shapes(_adaptive_shapes),
@@ -245,7 +267,7 @@ def crop_begin(p: CropParams, whole: tuple[int, int], part: tuple[int, int]) -> 
     return p.offset[0], p.offset[1]
 
 
-def _check_room(p: CropParams, whole: Sizes, part: Sizes) -> None:
+def _check_room(p: CropParams, whole: Extent, part: Extent) -> None:
     for i, (name, size, kept) in enumerate(zip(("height", "width"), whole, part, strict=True)):
         if size is None or kept is None:
             continue
@@ -296,6 +318,8 @@ register_op(
     infer_shape=_crop_shapes,
     infer_type=first_type,
     gradient=_crop_gradient,
+    flops=0,
+    precision="either",
     doc="A rectangle of images (n, c, h, w): of the size h_w, or of that of the second input; from offset on, or the "
     "middle. Takes every dtype; MXNet takes float32. (`crop` is another operator: slice.)",
 )

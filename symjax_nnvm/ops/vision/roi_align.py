@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, backward_shapes, float_type, register_op
@@ -110,10 +112,37 @@ def _transposed_gradient(forward: str) -> Callable[[Node, Entries], list[NodeEnt
     return rule
 
 
+def _region_weights(p: Any, ins: Sizes, outs: Sizes) -> int:
+    """The weight of each element of an axis in each bin, and the bins of one axis."""
+    data = next(shape for shape in (*ins, *outs) if len(shape) == 4)
+    regions = next(shape[0] for shape in ins if len(shape) == 2)
+    height, width = data[-2:]
+    return regions * (p.pooled_size[0] * height + p.pooled_size[1] * width + data[1] * p.pooled_size[0] * width)
+
+
+def _rotated_samples(p: Any, ins: Sizes, outs: Sizes) -> int:
+    """Where the samples of every bin lie; a number that follows from the regions is found one sample at a time."""
+    regions = next(shape[0] for shape in ins if len(shape) == 2)
+    return 4 * regions * prod(p.pooled_size) * max(p.sampling_ratio, 1) ** 2
+
+
+def sampled_flops(samples: Callable[[Any], int]) -> FlopsRule:
+    """Four elements for each sample of a bin. samples: parameters → how many an axis of a bin has, 0: nobody knows."""
+    return lambda p, ins, outs: Flops(4 * prod(outs[0]) * max(samples(p), 2) ** 2)
+
+
 def register_linear_pooling(
-    forward: str, params: type, infer_shape: ShapeRule, doc: str, backward: str, aliases: tuple[str, ...] = ()
+    forward: str,
+    params: type,
+    infer_shape: ShapeRule,
+    doc: str,
+    backward: str,
+    aliases: tuple[str, ...] = (),
+    workspaces: tuple[WorkspaceRule | None, WorkspaceRule | None] = (None, None),
+    **card: Any,
 ) -> None:
-    """Register an operator of data and rois that is linear in the data, and its transpose."""
+    """Register an operator of data and rois that is linear in the data, and its transpose. card: more of the
+    first, as of `register_op`."""
     register_op(
         forward,
         aliases=aliases,
@@ -122,7 +151,9 @@ def register_linear_pooling(
         infer_shape=infer_shape,
         infer_type=float_type,
         gradient=_gradient(backward),
+        workspace=workspaces[0],
         doc=doc,
+        **card,
     )
     register_op(
         backward,
@@ -132,6 +163,7 @@ def register_linear_pooling(
         infer_type=float_type,
         gradient=_transposed_gradient(forward),
         FIgnoreInputs=lambda attrs: (1,),
+        workspace=workspaces[1],
         doc=f"Gradient of the data of {forward.removeprefix('_contrib_')}, its transpose.",
     )
 
@@ -143,6 +175,9 @@ register_linear_pooling(
     "Means of bilinear samples in the bins of regions. rois (r, 5): number of the image, x and y of the first and of "
     "the last corner. A region of an image that does not exist gives zeros. Nothing flows to the regions.",
     "_backward_ROIAlign",
+    workspaces=(_region_weights, _region_weights),
+    flops=sampled_flops(lambda p: p.sample_ratio),
+    drawing="pooling",
 )
 register_linear_pooling(
     "_contrib_RROIAlign",
@@ -151,4 +186,6 @@ register_linear_pooling(
     "Means of bilinear samples in the bins of rotated regions. rois (r, 6): number of the image, x and y of the "
     "centre, width, height, angle in degrees. Unlike MXNet's it has a gradient.",
     "_backward_RROIAlign",
+    workspaces=(_rotated_samples, _rotated_samples),
+    flops=sampled_flops(lambda p: p.sampling_ratio),
 )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, Types, float_type, register_op
 from symjax_nnvm.ops.vision.roi_align import pooled_problem, region_shapes, register_linear_pooling
@@ -80,6 +84,23 @@ def _pick_gradient(node: Node, ograds: Entries):
     return [back, None, None]
 
 
+def _whole_map(p: Any, ins: Sizes, outs: Sizes) -> Flops:
+    """A bin may be as large as the map."""
+    return Flops(0, prod(outs[0]) * prod(ins[0][-2:]))
+
+
+def _maxima(p: Any, ins: Sizes, outs: Sizes) -> int:
+    """Maxima of data over windows of every power of two in both axes."""
+    *_, height, width = ins[0]
+    return prod(ins[0]) * height.bit_length() * width.bit_length()
+
+
+def _sums(p: Any, ins: Sizes, outs: Sizes) -> int:
+    """The summed map that each bin reads."""
+    *_, height, width = ins[0]
+    return prod(outs[0]) * (height + 1) * (width + 1)
+
+
 register_op(
     "ROIPooling",
     aliases=("_npx_roi_pooling",),
@@ -90,6 +111,10 @@ register_op(
     infer_shape=_pooling_shapes,
     infer_type=_pooling_types,
     gradient=_pooling_gradient,
+    flops=_whole_map,
+    workspace=_maxima,
+    deviation=Deviation("regions whose last corner comes before the first have a gradient; MXNet's is 0", "training"),
+    drawing="pooling",
     doc="The greatest element in each bin of regions. rois (r, 5): number of the image, x and y of the first and of "
     "the last element, which are scaled and rounded. An empty bin gives 0. The gradient is the derivative for "
     "malformed regions too, for which MXNet has zeros.",
@@ -164,4 +189,6 @@ register_linear_pooling(
     "image, x and y of the first and of the last corner, which are rounded and scaled. An empty bin gives 0. Data with "
     "too few channels are an error, where MXNet reads beyond them.",
     "_backward_PSROIPooling",
+    flops=_whole_map,
+    workspaces=(_sums, None),
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.card import Flops, as_much_as
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
@@ -94,6 +96,8 @@ register_op(
     infer_shape=_grid_shapes,
     infer_type=float_type,
     gradient=_grid_gradient,
+    flops="the samples of a grid of any form",
+    drawing="pooling",
     doc="Positions for BilinearSampler: x and y of every element of the target, -1 and 1 being the centres of the "
     "first and last column and row. Affine: the target's own positions (x, y, 1) times a 2 × 3 matrix; warp: moved by "
     "a flow. Works in every floating-point dtype, MXNet's in float32 only; a target of one row or column, which is NaN "
@@ -188,6 +192,9 @@ register_op(
     infer_shape=_sampler_shapes,
     infer_type=float_type,
     gradient=_sampler_gradient,
+    flops=lambda p, ins, outs: Flops(4 * prod(outs[0])),
+    workspace=as_much_as("output", 4),
+    drawing="pooling",
     doc="Data between their elements: at the positions of the grid (x, y), interpolated from the four elements around "
     "each; -1 and 1 are the centres of the first and last column and row, and outside all is 0.",
 )
@@ -253,6 +260,8 @@ register_op(
     infer_shape=_transformer_shapes,
     infer_type=float_type,
     gradient=_transformer_gradient,
+    flops="the samples of a grid of any form",
+    drawing="pooling",
     doc="BilinearSampler on the grid that GridGenerator makes of the affine matrices loc (Spatial Transformer "
     "Networks, Jaderberg et al., 2015). A target of one row or column, which is NaN in MXNet, is an error.",
 )

@@ -1,0 +1,212 @@
+"""What else stands on an operator's card: cost, precision, chance, deviations, layout, looks (see `register_op`).
+
+Costs are said in elements and operations. A *MAC* is one multiplication with the addition that follows it, as matrix
+products and convolutions do them; other operations (bias, comparisons, square roots, each elementary function) count
+one each. 1 MAC = 2 FLOPs. What moves or makes data without arithmetic costs 0.
+
+Costs have a low priority, so that whoever knows better can set FFlops or FWorkspace again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
+from typing import Any, Literal, NamedTuple
+
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
+from symjax_nnvm.ir.op import GROUP_PLEVEL, Deviation, Op, OpMap
+
+__all__ = [
+    "DeviationRule",
+    "Deviations",
+    "DrawsRule",
+    "FFlops",
+    "FLayout",
+    "FPrediction",
+    "Flops",
+    "FlopsRule",
+    "Layout",
+    "Numbers",
+    "Precision",
+    "Prediction",
+    "Recompute",
+    "Sizes",
+    "TBroadcasts",
+    "TDrawing",
+    "TNumbers",
+    "TPrecision",
+    "TRecompute",
+    "TSameValues",
+    "TShapeParameters",
+    "TStopsGradient",
+    "TUncounted",
+    "When",
+    "WorkspaceRule",
+    "as_much_as",
+    "extended",
+    "fill_card",
+    "per_input",
+    "per_output",
+]
+
+Sizes = Sequence[tuple[int, ...]]
+"""Known shapes, of inputs or of outputs."""
+
+
+class Flops(NamedTuple):
+    """Arithmetic of one call: multiply-adds, and other floating-point operations."""
+
+    macs: int = 0
+    other: int = 0
+
+    @property
+    def total(self) -> int:
+        """Floating-point operations: two for each MAC."""
+        return 2 * self.macs + self.other
+
+
+FlopsRule = Callable[[Any, Sizes, Sizes], Flops]
+"""(parameters, input shapes, output shapes) → arithmetic of one call at inference."""
+
+WorkspaceRule = Callable[[Any, Sizes, Sizes], int]
+"""(parameters, input shapes, output shapes) → elements held beyond those, as the lowering rule works: windows are cut
+out of a padded copy, samples are gathered before they are added up. XLA may need less, where it fuses."""
+
+Precision = Literal["half", "either", "float32"]
+Layout = Literal["agnostic", "axis", "parameter"]
+Recompute = Literal["freely", "if forced", "in blocks", "never"]
+When = Literal["always", "training"] | None
+DrawsRule = Callable[[Any], When]
+DeviationRule = str | Deviation | Sequence[Deviation]
+Prediction = Callable[[Node, str, Callable[[], int | None]], NodeEntry]
+Numbers = tuple[int, Callable[[Any, list[tuple[int, ...]]], int | None]]
+
+FFlops: OpMap[Callable[[NodeAttrs, Sizes, Sizes], Flops]] = Op.get_attr("FFlops")
+"""(attrs, input shapes, output shapes), all known → `Flops` of one call at inference."""
+
+TUncounted: OpMap[str] = Op.get_attr("TUncounted")
+"""Why an operator has no FFlops: whoever reports a sum says that it is not in there."""
+
+TPrecision: OpMap[Precision] = Op.get_attr("TPrecision")
+"""What ReducePrecision does with the operator. "half": its time goes into products, whose sums XLA keeps in float32, so
+it runs in half precision; "either": it runs in the dtype of its inputs, where its type rule wants one dtype and two
+come, in float32; "float32", the default: losses, softmax, exponents, reductions, loops."""
+
+FLayout: OpMap[Callable[[NodeAttrs], Layout | None]] = Op.get_attr("FLayout")
+"""attrs → what becomes of the operator when the axes of its data change places. "agnostic": any order, as long as all
+inputs have the same; "axis": the parameters that name axes follow; "parameter": it has a parameter `layout`; None, the
+default: it wants the order it has."""
+
+TDrawing: OpMap[str] = Op.get_attr("TDrawing")
+"""The family that a drawing shows the operator as; of ours by default the folder of its file."""
+
+TRecompute: OpMap[Recompute] = Op.get_attr("TRecompute")
+"""When the backward part may compute the operator again. "freely", the default; "if forced": MXNet's rule do_mirror
+keeps it, as it is dear, unless a node asks for it; "in blocks": neither that rule nor a node's attribute makes a copy;
+"never": it may do what must be done once."""
+
+TShapeParameters: OpMap[tuple[str, ...]] = Op.get_attr("TShapeParameters")
+"""The parameters that may spell out the shape of the operator's result, a batch size with it."""
+
+FPrediction: OpMap[Prediction] = Op.get_attr("FPrediction")
+"""(a copy of a training head, the name for what replaces it, the number of its data's axes) → what the head computes,
+without its label and its loss."""
+
+TNumbers: OpMap[Numbers] = Op.get_attr("TNumbers")
+"""(the input that numbers something, classes or rows; (parameters, input shapes) → how many there are, None where any
+number is meant): an operator takes any number, a trainer need not."""
+
+TBroadcasts: OpMap[bool] = Op.get_attr("TBroadcasts")
+"""Inputs, or axes, of size 1 are repeated as far as the result is larger."""
+
+TSameValues: OpMap[bool] = Op.get_attr("TSameValues")
+"""The result holds values of the first input and no others: it only arranges them."""
+
+TStopsGradient: OpMap[bool] = Op.get_attr("TStopsGradient")
+"""The data themselves, through which no gradient passes."""
+
+
+def per_output(count: int) -> FlopsRule:
+    """So many operations for each element of the first output."""
+    return lambda p, ins, outs: Flops(0, count * prod(outs[0]))
+
+
+def per_input(count: int) -> FlopsRule:
+    """So many operations for each element of the first input."""
+    return lambda p, ins, outs: Flops(0, count * prod(ins[0]))
+
+
+def as_much_as(which: Literal["input", "output"], count: int) -> WorkspaceRule:
+    """So many arrays like the first input or output."""
+    return lambda p, ins, outs: count * prod((ins if which == "input" else outs)[0])
+
+
+def extended(shape: tuple[int, ...], axes: Sequence[int], margins: Sequence[int]) -> int:
+    """Elements of an array whose axes are longer by margins."""
+    sizes = list(shape)
+    for axis, margin in zip(axes, margins, strict=True):
+        sizes[axis] += max(margin, 0)
+    return prod(sizes)
+
+
+class Deviations(tuple[Deviation, ...]):
+    """An operator's differences from MXNet, as a value of FDeviation: called with attrs, it says which are a node's."""
+
+    __slots__ = ()
+
+    def __call__(self, attrs: NodeAttrs) -> Deviation | None:
+        """All that the parameters bring about, as one; None where they bring about nothing."""
+        found = [one for one in self if one.when is None or one.when(attrs.parsed)]
+        if not found:
+            return None
+        affects = "outputs" if any(one.affects == "outputs" for one in found) else "training"
+        return Deviation("; ".join(one.what for one in found), affects)
+
+
+def fill_card(
+    op: Op,
+    *,
+    flops: FlopsRule | int | str | None,
+    workspace: WorkspaceRule | None,
+    draws: DrawsRule | When,
+    deviation: DeviationRule,
+    not_derivative: str | Callable[[Any], str | None] | None,
+    layout: Layout | Callable[[Any], Layout | None] | None,
+    **constants: Any,
+) -> None:
+    """Set the attributes that these facts are, of an operator; see `register_op`. constants: attributes by their key,
+    None where the operator has none."""
+    if isinstance(flops, str):
+        op.set_attr("TUncounted", flops, plevel=GROUP_PLEVEL)
+    elif flops is not None:
+        op.set_attr("FFlops", _of_attrs(_constant_flops(flops) if isinstance(flops, int) else flops), GROUP_PLEVEL)
+    if workspace is not None:
+        op.set_attr("FWorkspace", _of_attrs(workspace), plevel=GROUP_PLEVEL)
+    if draws is not None:
+        op.set_attr("FDraws", _of_parameters(draws))
+        op.set_attr("THasDeterministicOutput", False, plevel=GROUP_PLEVEL)
+    if deviation:
+        rows = [Deviation(deviation)] if isinstance(deviation, str) else deviation
+        op.set_attr("FDeviation", Deviations([rows] if isinstance(rows, Deviation) else rows))
+    if not_derivative is not None:
+        op.set_attr("FNotDerivative", _of_parameters(not_derivative))
+    if layout is not None:
+        op.set_attr("FLayout", _of_parameters(layout))
+    for key, value in constants.items():
+        if value is not None:
+            op.set_attr(key, value)
+
+
+_constant_flops = cache(per_output)
+
+
+@cache
+def _of_attrs(rule: Callable[[Any, Sizes, Sizes], Any]) -> Callable[[NodeAttrs, Sizes, Sizes], Any]:
+    """A rule of parameters as one of attrs, the same for operators that share it."""
+    return lambda attrs, ins, outs: rule(attrs.parsed, ins, outs)
+
+
+def _of_parameters(fact: Any) -> Callable[[NodeAttrs], Any]:
+    """A fact, or a rule from parameters to one, as a rule of attrs."""
+    return (lambda attrs: fact(attrs.parsed)) if callable(fact) else (lambda attrs: fact)
