@@ -252,8 +252,8 @@ class _Running:
     def empty(self, step: Step) -> list[Any] | None:
         """Zeros for the results of a step, if all of them are empty.
 
-        Neither the tables that its rule makes nor XLA are bounded by an array without elements: XLA takes 2 GB to
-        compile the negative of one of shape (2¹³, 2¹³, 0), and 30 bytes for each element that such an array lacks.
+        Neither the tables that its rule makes nor XLA are bounded by an array without elements: XLA takes 9 s and 2 GB
+        to compile the negative of one with 26 axes of 2 and an empty one, and twice that for each further axis of 2.
         """
         first, last = self._program.index.entry_rptr[step.nid : step.nid + 2]
         shapes, dtypes = self._inferred.shapes[first:last], self._inferred.dtypes[first:last]
