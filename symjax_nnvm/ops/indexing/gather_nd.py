@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, backward_shapes, first_type, register_op
+from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape
 
 
@@ -52,20 +53,16 @@ register_op(
     inputs=("data", "indices"),
     infer_shape=_gather_nd_shapes,
     infer_type=first_type,
-    gradient=lambda node, ograds: [apply("_backward_gather_nd", ograds[0], *node.inputs), None],
     doc="Elements or slices of data by tuples of indices: data[indices[0], indices[1], …]. Negative indices count from "
     "the end, for the gradient, too, which MXNet writes outside of its memory; others outside are clipped, where MXNet "
     "has an error.",
 )
 
 
-register_op(
-    "_backward_gather_nd",
-    inputs=("ograd", "data", "indices"),
-    infer_shape=backward_shapes(_gather_nd_shapes),
-    infer_type=first_type,
-    gradient=lambda node, ograds: [apply("gather_nd", ograds[0], node.inputs[2]), None, None],
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "gather_nd",
+    of="data",
+    adjoint="_backward_gather_nd",
     doc="The gradient of gather_nd: ograd added up at the indices, in the shape of data.",
 )
 

@@ -1,0 +1,331 @@
+"""Operators that are linear in inputs of theirs, and their adjoints: one declaration, gradients of every order.
+
+Let f be linear in its input i, whatever it is in the others (indices, weights, offsets). Its adjoint A is the operator
+with <A(dY, others), X> = <dY, f(X, others)> for every X: the gradient of f by that input. Since
+
+    <G, A(dY, others)> = <dY, f(G, others)>,
+
+the gradient of A by dY is f with G in the place i, and its gradient by any other input is what f has there for the head
+gradient dY, again with G in the place i. So the adjoint of one input, or of each (a product, a convolution), closes
+under differentiation, and all that is to be said of it is its name: its shapes and dtypes are those of f, read the
+other way. `linear`, `multilinear` and `jointly_linear` register it and give f its FGradient, unless it has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from symjax_nnvm.ir.axes import completed
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.op import FGradient, FInferShape, FInferType, FListInputNames, Op, OpMap
+from symjax_nnvm.ir.params import ParamSchema, schema_of
+from symjax_nnvm.ir.register import register_op
+from symjax_nnvm.ir.types import DType
+
+__all__ = ["Adjoint", "Linear", "TAdjointOf", "jointly_linear", "linear", "multilinear", "self_adjoint"]
+
+OGRAD = "ograd"
+
+Entries = list[NodeEntry]
+At = dict[str, NodeEntry]
+"""Entries by the names of an operator's inputs."""
+
+Rule = Callable[[Node, NodeEntry, At], NodeEntry | None]
+"""(node with the parameters, dY, inputs of the operator) → the gradient of <dY, output> by one of the inputs."""
+
+TAdjointOf: OpMap[str] = Op.get_attr("TAdjointOf")
+"""The operator whose declaration an adjoint operator was derived from."""
+
+
+@dataclass(frozen=True)
+class Adjoint:
+    """An adjoint operator, and what of it does not follow from the operator.
+
+    inputs: `ograd` and names of the operator's inputs, in the adjoint's order; default `ograd` and all of them. That of
+    the input it is the gradient of is a model: only its shape and dtype are asked. Or a function (the input whose
+    gradient it is, names of all) → names. settings: parameters that its nodes have besides the operator's. place: the
+    parameter that says, by name or number, which input it is the gradient of, when it is the adjoint of each.
+    attributes: of `register_op`, where they are not those that follow.
+    """
+
+    name: str
+    inputs: Sequence[str] | Callable[[str, Sequence[str]], Sequence[str]] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    place: str | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def names(self, of: str, inputs: Sequence[str]) -> list[str]:
+        """The names of its inputs, where the operator has `inputs` and it is the gradient of one."""
+        given = self.inputs(of, inputs) if callable(self.inputs) else self.inputs
+        if given is None:
+            return [OGRAD, *inputs]
+        return [name for name in given if name in inputs or name == OGRAD]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A declaration: the operator, and by the names of inputs in which it is linear their adjoints.
+
+    each: the one adjoint of all inputs, instead. params: of the adjoints. carried: what parameters their nodes share
+    with the operator's; given: only those that a node was given. restored: parameters of the operator where it is the
+    gradient of an adjoint. like: an input that has the output's shape and no content. others: gradients by inputs in
+    which the operator is not linear.
+    """
+
+    op: Op
+    schema: ParamSchema
+    adjoints: Mapping[str, Adjoint]
+    each: Adjoint | None
+    params: type
+    carried: Sequence[str]
+    given: bool
+    restored: Mapping[str, Any]
+    like: str | None
+    others: Mapping[str, Rule]
+
+    # -- names and parameters ------------------------------------------------------------------------------------------
+
+    def _of_operator(self, p: Any) -> NodeAttrs:
+        """The operator's attributes for the parameters of an adjoint."""
+        if not isinstance(p, self.schema.cls):
+            known = {**{name: getattr(p, name) for name in self.carried}, **self.restored}
+            count = self.op.key_var_num_args
+            if count is not None and count not in known:
+                known[count] = getattr(p, count) - 1 if hasattr(p, count) else len(self.adjoints)
+            p = self.schema.cls(**known)
+        return NodeAttrs(self.op, parsed=p)
+
+    def _signature(self, of: str, adjoint: Adjoint, p: Any) -> tuple[NodeAttrs, list[str], str, list[str]]:
+        """Of an adjoint with parameters: the operator's attributes and inputs; which of those is meant; its inputs."""
+        attrs = self._of_operator(p)
+        inputs = list(FListInputNames[self.op](attrs))
+        if adjoint.place is not None:
+            place = getattr(p, adjoint.place)
+            of = place if isinstance(place, str) else inputs[place]
+        return attrs, inputs, of, adjoint.names(of, inputs)
+
+    def _values(self, node: Node) -> dict[str, Any]:
+        """The parameters that a node, of the operator or of an adjoint, hands on."""
+        p, given = node.attrs.parsed, node.attrs.dict
+        return {name: getattr(p, name) for name in self.carried if not self.given or name in given}
+
+    def _counted(self, op: Op, inputs: Sequence[NodeEntry], params: dict[str, Any]) -> NodeEntry:
+        """Apply an operator; one of any number of inputs is told how many there are."""
+        if op.key_var_num_args is not None:
+            params[op.key_var_num_args] = len(inputs)
+        return apply(op, *inputs, **params)
+
+    # -- gradients -----------------------------------------------------------------------------------------------------
+
+    def gradient(self, node: Node, ograds: Entries) -> list[NodeEntry | None]:
+        """FGradient of the operator."""
+        assert node.op is not None
+        at = dict(zip(FListInputNames[node.op](node.attrs), node.inputs, strict=True))
+        return [self.by_input(name, node, ograds[0], at) for name in at]
+
+    def by_input(self, name: str, node: Node, dy: NodeEntry, at: At) -> NodeEntry | None:
+        """The gradient of <dY, f(at)> by an input; node: of the operator or of an adjoint, for its parameters."""
+        adjoint = self.each or self.adjoints.get(name)
+        if adjoint is None:
+            rule = self.others.get(name)
+            return None if rule is None else rule(node, dy, at)
+        params = {**self._values(node), **adjoint.settings}
+        if adjoint.place is not None:
+            kind = schema_of(self.params).fields[adjoint.place].annotation
+            params[adjoint.place] = kind(list(at).index(name)) if kind in (int, bool) else name
+        inputs = [dy if n == OGRAD else at[n] for n in adjoint.names(name, list(at))]
+        return self._counted(Op.get(adjoint.name), inputs, params)
+
+    def backward(self, of: str, adjoint: Adjoint, node: Node, ograds: Entries) -> list[NodeEntry | None]:
+        """FGradient of an adjoint."""
+        _, inputs, of, names = self._signature(of, adjoint, node.attrs.parsed)
+        given = dict(zip(names, node.inputs, strict=True))
+        dy = given[OGRAD]
+        whole = {**given, of: ograds[0]}
+        at = {name: whole[name] for name in inputs if name in whole}
+        back = {name: self.by_input(name, node, dy, at) for name in names if name not in (OGRAD, of)}
+        back[OGRAD] = self._restored(node, at, dy)
+        return [back.get(name) for name in names]
+
+    def _restored(self, node: Node, at: At, dy: NodeEntry) -> NodeEntry:
+        """The operator, with dY to tell the shape of its output."""
+        if self.like is not None:
+            at = {**at, self.like: dy}
+        return self._counted(self.op, list(at.values()), {**self._values(node), **self.restored})
+
+    # -- shapes and dtypes ---------------------------------------------------------------------------------------------
+
+    def infer(
+        self, merge: Callable[..., Any], table: OpMap[Any], of: str, adjoint: Adjoint, p: Any, ins: Any, outs: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """The operator's own rule for shapes or dtypes, asked for the input from what is known of the output."""
+        attrs, inputs, of, names = self._signature(of, adjoint, p)
+        at = dict(zip(names, ins, strict=True))
+        whole = merge(at.get(of), outs[0])
+        known = {**at, of: whole}
+        if table is FInferShape and self.like is not None:
+            known[self.like] = at[OGRAD]
+        hidden = [None] * ((self.op.fixed_num_outputs or 1) - 1)
+        found, (ograd, *_) = table[self.op](attrs, [known.get(name) for name in inputs], [at[OGRAD], *hidden])
+        back = {**dict(zip(inputs, found, strict=True)), OGRAD: ograd}
+        back[of] = merge(whole, back[of])
+        return [back[name] for name in names], [back[of]]
+
+    def _register(self, of: str, adjoint: Adjoint) -> None:
+        """Register an adjoint; of: the input it is the gradient of, unless a parameter says so."""
+        bind = partial(self._signature, of, adjoint)
+        everything = adjoint.names(of, self.op.inputs or list(self.adjoints)) if adjoint.place is None else [OGRAD]
+        settled = isinstance(adjoint.inputs, Sequence) and (
+            self.op.fixed_num_inputs is not None or self.params is not self.schema.cls
+        )
+        count = self.op.key_var_num_args if adjoint.inputs is None else None
+
+        def ignored(attrs: NodeAttrs) -> tuple[int, ...]:
+            _, _, place, names = bind(attrs.parsed)
+            return tuple(i for i, name in enumerate(names) if name == place)
+
+        declared: dict[str, Any] = {
+            "params": self.params,
+            "inputs": everything,
+            "inputs_used": None if settled or count else lambda p: bind(p)[3],
+            "variadic": count,
+            "infer_shape": partial(self.infer, completed, FInferShape, of, adjoint),
+            "infer_type": partial(self.infer, _first, FInferType, of, adjoint),
+            "gradient": partial(self.backward, of, adjoint),
+            "FIgnoreInputs": ignored,
+            "TAdjointOf": self.op.name,
+            "doc": f"The adjoint of {self.op.name}: its gradient by {of or 'one of its inputs'}.",
+        }
+        register_op(adjoint.name, **{**declared, **adjoint.attributes})
+
+
+def _first(*dtypes: DType | None) -> DType | None:
+    return next((dtype for dtype in dtypes if dtype is not None), None)
+
+
+# -- declarations ------------------------------------------------------------------------------------------------------
+
+
+def multilinear(
+    name: str,
+    *,
+    of: Mapping[str, Adjoint] | Adjoint,
+    params: type | None = None,
+    carried: Sequence[str] | None = None,
+    given: bool = False,
+    restored: Mapping[str, Any] | None = None,
+    like: str | None = None,
+    others: Mapping[str, Rule] | None = None,
+) -> Linear:
+    """Declare that a registered operator is linear in each of some inputs, and register the adjoints.
+
+    of: the adjoints by input, or the one of all inputs, whose `place` says which. params: those of the adjoints;
+    default the operator's. The rest is as in `Linear`; carried: default all that operator and adjoints share.
+    """
+    op = Op.get(name)
+    schema = op.params
+    assert schema is not None
+    params = params or schema.cls
+    if carried is None:
+        counts = (op.key_var_num_args,)
+        carried = [field for field in schema_of(params).fields if field in schema.fields and field not in counts]
+    each = of if isinstance(of, Adjoint) else None
+    adjoints = {} if isinstance(of, Adjoint) else of
+    declared = Linear(op, schema, adjoints, each, params, carried, given, restored or {}, like, others or {})
+    for place, adjoint in [("", each)] if each else adjoints.items():
+        declared._register(place, adjoint)
+    if op not in FGradient:
+        op.set_attr("FGradient", declared.gradient)
+    return declared
+
+
+def linear(
+    name: str,
+    *,
+    of: str,
+    adjoint: str,
+    inputs: Sequence[str] | None = None,
+    params: type | None = None,
+    carried: Sequence[str] | None = None,
+    given: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    restored: Mapping[str, Any] | None = None,
+    like: str | None = None,
+    others: Mapping[str, Rule] | None = None,
+    **attributes: Any,
+) -> Linear:
+    """Declare that a registered operator is linear in one input, and register the adjoint; as `multilinear`.
+
+    inputs: `ograd` and names of the operator's inputs, in the adjoint's order; default all. attributes: of
+    `register_op`, for the adjoint, in place of those that follow.
+    """
+    declared = Adjoint(adjoint, inputs, settings or {}, attributes=attributes)
+    return multilinear(
+        name,
+        of={of: declared},
+        params=params,
+        carried=carried,
+        given=given,
+        restored=restored,
+        like=like,
+        others=others,
+    )
+
+
+def self_adjoint(node: Node, ograds: Entries) -> list[NodeEntry | None]:
+    """FGradient of an operator that is linear in its first input, and its own adjoint."""
+    assert node.op is not None
+    others = node.inputs[1:]
+    return [apply(node.op, ograds[0], *others, **vars(node.attrs.parsed)), *[None] * len(others)]
+
+
+def jointly_linear(
+    name: str, *, adjoint: str, params: type, restored: Mapping[str, Any] | None = None, doc: str = ""
+) -> Callable[[Node, Entries], Entries]:
+    """Declare that an operator of any number of inputs is linear in all of them together; its FGradient is returned.
+
+    The adjoint takes dY and the inputs, which are models, and has one output for each: all gradients at once. params:
+    the adjoint's, which share the names of the operator's. restored: as in `Linear`.
+    """
+    op, settled = Op.get(name), restored or {}
+    schema, count = op.params, op.key_var_num_args
+    assert schema is not None
+    assert count is not None
+    carried = [field for field in schema_of(params).fields if field in schema.fields and field != count]
+
+    def shared(p: Any) -> dict[str, Any]:
+        return {field: getattr(p, field) for field in carried}
+
+    def gradient(node: Node, ograds: Entries) -> Entries:
+        inputs = [ograds[0], *node.inputs]
+        whole = apply(adjoint, *inputs, **{**shared(node.attrs.parsed), count: len(inputs)})
+        return [whole._replace(index=i) for i in range(len(node.inputs))]
+
+    def backward(node: Node, ograds: Entries) -> list[NodeEntry | None]:
+        params = {**shared(node.attrs.parsed), **settled, count: len(ograds)}
+        return [apply(op, *ograds, **params), *[None] * len(ograds)]
+
+    def infer(table: OpMap[Any], p: Any, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        attrs = NodeAttrs(op, parsed=schema.cls(**{**shared(p), **settled, count: len(outs)}))
+        known = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
+        found, (ograd,) = table[op](attrs, known, ins[:1])
+        return [ograd, *found], list(found)
+
+    register_op(
+        adjoint,
+        params=params,
+        variadic=count,
+        num_outputs=lambda p: getattr(p, count) - 1,
+        infer_shape=partial(infer, FInferShape),
+        infer_type=partial(infer, FInferType),
+        gradient=backward,
+        FIgnoreInputs=lambda attrs: tuple(range(1, getattr(attrs.parsed, count))),
+        TAdjointOf=name,
+        doc=doc,
+    )
+    if op not in FGradient:
+        op.set_attr("FGradient", gradient)
+    return gradient
