@@ -71,8 +71,8 @@ class Linear:
 
     each: the one adjoint of all inputs, instead. params: of the adjoints. carried: what parameters their nodes share
     with the operator's; given: only those that a node was given. restored: parameters of the operator where it is the
-    gradient of an adjoint. like: an input that has the output's shape and no content. others: gradients by inputs in
-    which the operator is not linear.
+    gradient of an adjoint. like: the last input, when it has the output's shape and no content. others: gradients by
+    inputs in which the operator is not linear.
     """
 
     op: Op
@@ -98,9 +98,13 @@ class Linear:
             p = self.schema.cls(**known)
         return NodeAttrs(self.op, parsed=p)
 
-    def _signature(self, of: str, adjoint: Adjoint, p: Any) -> tuple[NodeAttrs, list[str], str, list[str]]:
+    def adjoint(self, of: str) -> Adjoint:
+        """The adjoint of an input in which the operator is linear."""
+        return self.each or self.adjoints[of]
+
+    def _signature(self, of: str, p: Any) -> tuple[NodeAttrs, list[str], str, list[str]]:
         """Of an adjoint with parameters: the operator's attributes and inputs; which of those is meant; its inputs."""
-        attrs = self._of_operator(p)
+        attrs, adjoint = self._of_operator(p), self.adjoint(of)
         inputs = list(FListInputNames[self.op](attrs))
         if adjoint.place is not None:
             place = getattr(p, adjoint.place)
@@ -139,9 +143,9 @@ class Linear:
         inputs = [dy if n == OGRAD else at[n] for n in adjoint.names(name, list(at))]
         return self._counted(Op.get(adjoint.name), inputs, params)
 
-    def backward(self, of: str, adjoint: Adjoint, node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        """FGradient of an adjoint."""
-        _, inputs, of, names = self._signature(of, adjoint, node.attrs.parsed)
+    def backward(self, of: str, node: Node, ograds: Entries) -> list[NodeEntry | None]:
+        """FGradient of the adjoint of an input."""
+        _, inputs, of, names = self._signature(of, node.attrs.parsed)
         given = dict(zip(names, node.inputs, strict=True))
         dy = given[OGRAD]
         whole = {**given, of: ograds[0]}
@@ -159,10 +163,10 @@ class Linear:
     # -- shapes and dtypes ---------------------------------------------------------------------------------------------
 
     def infer(
-        self, merge: Callable[..., Any], table: OpMap[Any], of: str, adjoint: Adjoint, p: Any, ins: Any, outs: Any
+        self, merge: Callable[..., Any], table: OpMap[Any], of: str, p: Any, ins: Sequence[Any], outs: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
         """The operator's own rule for shapes or dtypes, asked for the input from what is known of the output."""
-        attrs, inputs, of, names = self._signature(of, adjoint, p)
+        attrs, inputs, of, names = self._signature(of, p)
         at = dict(zip(names, ins, strict=True))
         whole = merge(at.get(of), outs[0])
         known = {**at, of: whole}
@@ -174,13 +178,11 @@ class Linear:
         back[of] = merge(whole, back[of])
         return [back[name] for name in names], [back[of]]
 
-    def _register(self, of: str, adjoint: Adjoint) -> None:
-        """Register an adjoint; of: the input it is the gradient of, unless a parameter says so."""
-        bind = partial(self._signature, of, adjoint)
+    def _register(self, of: str) -> None:
+        """Register the adjoint of an input; `each` when that is empty."""
+        adjoint, bind = self.adjoint(of), partial(self._signature, of)
         everything = adjoint.names(of, self.op.inputs or list(self.adjoints)) if adjoint.place is None else [OGRAD]
-        settled = isinstance(adjoint.inputs, Sequence) and (
-            self.op.fixed_num_inputs is not None or self.params is not self.schema.cls
-        )
+        settled = adjoint.place is None and None not in (self.op.fixed_num_inputs, adjoint.inputs)
         count = self.op.key_var_num_args if adjoint.inputs is None else None
 
         def ignored(attrs: NodeAttrs) -> tuple[int, ...]:
@@ -192,9 +194,9 @@ class Linear:
             "inputs": everything,
             "inputs_used": None if settled or count else lambda p: bind(p)[3],
             "variadic": count,
-            "infer_shape": partial(self.infer, completed, FInferShape, of, adjoint),
-            "infer_type": partial(self.infer, _first, FInferType, of, adjoint),
-            "gradient": partial(self.backward, of, adjoint),
+            "infer_shape": partial(self.infer, completed, FInferShape, of),
+            "infer_type": partial(self.infer, _first, FInferType, of),
+            "gradient": partial(self.backward, of),
             "FIgnoreInputs": ignored,
             "TAdjointOf": self.op.name,
             "doc": f"The adjoint of {self.op.name}: its gradient by {of or 'one of its inputs'}.",
@@ -235,8 +237,8 @@ def multilinear(
     each = of if isinstance(of, Adjoint) else None
     adjoints = {} if isinstance(of, Adjoint) else of
     declared = Linear(op, schema, adjoints, each, params, carried, given, restored or {}, like, others or {})
-    for place, adjoint in [("", each)] if each else adjoints.items():
-        declared._register(place, adjoint)
+    for place in adjoints or [""]:
+        declared._register(place)
     if op not in FGradient:
         op.set_attr("FGradient", declared.gradient)
     return declared

@@ -9,6 +9,7 @@ import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -175,14 +176,6 @@ def pooling_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
     return [data], [tuple(counts.get(i, kept[i]) for i in range(ndim))]
 
 
-def _gradient_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
-    """ograd of the pooled shape, data (n, c, …d) → gradient of data; with the pooled output as third input if used."""
-    ograd, data, *rest = ins
-    pooled = next((shape for shape in (ograd, *rest) if shape is not None), None)
-    (data,), (pooled,) = pooling_shapes(p, [outs[0] if data is None else data], [pooled])
-    return [pooled, data, *[pooled] * len(rest)], [data]
-
-
 def _maxima_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
     """value (n, c, …d), data of the same shape, output of the pooled shape → of the pooled shape."""
     value, data, output = ins
@@ -223,23 +216,6 @@ def _norm_gradient(node: Node, dy: NodeEntry, data: NodeEntry, y: NodeEntry) -> 
     return apply("elemwise_mul", data_power, _spread(node, scaled, data, pool_type="sum"))
 
 
-def _sum_gradient_gradient(node: Node, ograds: Entries):
-    """Pooling and spreading are each other's transpose."""
-    return [apply("Pooling", ograds[0], **_given(node)), None]
-
-
-def _max_gradient_gradient(node: Node, ograds: Entries):
-    """Linear in dY: the gradient of dY picks out of G where the maxima are."""
-    _, data, y = node.inputs
-    return [apply("_backward_Pooling_pick", ograds[0], data, y, **_given(node)), None, None]
-
-
-def _pick_gradient(node: Node, ograds: Entries):
-    """The transpose of picking."""
-    _, data, y = node.inputs
-    return [apply("_backward_Pooling_max", ograds[0], data, y, **_given(node)), None, None]
-
-
 def _outputs_in_files(attrs: NodeAttrs) -> int:
     """MXNet's wheel gives maxima that oneDNN can pool a second, hidden output: its workspace."""
     p: PoolingParams = attrs.parsed
@@ -258,24 +234,12 @@ register_op(
     doc="The maximum, sum, mean or p-norm of every window of the spatial axes. The p-norm is that of signed values: "
     "the p-th root of the sum of p-th powers.",
 )
-register_op(
-    "_backward_Pooling_sum",
-    params=PoolingParams,
-    inputs=("ograd", "data"),
-    infer_shape=_gradient_shapes,
-    infer_type=float_type,
-    gradient=_sum_gradient_gradient,
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "Pooling",
+    of="data",
+    adjoint="_backward_Pooling_sum",
+    given=True,
     doc="Gradient of sum and mean pooling: every element receives the head gradients of the windows it is in.",
-)
-register_op(
-    "_backward_Pooling_max",
-    params=PoolingParams,
-    inputs=("ograd", "data", "output"),
-    infer_shape=_gradient_shapes,
-    infer_type=float_type,
-    gradient=_max_gradient_gradient,
-    doc="Gradient of maximum pooling: the first element that attains a window's maximum receives its head gradient.",
 )
 register_op(
     "_backward_Pooling_pick",
@@ -283,6 +247,13 @@ register_op(
     inputs=("value", "data", "output"),
     infer_shape=_maxima_shapes,
     infer_type=float_type,
-    gradient=_pick_gradient,
     doc="The element of `value` where each window of data has its maximum: the transpose of `_backward_Pooling_max`.",
+)
+linear(
+    "_backward_Pooling_pick",
+    of="value",
+    adjoint="_backward_Pooling_max",
+    inputs=("ograd", "data", "output"),
+    given=True,
+    doc="Gradient of maximum pooling: the first element that attains a window's maximum receives its head gradient.",
 )

@@ -8,12 +8,10 @@ from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import ShapeRule, Shapes, backward_shapes, float_type, register_op
+from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
 
 
 def with_rank(shape: Shape | None, ndim: int, name: str, form: str) -> Shape:
@@ -93,23 +91,6 @@ def _channels_per_result(p: ROIAlignParams) -> int:
     return p.pooled_size[0] * p.pooled_size[1] if p.position_sensitive else 1
 
 
-def _gradient(backward: str) -> Callable[[Node, Entries], list[NodeEntry | None]]:
-    """Linear in the data; nothing flows to the regions."""
-
-    def rule(node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        data, rois = node.inputs
-        return [apply(backward, ograds[0], data, rois, **vars(node.attrs.parsed)), None]
-
-    return rule
-
-
-def _transposed_gradient(forward: str) -> Callable[[Node, Entries], list[NodeEntry | None]]:
-    def rule(node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        return [apply(forward, ograds[0], node.inputs[2], **vars(node.attrs.parsed)), None, None]
-
-    return rule
-
-
 def register_linear_pooling(
     forward: str, params: type, infer_shape: ShapeRule, doc: str, backward: str, aliases: tuple[str, ...] = ()
 ) -> None:
@@ -121,17 +102,12 @@ def register_linear_pooling(
         inputs=("data", "rois"),
         infer_shape=infer_shape,
         infer_type=float_type,
-        gradient=_gradient(backward),
         doc=doc,
     )
-    register_op(
-        backward,
-        params=params,
-        inputs=("ograd", "data", "rois"),
-        infer_shape=backward_shapes(infer_shape),
-        infer_type=float_type,
-        gradient=_transposed_gradient(forward),
-        FIgnoreInputs=lambda attrs: (1,),
+    linear(
+        forward,
+        of="data",
+        adjoint=backward,
         doc=f"Gradient of the data of {forward.removeprefix('_contrib_')}, its transpose.",
     )
 
