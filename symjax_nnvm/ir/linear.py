@@ -25,7 +25,7 @@ from symjax_nnvm.ir.params import ParamSchema, schema_of
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import DType
 
-__all__ = ["Adjoint", "Linear", "TAdjointOf", "jointly_linear", "linear", "multilinear", "self_adjoint"]
+__all__ = ["Adjoint", "Linear", "TAdjointOf", "gradient_as", "jointly_linear", "linear", "multilinear", "self_adjoint"]
 
 OGRAD = "ograd"
 
@@ -35,6 +35,9 @@ At = dict[str, NodeEntry]
 
 Rule = Callable[[Node, NodeEntry, At], NodeEntry | None]
 """(node with the parameters, dY, inputs of the operator) → the gradient of <dY, output> by one of the inputs."""
+
+Conversion = tuple[Callable[[dict[str, Any], str], dict[str, Any]], Callable[[Any], dict[str, Any]]]
+"""(parameters of the operator, an input → those of its adjoint; the adjoint's → the operator's)."""
 
 TAdjointOf: OpMap[str] = Op.get_attr("TAdjointOf")
 """The operator whose declaration an adjoint operator was derived from."""
@@ -72,7 +75,8 @@ class Linear:
     each: the one adjoint of all inputs, instead. params: of the adjoints. carried: what parameters their nodes share
     with the operator's; given: only those that a node was given. restored: parameters of the operator where it is the
     gradient of an adjoint. like: the last input, when it has the output's shape and no content. others: gradients by
-    inputs in which the operator is not linear.
+    inputs in which the operator is not linear. convert: parameters of the one into those of the other, where they do
+    not share names.
     """
 
     op: Op
@@ -85,13 +89,15 @@ class Linear:
     restored: Mapping[str, Any]
     like: str | None
     others: Mapping[str, Rule]
+    convert: Conversion | None
 
     # -- names and parameters ------------------------------------------------------------------------------------------
 
     def _of_operator(self, p: Any) -> NodeAttrs:
         """The operator's attributes for the parameters of an adjoint."""
         if not isinstance(p, self.schema.cls):
-            known = {**{name: getattr(p, name) for name in self.carried}, **self.restored}
+            found = self.convert[1](p) if self.convert else {name: getattr(p, name) for name in self.carried}
+            known = {**found, **self.restored}
             count = self.op.key_var_num_args
             if count is not None and count not in known:
                 known[count] = getattr(p, count) - 1 if hasattr(p, count) else len(self.adjoints)
@@ -112,8 +118,10 @@ class Linear:
         return attrs, inputs, of, adjoint.names(of, inputs)
 
     def _values(self, node: Node) -> dict[str, Any]:
-        """The parameters that a node, of the operator or of an adjoint, hands on."""
+        """The operator's parameters that a node, of the operator or of an adjoint, hands on."""
         p, given = node.attrs.parsed, node.attrs.dict
+        if self.convert and isinstance(p, self.params):
+            return self.convert[1](p)
         return {name: getattr(p, name) for name in self.carried if not self.given or name in given}
 
     def _counted(self, op: Op, inputs: Sequence[NodeEntry], params: dict[str, Any]) -> NodeEntry:
@@ -136,7 +144,8 @@ class Linear:
         if adjoint is None:
             rule = self.others.get(name)
             return None if rule is None else rule(node, dy, at)
-        params = {**self._values(node), **adjoint.settings}
+        values = self._values(node)
+        params = {**(self.convert[0](values, name) if self.convert else values), **adjoint.settings}
         if adjoint.place is not None:
             kind = schema_of(self.params).fields[adjoint.place].annotation
             params[adjoint.place] = kind(list(at).index(name)) if kind in (int, bool) else name
@@ -221,6 +230,7 @@ def multilinear(
     restored: Mapping[str, Any] | None = None,
     like: str | None = None,
     others: Mapping[str, Rule] | None = None,
+    convert: Conversion | None = None,
 ) -> Linear:
     """Declare that a registered operator is linear in each of some inputs, and register the adjoints.
 
@@ -231,12 +241,14 @@ def multilinear(
     schema = op.params
     assert schema is not None
     params = params or schema.cls
+    if convert is not None:
+        carried = tuple(schema.fields)
     if carried is None:
         counts = (op.key_var_num_args,)
         carried = [field for field in schema_of(params).fields if field in schema.fields and field not in counts]
     each = of if isinstance(of, Adjoint) else None
     adjoints = {} if isinstance(of, Adjoint) else of
-    declared = Linear(op, schema, adjoints, each, params, carried, given, restored or {}, like, others or {})
+    declared = Linear(op, schema, adjoints, each, params, carried, given, restored or {}, like, others or {}, convert)
     for place in adjoints or [""]:
         declared._register(place)
     if op not in FGradient:
@@ -275,6 +287,11 @@ def linear(
         like=like,
         others=others,
     )
+
+
+def gradient_as(name: str, inputs: Entries, dy: NodeEntry, /, **params: Any) -> list[Any]:
+    """The gradient that another operator, of which one is a special case, has with these inputs and parameters."""
+    return list(FGradient[Op.get(name)](apply(name, *inputs, **params).node, [dy]))
 
 
 def self_adjoint(node: Node, ograds: Entries) -> list[NodeEntry | None]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.linear import At, linear
+from symjax_nnvm.ir.linear import At, gradient_as, linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -105,7 +105,7 @@ def _by_offsets(node: Node, weight: NodeEntry, at: At) -> NodeEntry | None:
 
     The map is linear between elements: a second derivative in one axis is 0.
     """
-    order = _order(node)
+    order: Tuple = node.attrs.parsed.order
     total: NodeEntry | None = None
     for axis in range(2):
         if order[axis]:
@@ -118,15 +118,10 @@ def _by_offsets(node: Node, weight: NodeEntry, at: At) -> NodeEntry | None:
     return total
 
 
-def _order(node: Node) -> Tuple:
-    return getattr(node.attrs.parsed, "order", (0, 0))
-
-
 def _pooling_gradient(node: Node, ograds: Entries):
-    """Bins are linear in the data; by the offsets they have the bins of slopes; nothing flows to the regions."""
-    at: At = dict(zip(("data", "rois", "trans"), node.inputs, strict=False))
-    back = apply("_backward_DeformablePSROIPooling_data", ograds[0], *node.inputs, order=(0, 0), **_shared(node))
-    return [back, None, *([_by_offsets(node, ograds[0], at)] if "trans" in at else [])]
+    """Bins are the slopes' operator that differentiates by no offset."""
+    slopes = "_backward_DeformablePSROIPooling_slopes"
+    return gradient_as(slopes, node.inputs, ograds[0], order=(0, 0), **_shared(node))
 
 
 register_op(

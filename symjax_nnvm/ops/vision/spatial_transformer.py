@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
-from symjax_nnvm.ir.linear import linear
+from symjax_nnvm.ir.linear import gradient_as, linear
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
@@ -120,13 +120,7 @@ def _sampler_shapes(p: BilinearSamplerParams | SlopeParams, ins: Shapes, outs: S
     return shapes_of(inputs, dims), shapes_of(outputs, dims)
 
 
-def _spread(ograd: NodeEntry, grid: NodeEntry, data: NodeEntry, dx: bool = False, dy: bool = False) -> NodeEntry:
-    return apply("_backward_BilinearSampler_data", ograd, grid, data, dx=dx, dy=dy)
-
-
-def _along_grid(
-    weight: NodeEntry, data: NodeEntry, grid: NodeEntry, dx: bool = False, dy: bool = False
-) -> NodeEntry | None:
+def _along_grid(weight: NodeEntry, data: NodeEntry, grid: NodeEntry, dx: bool, dy: bool) -> NodeEntry | None:
     """The gradient of the grid: the samples' slope in x and y, times weight (n, c, y, x), summed over channels.
 
     Samples are linear in x and in y: a second derivative is 0, the mixed one is not.
@@ -143,9 +137,8 @@ def _along_grid(
 
 
 def _sampler_gradient(node: Node, ograds: Entries):
-    """Linear in data: its transpose spreads dY over the elements sampled. The grid's is the slope there."""
-    data, grid = node.inputs
-    return [_spread(ograds[0], grid, data), _along_grid(ograds[0], data, grid)]
+    """Sampling is the slopes' operator that differentiates by neither x nor y."""
+    return gradient_as("_backward_BilinearSampler_slope", node.inputs, ograds[0], dx=False, dy=False)
 
 
 register_op(
@@ -205,9 +198,8 @@ def _transformer_gradient(node: Node, ograds: Entries):
     data, loc = node.inputs
     generator = {"transform_type": "affine", "target_shape": node.attrs.parsed.target_shape}
     grid = apply("GridGenerator", loc, **generator)
-    along = _along_grid(ograds[0], data, grid)
-    assert along is not None
-    return [_spread(ograds[0], grid, data), apply("_backward_GridGenerator", along, **generator)]
+    of_data, of_grid = gradient_as("BilinearSampler", [data, grid], ograds[0])
+    return [of_data, apply("_backward_GridGenerator", of_grid, **generator)]
 
 
 register_op(
