@@ -124,12 +124,6 @@ class Linear:
             return self.convert[1](p)
         return {name: getattr(p, name) for name in self.carried if not self.given or name in given}
 
-    def _counted(self, op: Op, inputs: Sequence[NodeEntry], params: dict[str, Any]) -> NodeEntry:
-        """Apply an operator; one of any number of inputs is told how many there are."""
-        if op.key_var_num_args is not None:
-            params[op.key_var_num_args] = len(inputs)
-        return apply(op, *inputs, **params)
-
     # -- gradients -----------------------------------------------------------------------------------------------------
 
     def gradient(self, node: Node, ograds: Entries) -> list[NodeEntry | None]:
@@ -150,24 +144,19 @@ class Linear:
             kind = schema_of(self.params).fields[adjoint.place].annotation
             params[adjoint.place] = kind(list(at).index(name)) if kind in (int, bool) else name
         inputs = [dy if n == OGRAD else at[n] for n in adjoint.names(name, list(at))]
-        return self._counted(Op.get(adjoint.name), inputs, params)
+        return _counted(Op.get(adjoint.name), inputs, params)
 
     def backward(self, of: str, node: Node, ograds: Entries) -> list[NodeEntry | None]:
         """FGradient of the adjoint of an input."""
         _, inputs, of, names = self._signature(of, node.attrs.parsed)
         given = dict(zip(names, node.inputs, strict=True))
-        dy = given[OGRAD]
-        whole = {**given, of: ograds[0]}
+        dy, whole = given[OGRAD], {**given, of: ograds[0]}
         at = {name: whole[name] for name in inputs if name in whole}
         back = {name: self.by_input(name, node, dy, at) for name in names if name not in (OGRAD, of)}
-        back[OGRAD] = self._restored(node, at, dy)
+        tells_shape = [] if self.like is None else [dy]
+        values = {**self._values(node), **self.restored}
+        back[OGRAD] = _counted(self.op, [*at.values(), *tells_shape], values)
         return [back.get(name) for name in names]
-
-    def _restored(self, node: Node, at: At, dy: NodeEntry) -> NodeEntry:
-        """The operator, with dY to tell the shape of its output."""
-        if self.like is not None:
-            at = {**at, self.like: dy}
-        return self._counted(self.op, list(at.values()), {**self._values(node), **self.restored})
 
     # -- shapes and dtypes ---------------------------------------------------------------------------------------------
 
@@ -213,6 +202,13 @@ class Linear:
         register_op(adjoint.name, **{**declared, **adjoint.attributes})
 
 
+def _counted(op: Op, inputs: Sequence[NodeEntry], params: dict[str, Any]) -> NodeEntry:
+    """Apply an operator; one of any number of inputs is told how many there are."""
+    if op.key_var_num_args is not None:
+        params[op.key_var_num_args] = len(inputs)
+    return apply(op, *inputs, **params)
+
+
 def _first(*dtypes: DType | None) -> DType | None:
     return next((dtype for dtype in dtypes if dtype is not None), None)
 
@@ -241,11 +237,9 @@ def multilinear(
     schema = op.params
     assert schema is not None
     params = params or schema.cls
-    if convert is not None:
-        carried = tuple(schema.fields)
     if carried is None:
-        counts = (op.key_var_num_args,)
-        carried = [field for field in schema_of(params).fields if field in schema.fields and field not in counts]
+        shared = schema.fields if convert else schema_of(params).fields
+        carried = [field for field in shared if field in schema.fields and field != op.key_var_num_args]
     each = of if isinstance(of, Adjoint) else None
     adjoints = {} if isinstance(of, Adjoint) else of
     declared = Linear(op, schema, adjoints, each, params, carried, given, restored or {}, like, others or {}, convert)
@@ -301,50 +295,65 @@ def self_adjoint(node: Node, ograds: Entries) -> list[NodeEntry | None]:
     return [apply(node.op, ograds[0], *others, **vars(node.attrs.parsed)), *[None] * len(others)]
 
 
+@dataclass(frozen=True)
+class _Jointly:
+    """An operator of any number of inputs, linear in all of them together; its adjoint has an output for each."""
+
+    op: Op
+    schema: ParamSchema
+    adjoint: str
+    count: str
+    carried: Sequence[str]
+    restored: Mapping[str, Any]
+
+    def _values(self, p: Any) -> dict[str, Any]:
+        return {name: getattr(p, name) for name in self.carried}
+
+    def gradient(self, node: Node, ograds: Entries) -> Entries:
+        """FGradient of the operator."""
+        inputs = [ograds[0], *node.inputs]
+        whole = apply(self.adjoint, *inputs, **{**self._values(node.attrs.parsed), self.count: len(inputs)})
+        return [whole._replace(index=i) for i in range(len(node.inputs))]
+
+    def backward(self, node: Node, ograds: Entries) -> list[NodeEntry | None]:
+        """FGradient of the adjoint."""
+        params = {**self._values(node.attrs.parsed), **self.restored, self.count: len(ograds)}
+        return [apply(self.op, *ograds, **params), *[None] * len(ograds)]
+
+    def infer(self, table: OpMap[Any], p: Any, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The operator's own rule for shapes or dtypes, as `Linear.infer` asks it."""
+        params = self.schema.cls(**{**self._values(p), **self.restored, self.count: len(outs)})
+        known = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
+        found, (ograd,) = table[self.op](NodeAttrs(self.op, parsed=params), known, ins[:1])
+        return [ograd, *found], list(found)
+
+
 def jointly_linear(
-    name: str, *, adjoint: str, params: type, restored: Mapping[str, Any] | None = None, doc: str = ""
+    name: str, *, adjoint: str, params: type, restored: Mapping[str, Any] | None = None, **attributes: Any
 ) -> Callable[[Node, Entries], Entries]:
     """Declare that an operator of any number of inputs is linear in all of them together; its FGradient is returned.
 
-    The adjoint takes dY and the inputs, which are models, and has one output for each: all gradients at once. params:
-    the adjoint's, which share the names of the operator's. restored: as in `Linear`.
+    The adjoint takes dY and the inputs, which are models, and gives all gradients at once. params: the adjoint's, which
+    share names with the operator's. restored: as in `Linear`. attributes: of `register_op`, for the adjoint.
     """
-    op, settled = Op.get(name), restored or {}
+    op = Op.get(name)
     schema, count = op.params, op.key_var_num_args
     assert schema is not None
     assert count is not None
     carried = [field for field in schema_of(params).fields if field in schema.fields and field != count]
-
-    def shared(p: Any) -> dict[str, Any]:
-        return {field: getattr(p, field) for field in carried}
-
-    def gradient(node: Node, ograds: Entries) -> Entries:
-        inputs = [ograds[0], *node.inputs]
-        whole = apply(adjoint, *inputs, **{**shared(node.attrs.parsed), count: len(inputs)})
-        return [whole._replace(index=i) for i in range(len(node.inputs))]
-
-    def backward(node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        params = {**shared(node.attrs.parsed), **settled, count: len(ograds)}
-        return [apply(op, *ograds, **params), *[None] * len(ograds)]
-
-    def infer(table: OpMap[Any], p: Any, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        attrs = NodeAttrs(op, parsed=schema.cls(**{**shared(p), **settled, count: len(outs)}))
-        known = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
-        found, (ograd,) = table[op](attrs, known, ins[:1])
-        return [ograd, *found], list(found)
-
+    declared = _Jointly(op, schema, adjoint, count, carried, restored or {})
     register_op(
         adjoint,
         params=params,
         variadic=count,
         num_outputs=lambda p: getattr(p, count) - 1,
-        infer_shape=partial(infer, FInferShape),
-        infer_type=partial(infer, FInferType),
-        gradient=backward,
+        infer_shape=partial(declared.infer, FInferShape),
+        infer_type=partial(declared.infer, FInferType),
+        gradient=declared.backward,
         FIgnoreInputs=lambda attrs: tuple(range(1, getattr(attrs.parsed, count))),
         TAdjointOf=name,
-        doc=doc,
+        **attributes,
     )
     if op not in FGradient:
-        op.set_attr("FGradient", gradient)
-    return gradient
+        op.set_attr("FGradient", declared.gradient)
+    return declared.gradient

@@ -8,7 +8,7 @@ from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import normal_axis, replaced
-from symjax_nnvm.ir.linear import linear
+from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op, same_shape
@@ -228,7 +228,7 @@ register_op(
     params=ReverseParams,
     inputs=("data",),
     infer_shape=_reverse_shapes,
-    gradient=lambda node, ograds: [apply("reverse", ograds[0], axis=node.attrs.parsed.axis)],
+    gradient=self_adjoint,
     doc="Turn the order along some axes around.",
 )
 
