@@ -20,12 +20,12 @@ from typing import Any
 
 from symjax_nnvm.ir.axes import completed
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
-from symjax_nnvm.ir.op import FGradient, FInferShape, FInferType, FListInputNames, Op, OpMap
+from symjax_nnvm.ir.op import FGradient, FInferShape, FInferType, FListInputNames, Op, OpMap, TAdjointOf
 from symjax_nnvm.ir.params import ParamSchema, schema_of
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import DType
 
-__all__ = ["Adjoint", "Linear", "TAdjointOf", "gradient_as", "jointly_linear", "linear", "multilinear", "self_adjoint"]
+__all__ = ["Adjoint", "Linear", "gradient_as", "jointly_linear", "linear", "multilinear", "self_adjoint"]
 
 OGRAD = "ograd"
 
@@ -38,9 +38,6 @@ Rule = Callable[[Node, NodeEntry, At], NodeEntry | None]
 
 Conversion = tuple[Callable[[dict[str, Any], str], dict[str, Any]], Callable[[Any], dict[str, Any]]]
 """(parameters of the operator, an input → those of its adjoint; the adjoint's → the operator's)."""
-
-TAdjointOf: OpMap[str] = Op.get_attr("TAdjointOf")
-"""The operator whose declaration an adjoint operator was derived from."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +193,7 @@ class Linear:
             "infer_type": partial(self.infer, _first, FInferType, of),
             "gradient": partial(self.backward, of),
             "FIgnoreInputs": ignored,
-            "TAdjointOf": self.op.name,
+            TAdjointOf.key: self.op.name,
             "doc": f"The adjoint of {self.op.name}: its gradient by {of or 'one of its inputs'}.",
         }
         register_op(adjoint.name, **{**declared, **adjoint.attributes})
@@ -351,8 +348,7 @@ def jointly_linear(
         infer_type=partial(declared.infer, FInferType),
         gradient=declared.backward,
         FIgnoreInputs=lambda attrs: tuple(range(1, getattr(attrs.parsed, count))),
-        TAdjointOf=name,
-        **attributes,
+        **{TAdjointOf.key: name, **attributes},
     )
     if op not in FGradient:
         op.set_attr("FGradient", declared.gradient)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -90,10 +90,9 @@ def _along_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
     return inputs * 2, outputs
 
 
-def _of_gradient(node: Node, ograds: Entries):
+def _of_gradient(of: str, node: Node, ograds: Entries):
     """By products linear in each map; by differences dX = ± Σ dY · sign(X1 - X2), which is constant but in dY."""
     p: CorrelationParams = node.attrs.parsed
-    of = "data1" if node.op is Op.get(_CORRELATION.adjoint("data1").name) else "data2"
     if p.is_multiply:
         return _CORRELATION.backward(of, node, ograds)
     _, *maps = node.inputs
@@ -130,7 +129,7 @@ _CORRELATION = multilinear(
         f"data{i}": Adjoint(
             f"_backward_Correlation_data{i}",
             attributes={
-                "gradient": _of_gradient,
+                "gradient": partial(_of_gradient, f"data{i}"),
                 "FIgnoreInputs": lambda attrs, i=i: (i,) if attrs.parsed.is_multiply else (),
             },
         )
