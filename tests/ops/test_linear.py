@@ -87,9 +87,16 @@ def test_the_adjoint_is_the_transpose_of_its_operator(op: Op):
         heads = [NodeEntry(create_variable_node(f"g{i}")) for i in range(len(along))]
         back = next(iter(FGradient[op](node, heads)))
         assert back is not None
-        applied = run(case, [back], {**at, **{f"g{i}": g for i, g in enumerate(along)}})
-    expected = inner([at["x0"]], applied)
+        assert back.node.op is not None
+        # The operator's own gradient, by the inputs in whose place G stands, must be the adjoint again.
+        gradients = list(FGradient[back.node.op](back.node, node.inputs[:1]))
+        again = [grad for grad, entry in zip(gradients, back.node.inputs, strict=True) if entry in heads]
+        assert None not in again
+        at |= {f"g{i}": g for i, g in enumerate(along)}
+        applied, *twice = run(case, [back, *(grad for grad in again if grad is not None)], at)
+    expected = inner([at["x0"]], [applied])
     assert inner(transposed, along) == pytest.approx(expected, rel=1e-11, abs=1e-12)
+    assert inner(twice, along) == pytest.approx(expected, rel=1e-11, abs=1e-12)
     assert expected != 0
 
 
