@@ -458,6 +458,9 @@ FLossEquivalent: OpMap[Callable[[Node], NodeEntry]] = Op.get_attr("FLossEquivale
 TIsBackward: OpMap[bool] = Op.get_attr("TIsBackward")
 """The operator is the backward of `control_deps[0]`; its shapes may be inferred from there."""
 
+TAdjointOf: OpMap[str] = Op.get_attr("TAdjointOf")
+"""The operator whose declaration as linear (`ir/linear.py`) this one, its adjoint, was derived from."""
+
 TSupersedes: OpMap[bool] = Op.get_attr("TSupersedes")
 """The operator's first outputs are those of `control_deps[0]`, which need not run where this one does."""
 

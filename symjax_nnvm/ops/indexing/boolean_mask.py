@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
-from symjax_nnvm.ir.node import apply
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import Shapes, backward_shapes, first_type, register_op
+from symjax_nnvm.ir.register import Shapes, first_type, register_op
 from symjax_nnvm.ir.types import format_shape
 
 
@@ -38,26 +38,14 @@ register_op(
     infer_shape=boolean_mask_shapes,
     infer_type=first_type,
     TDataDependentShape=True,
-    gradient=lambda node, ograds: [
-        apply("_backward_boolean_mask", ograds[0], *node.inputs, **vars(node.attrs.parsed)),
-        None,
-    ],
     flops="how many rows are taken depends on values",
     doc="The slices of data along an axis whose index is not 0. How many remain depends on values, and XLA compiles "
     "for shapes, so it runs where the mask is known: outside jax.jit, or closed over by what is jitted. Unlike MXNet's "
     "it takes any axis.",
 )
-register_op(
-    "_backward_boolean_mask",
-    params=BooleanMaskParams,
-    inputs=("ograd", "data", "index"),
-    infer_shape=backward_shapes(boolean_mask_shapes),
-    infer_type=first_type,
-    gradient=lambda node, ograds: [
-        apply("_contrib_boolean_mask", ograds[0], node.inputs[2], **vars(node.attrs.parsed)),
-        None,
-        None,
-    ],
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "_contrib_boolean_mask",
+    of="data",
+    adjoint="_backward_boolean_mask",
     doc="The gradient of boolean_mask: ograd where slices of data were kept, 0 where they were dropped.",
 )

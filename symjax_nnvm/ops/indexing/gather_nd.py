@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, backward_shapes, first_type, register_op
+from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape
 
 
@@ -52,7 +53,6 @@ register_op(
     inputs=("data", "indices"),
     infer_shape=_gather_nd_shapes,
     infer_type=first_type,
-    gradient=lambda node, ograds: [apply("_backward_gather_nd", ograds[0], *node.inputs), None],
     flops=0,
     deviation="indices beyond an axis are clipped, where MXNet stops with an error; those that count from the end have "
     "gradients, which MXNet writes outside of its memory",
@@ -62,13 +62,10 @@ register_op(
 )
 
 
-register_op(
-    "_backward_gather_nd",
-    inputs=("ograd", "data", "indices"),
-    infer_shape=backward_shapes(_gather_nd_shapes),
-    infer_type=first_type,
-    gradient=lambda node, ograds: [apply("gather_nd", ograds[0], node.inputs[2]), None, None],
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "gather_nd",
+    of="data",
+    adjoint="_backward_gather_nd",
     doc="The gradient of gather_nd: ograd added up at the indices, in the shape of data.",
 )
 

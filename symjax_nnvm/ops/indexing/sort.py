@@ -9,9 +9,10 @@ from typing import Any, Literal
 from symjax_nnvm.errors import ParamError, explain
 from symjax_nnvm.ir.axes import normal_axis, replaced, size_of
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import Shapes, Types, backward_shapes, first_type, register_op
+from symjax_nnvm.ir.register import Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.types import Shape
 
 Entries = list[NodeEntry]
@@ -193,32 +194,15 @@ register_op(
     inputs=("data", "indices"),
     infer_shape=_along_shapes,
     infer_type=first_type,
-    gradient=lambda node, ograds: [
-        apply("_backward_take_along_axis", ograds[0], node.inputs[1], node.inputs[0], **vars(node.attrs.parsed)),
-        None,
-    ],
     flops=0,
     doc="Elements of each line along an axis, by number; the numbers must be inside.",
 )
 
 
-def _backward_along_shapes(p: AlongAxisParams, ins: Shapes, outs: Shapes):
-    """ograd (…, k, …), indices (…, k, …), data (…, d, …) → (…, d, …)."""
-    (ograd, data, indices), gradient = backward_shapes(_along_shapes)(p, [ins[0], ins[2], ins[1]], outs)
-    return [ograd, indices, data], gradient
-
-
-register_op(
-    "_backward_take_along_axis",
-    params=AlongAxisParams,
+linear(
+    "_take_along_axis",
+    of="data",
+    adjoint="_backward_take_along_axis",
     inputs=("ograd", "indices", "data"),
-    infer_shape=_backward_along_shapes,
-    infer_type=first_type,
-    gradient=lambda node, ograds: [
-        apply("_take_along_axis", ograds[0], node.inputs[1], **vars(node.attrs.parsed)),
-        None,
-        None,
-    ],
-    FIgnoreInputs=lambda attrs: (2,),
     doc="The gradient of _take_along_axis: ograd added up by number, in the shape of data.",
 )

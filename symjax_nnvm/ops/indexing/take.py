@@ -8,14 +8,12 @@ from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.linear import linear
+from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, check_number, first_type, register_op
+from symjax_nnvm.ir.register import NoParams, Shapes, Types, check_number, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
-
 
 NumberType = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
 
@@ -86,12 +84,6 @@ def _merged(a: Shape, b: Shape) -> Shape:
     return tuple(known(x, y) for x, y in zip(a, b, strict=True))
 
 
-def _pick_gradient(node: Node, ograds: Entries):
-    """dX = dY where it was picked, 0 elsewhere."""
-    data, index = node.inputs
-    return [apply("_backward_pick", ograds[0], data, index, **vars(node.attrs.parsed)), None]
-
-
 def _along(p: PickParams, shapes: list[tuple[int, ...]]) -> int | None:
     if p.mode == "wrap":
         return None
@@ -105,25 +97,16 @@ register_op(
     inputs=("data", "index"),
     infer_shape=_pick_shapes,
     infer_type=first_type,
-    gradient=_pick_gradient,
     flops=0,
     numbers=(1, _along),
     doc="One element along an axis, chosen by an array of indices.",
 )
 
 
-register_op(
-    "_backward_pick",
-    params=PickParams,
-    inputs=("ograd", "data", "index"),
-    infer_shape=backward_shapes(_pick_shapes),
-    infer_type=first_type,
-    gradient=lambda node, ograds: [
-        apply("pick", ograds[0], node.inputs[2], **vars(node.attrs.parsed)),
-        None,
-        None,
-    ],
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "pick",
+    of="data",
+    adjoint="_backward_pick",
     doc="The gradient of pick: ograd where it was picked from data, 0 elsewhere.",
 )
 
@@ -172,10 +155,6 @@ register_op(
     inputs=("a", "indices"),
     infer_shape=_take_shapes,
     infer_type=first_type,
-    gradient=lambda node, ograds: [
-        apply("_backward_take", ograds[0], *node.inputs, **vars(node.attrs.parsed)),
-        None,
-    ],
     flops=0,
     deviation=Deviation(
         "indices out of range are clipped; MXNet stops with an error", when=lambda p: p.mode == "raise"
@@ -185,17 +164,9 @@ register_op(
 )
 
 
-register_op(
-    "_backward_take",
-    params=TakeParams,
-    inputs=("ograd", "a", "indices"),
-    infer_shape=backward_shapes(_take_shapes),
-    infer_type=first_type,
-    gradient=lambda node, ograds: [
-        apply("take", ograds[0], node.inputs[2], **vars(node.attrs.parsed)),
-        None,
-        None,
-    ],
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "take",
+    of="a",
+    adjoint="_backward_take",
     doc="The gradient of take: slices of ograd added up by number, in the shape of a.",
 )

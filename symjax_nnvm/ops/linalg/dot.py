@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
 from symjax_nnvm.ir.card import Flops, Sizes
+from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -77,40 +78,6 @@ def _inserted(shape: Shape, axis: int, dim: int | None) -> Shape:
     return (*shape[:axis], dim, *shape[axis:])
 
 
-def _dot_gradient_shapes(p: DotGradientParams, ins: Shapes, outs: Shapes):
-    """ograd (a…, b…), the other operand, the operand itself → gradient of the operand, of its shape."""
-    ograd, other, operand = ins
-    operand = outs[0] if operand is None else operand
-    pair = [operand, other] if p.operand == "lhs" else [other, operand]
-    inferred, (ograd,) = _dot_shapes(p, pair, [ograd])
-    lhs, rhs = inferred
-    operand, other = (lhs, rhs) if p.operand == "lhs" else (rhs, lhs)
-    return [ograd, other, operand], [operand]
-
-
-def _dot_gradient(node: Node, ograds: Entries):
-    """The gradient of each operand is the contraction of dY with the other one over the other one's free axes."""
-    p: DotParams = node.attrs.parsed
-    lhs, rhs = node.inputs
-    return [_of_operand(p, "lhs", ograds[0], rhs, lhs), _of_operand(p, "rhs", ograds[0], lhs, rhs)]
-
-
-def _dot_gradient_gradient(node: Node, ograds: Entries):
-    """<G, gradient of the operand> = <dY, dot with G in the operand's place>: dot and its gradients are closed."""
-    p: DotGradientParams = node.attrs.parsed
-    dy, other, _ = node.inputs
-    (g,) = ograds
-    lhs, rhs = (g, other) if p.operand == "lhs" else (other, g)
-    d_dy = apply("dot", lhs, rhs, transpose_a=p.transpose_a, transpose_b=p.transpose_b)
-    return [d_dy, _of_operand(p, "rhs" if p.operand == "lhs" else "lhs", dy, g, other), None]
-
-
-def _of_operand(p: Transposed, operand: str, dy: NodeEntry, other: NodeEntry, like: NodeEntry) -> NodeEntry:
-    return apply(
-        "_backward_dot", dy, other, like, operand=operand, transpose_a=p.transpose_a, transpose_b=p.transpose_b
-    )
-
-
 def _dot_flops(p: DotParams, ins: Sizes, outs: Sizes) -> Flops:
     """lhs and rhs share one axis, of which every other element of lhs sees all of rhs."""
     shared = ins[0][0 if p.transpose_a else -1]
@@ -123,7 +90,6 @@ register_op(
     params=DotParams,
     inputs=("lhs", "rhs"),
     infer_shape=_dot_shapes,
-    gradient=_dot_gradient,
     FAsksSparse=lambda attrs: attrs.parsed.forward_stype not in (None, "default"),
     flops=_dot_flops,
     precision="half",
@@ -131,14 +97,14 @@ register_op(
 )
 
 
-register_op(
-    "_backward_dot",
+multilinear(
+    "dot",
+    of=Adjoint(
+        "_backward_dot",
+        lambda operand, inputs: ("ograd", *(name for name in inputs if name != operand), operand),
+        place="operand",
+    ),
     params=DotGradientParams,
-    inputs=("ograd", "other", "operand"),
-    infer_shape=_dot_gradient_shapes,
-    gradient=_dot_gradient_gradient,
-    FIgnoreInputs=lambda attrs: (2,),
-    doc="Gradient of one operand of dot; composing it from dot would need the operands' ranks.",
 )
 
 
@@ -247,49 +213,14 @@ def _khatri_rao_shapes(p: KhatriRaoParams, ins: Shapes, outs: Shapes):
     return [(row, columns) for row in rows], [(size_of(rows), columns)]
 
 
-def _khatri_rao_gradient_shapes(p: KhatriRaoGradientParams, ins: Shapes, outs: Shapes):
-    """ograd (r0 r1 …, k), matrices → (r, k) of the matrix in question."""
-    ograd, *matrices = ins
-    matrices[p.number] = matrices[p.number] if matrices[p.number] is not None else outs[0]
-    matrices, (ograd,) = _khatri_rao_shapes(KhatriRaoParams(num_args=len(matrices)), matrices, [ograd])
-    return [ograd, *matrices], [matrices[p.number]]
-
-
-def _khatri_rao_gradient(node: Node, ograds: Entries):
-    """Linear in each matrix: its gradient is dY contracted with all others."""
-    return [_of_matrix(i, ograds[0], node.inputs) for i in range(len(node.inputs))]
-
-
-def _khatri_rao_gradient_gradient(node: Node, ograds: Entries):
-    """<G, gradient of a matrix> = <dY, product with G in the matrix's place>."""
-    p: KhatriRaoGradientParams = node.attrs.parsed
-    dy, *matrices = node.inputs
-    matrices[p.number] = ograds[0]
-    d_dy = apply("khatri_rao", *matrices, num_args=len(matrices))
-    others = [None if i == p.number else _of_matrix(i, dy, matrices) for i in range(len(matrices))]
-    return [d_dy, *others]
-
-
-def _of_matrix(number: int, dy: NodeEntry, matrices: Entries) -> NodeEntry:
-    return apply("_backward_khatri_rao", dy, *matrices, num_args=len(matrices) + 1, number=number)
-
-
 register_op(
     "khatri_rao",
     params=KhatriRaoParams,
     variadic="num_args",
     infer_shape=_khatri_rao_shapes,
-    gradient=_khatri_rao_gradient,
     flops="a product for each column of every matrix",
     doc="Column-wise Kronecker product of matrices with equal numbers of columns. Unlike in MXNet it has a gradient.",
 )
 
 
-register_op(
-    "_backward_khatri_rao",
-    params=KhatriRaoGradientParams,
-    variadic="num_args",
-    infer_shape=_khatri_rao_gradient_shapes,
-    gradient=_khatri_rao_gradient_gradient,
-    doc="Gradient of one matrix of khatri_rao.",
-)
+multilinear("khatri_rao", of=Adjoint("_backward_khatri_rao", place="number"), params=KhatriRaoGradientParams)

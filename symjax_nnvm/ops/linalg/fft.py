@@ -8,7 +8,8 @@ from math import prod
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as, per_input
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.linear import linear
+from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -105,38 +106,20 @@ def _count_sketch_shapes(p: CountSketchParams, ins: Shapes, outs: Shapes):
     return [(*batch, length), row, row], [(*batch, p.out_dim)]
 
 
-def _count_sketch_gradient(node: Node, ograds: Entries):
-    """dX[…, j] = s[j] dY[…, h[j]]; the sketch itself, h and s, is fixed."""
-    _, h, s = node.inputs
-    return [apply("_backward_count_sketch", ograds[0], h, s, **vars(node.attrs.parsed)), None, None]
-
-
-def _backward_count_sketch_shapes(p: CountSketchParams, ins: Shapes, outs: Shapes):
-    (data, h, s), (ograd,) = _count_sketch_shapes(p, [outs[0], *ins[1:]], [ins[0]])
-    return [ograd, h, s], [data]
-
-
 register_op(
     "_contrib_count_sketch",
     params=CountSketchParams,
     inputs=("data", "h", "s"),
     infer_shape=_count_sketch_shapes,
     infer_type=float_type,
-    gradient=_count_sketch_gradient,
     flops=per_input(2),
     doc="The count sketch of the last axis (Charikar, Chen and Farach-Colton 2002): element j is multiplied by the "
     "sign s[j] and added to place h[j] of out_dim. Places outside are clipped. MXNet has it on GPUs only.",
 )
-register_op(
-    "_backward_count_sketch",
-    params=CountSketchParams,
+linear(
+    "_contrib_count_sketch",
+    of="data",
+    adjoint="_backward_count_sketch",
     inputs=("ograd", "h", "s"),
-    infer_shape=_backward_count_sketch_shapes,
-    infer_type=float_type,
-    gradient=lambda node, ograds: [
-        apply("_contrib_count_sketch", ograds[0], *node.inputs[1:], **vars(node.attrs.parsed)),
-        None,
-        None,
-    ],
     doc="The gradient of a count sketch: every element's place of ograd, multiplied by its sign.",
 )

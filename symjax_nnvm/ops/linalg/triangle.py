@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import NoParams, Shapes, first_type, float_type, register_op
@@ -195,26 +196,21 @@ def _fill_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     return [batch_shape(whole[:-2]), whole], [whole]
 
 
-def _unfill_shapes(p: NoParams, ins: Shapes, outs: Shapes):
-    """data (b…, m, n) → (b…), or (1,) for a single matrix."""
-    found = of_one_rank(ins[0])
-    return ins, (outs if found is None else [batch_shape(found[0][:-2])])
-
-
 register_op(
     "_matrix_fill",
     inputs=("data", "like"),
     infer_shape=_fill_shapes,
     infer_type=first_type,
-    gradient=lambda node, ograds: [apply("_backward_matrix_fill", ograds[0]), None],
     FIgnoreInputs=lambda attrs: (1,),
     flops=0,
     doc="One number for each matrix, repeated over the matrices of `like`.",
 )
-register_op(
-    "_backward_matrix_fill",
-    infer_shape=_unfill_shapes,
-    gradient=lambda node, ograds: [apply("_matrix_fill", ograds[0], node.inputs[0])],
+linear(
+    "_matrix_fill",
+    of="data",
+    adjoint="_backward_matrix_fill",
+    inputs=("ograd",),
+    like="like",
     doc="The gradient of _matrix_fill: the sum of the elements of each matrix.",
 )
 

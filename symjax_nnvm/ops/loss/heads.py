@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, size_of
+from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
@@ -50,9 +51,7 @@ register_op(
     "_backward_per_count",
     params=PerCountParams,
     infer_shape=same_shape,
-    gradient=lambda node, ograds: [
-        apply("_backward_per_count", ograds[0], scale=node.attrs.parsed.scale, count=node.attrs.parsed.count)
-    ],
+    gradient=self_adjoint,
     inplace=((0, 0),),
     doc="data · scale / count, where the count follows from data's shape.",
 )

@@ -20,6 +20,7 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
+from symjax_nnvm.ir.linear import Adjoint, gradient_as, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -136,63 +137,35 @@ def _mixture_shapes(
 # -- the two forms ---------------------------------------------------------------------------------------------------
 
 
-def _scores(heads: int, a: NodeEntry, a_at: tuple[int, int], b: NodeEntry, b_at: tuple[int, int], scaled: bool):
-    """Scores of one part of each operand; `at` is (parts, part)."""
-    return apply(
-        "_backward_attention_mixture_weights",
-        a,
-        b,
-        heads=heads,
-        a_parts=a_at[0],
-        a_part=a_at[1],
-        b_parts=b_at[0],
-        b_part=b_at[1],
-        scaled=scaled,
-    )
+def _of_scores(values: dict[str, Any], of: str) -> dict[str, Any]:
+    """The parameters of the mixture that is the gradient of scores by `a` or `b`: of the other, in the place of its
+    part."""
+    out, mixed = ("a", "b") if of == "a" else ("b", "a")
+    return {
+        **{name: values[name] for name in ("heads", "scaled")},
+        "parts": values[f"{mixed}_parts"],
+        "part": values[f"{mixed}_part"],
+        "out_parts": values[f"{out}_parts"],
+        "out_part": values[f"{out}_part"],
+    }
 
 
-def _mixture(
-    heads: int,
-    weights: NodeEntry,
-    b: NodeEntry,
-    at: tuple[int, int],
-    out_at: tuple[int, int],
-    *,
-    transposed: bool,
-    scaled: bool,
-):
-    """A mixture of one part, written into one part of the result."""
-    return apply(
-        "_backward_attention_scores",
-        weights,
-        b,
-        heads=heads,
-        parts=at[0],
-        part=at[1],
-        out_parts=out_at[0],
-        out_part=out_at[1],
-        transposed=transposed,
-        scaled=scaled,
-    )
+def _of_mixture(p: MixtureParams) -> dict[str, Any]:
+    """The parameters of the scores whose gradient a mixture is."""
+    out, mixed = ("b", "a") if p.transposed else ("a", "b")
+    return {
+        "heads": p.heads,
+        "scaled": p.scaled,
+        f"{mixed}_parts": p.parts,
+        f"{mixed}_part": p.part,
+        f"{out}_parts": p.out_parts,
+        f"{out}_part": p.out_part,
+    }
 
 
-def _scores_gradient(p: ScoresParams, a: NodeEntry, b: NodeEntry, ds: NodeEntry) -> Entries:
+def _scores_gradient(p: ScoresParams, a: NodeEntry, b: NodeEntry, ds: NodeEntry):
     """dA = c dS B, dB = c dSᵀ A, each in the place of its part."""
-    a_at, b_at = (p.a_parts, p.a_part), (p.b_parts, p.b_part)
-    return [
-        _mixture(p.heads, ds, b, b_at, a_at, transposed=False, scaled=p.scaled),
-        _mixture(p.heads, ds, a, a_at, b_at, transposed=True, scaled=p.scaled),
-    ]
-
-
-def _mixture_gradient(p: MixtureParams, weights: NodeEntry, b: NodeEntry, do: NodeEntry) -> Entries:
-    """dW = c dO Bᵀ, dB = c Wᵀ dO."""
-    at, out_at = (p.parts, p.part), (p.out_parts, p.out_part)
-    (first, first_at), (second, second_at) = ((b, at), (do, out_at)) if p.transposed else ((do, out_at), (b, at))
-    return [
-        _scores(p.heads, first, first_at, second, second_at, p.scaled),
-        _mixture(p.heads, weights, do, out_at, at, transposed=not p.transposed, scaled=p.scaled),
-    ]
+    return gradient_as("_backward_attention_mixture_weights", [a, b], ds, **vars(p))
 
 
 register_op(
@@ -201,17 +174,18 @@ register_op(
     inputs=("a", "b"),
     infer_shape=lambda p, ins, outs: _split(_score_shapes(p, ("a", "b", "output"), ins[0], ins[1], outs[0])),
     infer_type=float_type,
-    gradient=lambda node, ograds: _scores_gradient(node.attrs.parsed, node.inputs[0], node.inputs[1], ograds[0]),
     doc="c Σ_d a b: the scores of attention, and the gradient of the weights of a mixture.",
 )
-register_op(
-    "_backward_attention_scores",
+multilinear(
+    "_backward_attention_mixture_weights",
+    of=Adjoint(
+        "_backward_attention_scores",
+        lambda of, inputs: ("ograd", *(name for name in inputs if name != of)),
+        place="transposed",
+        attributes={"doc": "c Σ_j weights b: the mixture of attention, and the gradient of the operands of scores."},
+    ),
     params=MixtureParams,
-    inputs=("weights", "b"),
-    infer_shape=lambda p, ins, outs: _split(_mixture_shapes(p, ("weights", "b", "output"), ins[0], ins[1], outs[0])),
-    infer_type=float_type,
-    gradient=lambda node, ograds: _mixture_gradient(node.attrs.parsed, node.inputs[0], node.inputs[1], ograds[0]),
-    doc="c Σ_j weights b: the mixture of attention, and the gradient of the operands of scores.",
+    convert=(_of_scores, _of_mixture),
 )
 
 
@@ -286,7 +260,9 @@ def _encoder_score_gradient(node: Node, ograds: Entries):
 def _mixing_gradient(parameters: Callable[[Any], MixtureParams]):
     def rule(node: Node, ograds: Entries) -> Entries:
         data, weights = node.inputs
-        return _mixture_gradient(parameters(node.attrs.parsed), weights, data, ograds[0])[::-1]
+        return gradient_as(
+            "_backward_attention_scores", [weights, data], ograds[0], **vars(parameters(node.attrs.parsed))
+        )[::-1]
 
     return rule
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, normal_axis
+from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, first_type, register_op, same_shape
@@ -245,7 +246,7 @@ register_op(
     "_backward_BatchNorm_train",
     params=NoParams,
     infer_shape=same_shape,
-    gradient=lambda node, ograds: [apply("_backward_BatchNorm_train", ograds[0])],
+    gradient=self_adjoint,
     inplace=((0, 0),),
     doc="The data in training, else zeros: what flows through batch statistics.",
 )

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal, Protocol
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule, extended
+from symjax_nnvm.ir.linear import Adjoint, At, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Entries = list[NodeEntry]
 Dim = int | None
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
 Tuning = Literal["fastest", "limited_workspace", "off"]
@@ -193,58 +193,9 @@ def convolution_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
     return found, [arranged(p, batch, p.num_filter, results)]
 
 
-def _data_gradient_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
-    """ograd (n, f, …), weight (f, c / groups, …k), data (n, c, …d) → gradient of data, of its shape."""
-    ograd, weight, data = ins
-    (data, weight), (ograd,) = convolution_shapes(p, [outs[0] if data is None else data, weight], [ograd])
-    return [ograd, weight, data], [data]
-
-
-def _weight_gradient_shapes(p: ConvolutionGeometry, ins: Shapes, outs: Shapes):
-    """ograd (n, f, …), data (n, c, …d) → gradient of the weight (f, c / groups, …k)."""
-    (data, weight), (ograd,) = convolution_shapes(p, [ins[1], outs[0]], [ins[0]])
-    return [ograd, data], [weight]
-
-
-def _geometry(node: Node) -> dict[str, Any]:
-    """The parameters that say where the window goes: those the node was given."""
-    p: ConvolutionGeometry = node.attrs.parsed
-    return {name: getattr(p, name) for name in ConvolutionGeometry.__dataclass_fields__ if name in node.attrs.dict}
-
-
-def _of_data(node: Node, dy: NodeEntry, weight: NodeEntry, data: NodeEntry) -> NodeEntry:
-    return apply("_backward_Convolution_data", dy, weight, data, **_geometry(node))
-
-
-def _of_weight(node: Node, dy: NodeEntry, data: NodeEntry) -> NodeEntry:
-    return apply("_backward_Convolution_weight", dy, data, **_geometry(node))
-
-
-def _convolve(node: Node, data: NodeEntry, weight: NodeEntry) -> NodeEntry:
-    return apply("Convolution", data, weight, no_bias=True, **_geometry(node))
-
-
-def _convolution_gradient(node: Node, ograds: Entries):
-    """Y is linear in X and in W; their gradients are operators of their own, db the sum of dY over all but channels."""
-    p: ConvolutionParams = node.attrs.parsed
-    (dy,) = ograds
-    data, weight = node.inputs[:2]
-    grads = [_of_data(node, dy, weight, data), _of_weight(node, dy, data)]
-    return grads if p.no_bias else [*grads, apply("sum", dy, axis=p.channel_axis, exclude=True)]
-
-
-def _data_gradient_gradient(node: Node, ograds: Entries):
-    """<G, dX> = <dY, G ∗ W>: the gradient of dY is a convolution, that of W the weight gradient with G for data."""
-    (g,) = ograds
-    dy, weight, _ = node.inputs
-    return [_convolve(node, g, weight), _of_weight(node, dy, g), None]
-
-
-def _weight_gradient_gradient(node: Node, ograds: Entries):
-    """<G, dW> = <dY, X ∗ G>: the gradient of dY is a convolution, that of X the data gradient with G for weight."""
-    (g,) = ograds
-    dy, data = node.inputs
-    return [_convolve(node, data, g), _of_data(node, dy, g, data)]
+def bias_gradient(node: Node, dy: NodeEntry, at: At) -> NodeEntry:
+    """The bias is added to all but channels: its gradient is the sum over them."""
+    return apply("sum", dy, axis=node.attrs.parsed.channel_axis, exclude=True)
 
 
 # -- costs -----------------------------------------------------------------------------------------------------------
@@ -289,7 +240,6 @@ register_op(
     inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),
     infer_shape=convolution_shapes,
     infer_type=float_type,
-    gradient=_convolution_gradient,
     flops=convolution_flops,
     workspace=padded(lambda ins, outs: ins[0]),
     precision="half",
@@ -299,26 +249,25 @@ register_op(
     doc="Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight "
     "has that of data with filters for the batch: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.",
 )
-register_op(
-    "_backward_Convolution_data",
+multilinear(
+    "Convolution",
+    of={
+        "data": Adjoint(
+            "_backward_Convolution_data",
+            ("ograd", "weight", "data"),
+            attributes={"flops": _gradient_flops(lambda ins, outs: ins[1]), "workspace": spread},
+        ),
+        "weight": Adjoint(
+            "_backward_Convolution_weight",
+            ("ograd", "data"),
+            attributes={
+                "flops": _gradient_flops(lambda ins, outs: outs[0]),
+                "workspace": padded(lambda ins, outs: ins[1]),
+            },
+        ),
+    },
     params=ConvolutionGeometry,
-    inputs=("ograd", "weight", "data"),
-    infer_shape=_data_gradient_shapes,
-    infer_type=float_type,
-    gradient=_data_gradient_gradient,
-    FIgnoreInputs=lambda attrs: (2,),
-    flops=_gradient_flops(lambda ins, outs: ins[1]),
-    workspace=spread,
-    doc="Gradient of the data of Convolution: a convolution of the spread-out head gradient with the turned weight.",
-)
-register_op(
-    "_backward_Convolution_weight",
-    params=ConvolutionGeometry,
-    inputs=("ograd", "data"),
-    infer_shape=_weight_gradient_shapes,
-    infer_type=float_type,
-    gradient=_weight_gradient_gradient,
-    flops=_gradient_flops(lambda ins, outs: outs[0]),
-    workspace=padded(lambda ins, outs: ins[1]),
-    doc="Gradient of the weight of Convolution: a convolution of the data with the spread-out head gradient.",
+    given=True,
+    restored={"no_bias": True},
+    others={"bias": bias_gradient},
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ops.nn.convolution import (
@@ -17,6 +17,7 @@ from symjax_nnvm.ops.nn.convolution import (
     Step,
     Tuning,
     arranged,
+    bias_gradient,
     padded,
     ranked,
     spread,
@@ -24,22 +25,13 @@ from symjax_nnvm.ops.nn.convolution import (
     weight_channels,
 )
 
-Entries = list[NodeEntry]
 Dim = int | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeconvolutionParams(ConvolutionGeometry):
-    positional: ClassVar = (
-        *("kernel", "stride", "dilate", "pad", "adj", "target_shape", "num_filter"),
-        *("num_group", "workspace", "no_bias", "cudnn_tune", "cudnn_off", "layout"),
-    )
+class DeconvolutionGeometry(ConvolutionGeometry):
     adj: Tuple = param((), ge=0, doc="elements added at the end of each spatial axis, fewer than its stride; (): none")
     target_shape: Tuple = param((), ge=0, doc="spatial sizes of the output; pad and adj then follow from it")
-    no_bias: bool = param(True, doc="leave the bias out; unlike Convolution's it is left out unless asked for")
-    workspace: int = param(512, ge=0, le=8192, doc="memory limit of cuDNN in MB; accepted and without effect")
-    cudnn_tune: Tuning | None = param(None, doc="cuDNN's choice of algorithm; accepted and without effect")
-    cudnn_off: bool = param(False, doc="accepted and without effect")
 
     def check(self) -> str | None:
         problem = super().check()
@@ -71,6 +63,18 @@ class DeconvolutionParams(ConvolutionGeometry):
     def adjustments(self) -> Tuple:
         """The parameter adj, one number for each spatial axis."""
         return self.adj or (0,) * len(self.kernel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeconvolutionParams(DeconvolutionGeometry):
+    positional: ClassVar = (
+        *("kernel", "stride", "dilate", "pad", "adj", "target_shape", "num_filter"),
+        *("num_group", "workspace", "no_bias", "cudnn_tune", "cudnn_off", "layout"),
+    )
+    no_bias: bool = param(True, doc="leave the bias out; unlike Convolution's it is left out unless asked for")
+    workspace: int = param(512, ge=0, le=8192, doc="memory limit of cuDNN in MB; accepted and without effect")
+    cudnn_tune: Tuning | None = param(None, doc="cuDNN's choice of algorithm; accepted and without effect")
+    cudnn_off: bool = param(False, doc="accepted and without effect")
 
 
 def _margins(size: int, step: Step, adj: int, target: int | None) -> tuple[int, int]:
@@ -131,7 +135,7 @@ def _input_size(size: Dim, step: Step, adj: int, target: int | None) -> Dim:
     return rest // stride + 1
 
 
-def _deconvolution_shapes(p: DeconvolutionParams, ins: Shapes, outs: Shapes):
+def _deconvolution_shapes(p: DeconvolutionGeometry, ins: Shapes, outs: Shapes):
     """data (n, c, …d), weight (c, f / groups, …k), bias (f,) → (n, f, …), arranged as the layout says."""
     data, out = ranked(ins[0], p, "data"), ranked(outs[0], p, "output")
     weight = ranked(ins[1], p, "weight")
@@ -149,7 +153,7 @@ def _deconvolution_shapes(p: DeconvolutionParams, ins: Shapes, outs: Shapes):
     return found, [arranged(p, batch, p.num_filter, results)]
 
 
-def transposed(p: DeconvolutionParams, data: tuple[int, ...]) -> tuple[ConvolutionGeometry, tuple[int, ...]]:
+def transposed(p: DeconvolutionGeometry, data: tuple[int, ...]) -> tuple[ConvolutionGeometry, tuple[int, ...]]:
     """The convolution whose data gradient a deconvolution of data (n, c, …d) is, and the shape of its data."""
     rows = zip(p.spatial_axes, p.steps, p.adjustments, p.targets, strict=True)
     pads = tuple(_margins(data[axis], step, adj, target)[0] for axis, step, adj, target in rows)
@@ -167,62 +171,6 @@ def transposed(p: DeconvolutionParams, data: tuple[int, ...]) -> tuple[Convoluti
     return geometry, tuple(dim for dim in shape if dim is not None)
 
 
-def _data_gradient_shapes(p: DeconvolutionParams, ins: Shapes, outs: Shapes):
-    """ograd (n, f, …), weight (c, f / groups, …k), data (n, c, …d) → gradient of data, of its shape."""
-    ograd, weight, data = ins
-    (data, weight), (ograd,) = _deconvolution_shapes(p, [outs[0] if data is None else data, weight], [ograd])
-    return [ograd, weight, data], [data]
-
-
-def _weight_gradient_shapes(p: DeconvolutionParams, ins: Shapes, outs: Shapes):
-    """ograd (n, f, …), data (n, c, …d) → gradient of the weight (c, f / groups, …k)."""
-    (data, weight), (ograd,) = _deconvolution_shapes(p, [ins[1], outs[0]], [ins[0]])
-    return [ograd, data], [weight]
-
-
-_GEOMETRY = (*ConvolutionGeometry.__dataclass_fields__, "adj", "target_shape")
-
-
-def _geometry(node: Node) -> dict[str, Any]:
-    """The parameters that say where the window goes: those the node was given."""
-    return {name: getattr(node.attrs.parsed, name) for name in _GEOMETRY if name in node.attrs.dict}
-
-
-def _of_data(node: Node, dy: NodeEntry, weight: NodeEntry, data: NodeEntry) -> NodeEntry:
-    return apply("_backward_Deconvolution_data", dy, weight, data, **_geometry(node))
-
-
-def _of_weight(node: Node, dy: NodeEntry, data: NodeEntry) -> NodeEntry:
-    return apply("_backward_Deconvolution_weight", dy, data, **_geometry(node))
-
-
-def _deconvolve(node: Node, data: NodeEntry, weight: NodeEntry) -> NodeEntry:
-    return apply("Deconvolution", data, weight, no_bias=True, **_geometry(node))
-
-
-def _deconvolution_gradient(node: Node, ograds: Entries):
-    """Y is linear in X and in W; dX is a convolution of dY, db the sum of dY over all but channels."""
-    p: DeconvolutionParams = node.attrs.parsed
-    (dy,) = ograds
-    data, weight = node.inputs[:2]
-    grads = [_of_data(node, dy, weight, data), _of_weight(node, dy, data)]
-    return grads if p.no_bias else [*grads, apply("sum", dy, axis=p.channel_axis, exclude=True)]
-
-
-def _data_gradient_gradient(node: Node, ograds: Entries):
-    """<G, dX> = <dY, deconvolution of G with W>: so for dY; for W it is the weight gradient with G for data."""
-    (g,) = ograds
-    dy, weight, _ = node.inputs
-    return [_deconvolve(node, g, weight), _of_weight(node, dy, g), None]
-
-
-def _weight_gradient_gradient(node: Node, ograds: Entries):
-    """<G, dW> = <dY, deconvolution of X with G>: so for dY; for X it is the data gradient with G for weight."""
-    (g,) = ograds
-    dy, data = node.inputs
-    return [_deconvolve(node, data, g), _of_data(node, dy, g, data)]
-
-
 def _deconvolution_flops(p: DeconvolutionParams, ins: Sizes, outs: Sizes) -> Flops:
     """Each input element is spread over the window and its group's output channels: the weight (c, f / groups, …k)."""
     channels = ins[0][p.channel_axis]
@@ -237,7 +185,6 @@ register_op(
     inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),
     infer_shape=_deconvolution_shapes,
     infer_type=float_type,
-    gradient=_deconvolution_gradient,
     drawing="convolution",
     flops=_deconvolution_flops,
     workspace=spread,
@@ -248,24 +195,22 @@ register_op(
     "axes, dilated or not, in every layout; the weight has that of data with its channels for the batch: "
     "(c, f / groups, h, w), or (c, h, w, f / groups) for NHWC.",
 )
-register_op(
-    "_backward_Deconvolution_data",
-    params=DeconvolutionParams,
-    inputs=("ograd", "weight", "data"),
-    infer_shape=_data_gradient_shapes,
-    infer_type=float_type,
-    gradient=_data_gradient_gradient,
-    FIgnoreInputs=lambda attrs: (2,),
-    workspace=padded(lambda ins, outs: ins[0]),
-    doc="Gradient of the data of Deconvolution: the convolution of the head gradient with the weight.",
-)
-register_op(
-    "_backward_Deconvolution_weight",
-    params=DeconvolutionParams,
-    inputs=("ograd", "data"),
-    infer_shape=_weight_gradient_shapes,
-    infer_type=float_type,
-    gradient=_weight_gradient_gradient,
-    workspace=padded(lambda ins, outs: ins[0]),
-    doc="Gradient of the weight of Deconvolution: that of the convolution whose data are the head gradient.",
+multilinear(
+    "Deconvolution",
+    of={
+        "data": Adjoint(
+            "_backward_Deconvolution_data",
+            ("ograd", "weight", "data"),
+            attributes={"workspace": padded(lambda ins, outs: ins[0])},
+        ),
+        "weight": Adjoint(
+            "_backward_Deconvolution_weight",
+            ("ograd", "data"),
+            attributes={"workspace": padded(lambda ins, outs: ins[0])},
+        ),
+    },
+    params=DeconvolutionGeometry,
+    given=True,
+    restored={"no_bias": True},
+    others={"bias": bias_gradient},
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symjax_nnvm.ir.node import NodeAttrs, apply
+from symjax_nnvm.ir.linear import linear
+from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.register import Shapes, Types, register_op
 from symjax_nnvm.ops.indexing.take import NumberType
 
 
@@ -37,12 +38,6 @@ def _embedding_default_type(attrs: NodeAttrs, ins: Types, outs: Types):
     return _embedding_type(attrs.parsed, ins, [outs[0] or attrs.parsed.dtype])
 
 
-def _embedding_backward_shapes(p: EmbeddingParams, ins: Shapes, outs: Shapes):
-    """ograd (…, output_dim), data (…) → (input_dim, output_dim)."""
-    (data, weight), (out,) = _embedding_shapes(p, [ins[1], outs[0]], [ins[0]])
-    return [out, data], [weight]
-
-
 register_op(
     "Embedding",
     aliases=("_npx_embedding", "_sparse_Embedding"),
@@ -52,10 +47,6 @@ register_op(
     infer_type=_embedding_type,
     FInferDefaultType=_embedding_default_type,
     FAsksSparse=lambda attrs: attrs.parsed.sparse_grad,
-    gradient=lambda node, ograds: [
-        None,
-        apply("_backward_Embedding", ograds[0], node.inputs[0], **vars(node.attrs.parsed)),
-    ],
     flops=0,
     numbers=(0, lambda p, shapes: p.input_dim),
     drawing="dense",
@@ -64,12 +55,10 @@ register_op(
 )
 
 
-register_op(
-    "_backward_Embedding",
-    params=EmbeddingParams,
+linear(
+    "Embedding",
+    of="weight",
+    adjoint="_backward_Embedding",
     inputs=("ograd", "data"),
-    infer_shape=_embedding_backward_shapes,
-    infer_type=first_type,
-    gradient=lambda node, ograds: [apply("Embedding", node.inputs[1], ograds[0], **vars(node.attrs.parsed)), None],
     doc="The gradient of Embedding: rows of ograd added up by number.",
 )

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, size_of
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, backward_shapes, float_type, register_op
+from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.nn.convolution import Step, output_size, padded, unequal_ranks, window_problem, window_steps
 
@@ -104,21 +105,17 @@ register_op(
     inputs=("data",),
     infer_shape=_im2col_shapes,
     infer_type=float_type,
-    gradient=lambda node, ograds: [apply("_backward_im2col", ograds[0], node.inputs[0], **_window(node))],
     flops=0,
     workspace=padded(lambda ins, outs: ins[0]),
     doc="The windows of data as columns, their elements in the order of data: what a convolution multiplies with its "
     "weight. Over one and three axes too, where MXNet fails.",
 )
-register_op(
-    "_backward_im2col",
-    params=Im2ColParams,
-    inputs=("ograd", "data"),
-    infer_shape=backward_shapes(_im2col_shapes),
-    infer_type=float_type,
-    gradient=lambda node, ograds: [apply("im2col", ograds[0], **_window(node)), None],
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "im2col",
+    of="data",
+    adjoint="_backward_im2col",
     workspace=padded(lambda ins, outs: ins[1]),
+    given=True,
     doc="Gradient of im2col: columns added up where their windows overlap, in the shape of data.",
 )
 register_op(

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.card import Flops, Sizes
+from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
@@ -95,6 +96,6 @@ register_op(
     params=WindowParams,
     infer_shape=_channels,
     infer_type=float_type,
-    gradient=lambda node, ograds: [apply("_backward_LRN_window", ograds[0], nsize=node.attrs.parsed.nsize)],
+    gradient=self_adjoint,
     doc="The sum of nsize neighbouring channels around each; its own transpose.",
 )

@@ -11,6 +11,7 @@ import numpy as np
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, WorkspaceRule, extended
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Tuple, param
@@ -178,14 +179,6 @@ def pooling_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
     return [data], [tuple(counts.get(i, kept[i]) for i in range(ndim))]
 
 
-def _gradient_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
-    """ograd of the pooled shape, data (n, c, …d) → gradient of data; with the pooled output as third input if used."""
-    ograd, data, *rest = ins
-    pooled = next((shape for shape in (ograd, *rest) if shape is not None), None)
-    (data,), (pooled,) = pooling_shapes(p, [outs[0] if data is None else data], [pooled])
-    return [pooled, data, *[pooled] * len(rest)], [data]
-
-
 def _maxima_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
     """value (n, c, …d), data of the same shape, output of the pooled shape → of the pooled shape."""
     value, data, output = ins
@@ -224,23 +217,6 @@ def _norm_gradient(node: Node, dy: NodeEntry, data: NodeEntry, y: NodeEntry) -> 
         data_power = data
     scaled = apply("where", y, apply("elemwise_div", dy, safe), apply("zeros_like", dy))
     return apply("elemwise_mul", data_power, _spread(node, scaled, data, pool_type="sum"))
-
-
-def _sum_gradient_gradient(node: Node, ograds: Entries):
-    """Pooling and spreading are each other's transpose."""
-    return [apply("Pooling", ograds[0], **_given(node)), None]
-
-
-def _max_gradient_gradient(node: Node, ograds: Entries):
-    """Linear in dY: the gradient of dY picks out of G where the maxima are."""
-    _, data, y = node.inputs
-    return [apply("_backward_Pooling_pick", ograds[0], data, y, **_given(node)), None, None]
-
-
-def _pick_gradient(node: Node, ograds: Entries):
-    """The transpose of picking."""
-    _, data, y = node.inputs
-    return [apply("_backward_Pooling_max", ograds[0], data, y, **_given(node)), None, None]
 
 
 def _outputs_in_files(attrs: NodeAttrs) -> int:
@@ -296,28 +272,14 @@ register_op(
     doc="The maximum, sum, mean or p-norm of every window of the spatial axes. The p-norm is that of signed values: "
     "the p-th root of the sum of p-th powers.",
 )
-register_op(
-    "_backward_Pooling_sum",
-    params=PoolingParams,
-    inputs=("ograd", "data"),
-    infer_shape=_gradient_shapes,
-    infer_type=float_type,
-    gradient=_sum_gradient_gradient,
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "Pooling",
+    of="data",
+    adjoint="_backward_Pooling_sum",
     flops=pooling_gradient_flops,
     workspace=_reached(1),
+    given=True,
     doc="Gradient of sum and mean pooling: every element receives the head gradients of the windows it is in.",
-)
-register_op(
-    "_backward_Pooling_max",
-    params=PoolingParams,
-    inputs=("ograd", "data", "output"),
-    infer_shape=_gradient_shapes,
-    infer_type=float_type,
-    gradient=_max_gradient_gradient,
-    flops=pooling_gradient_flops,
-    workspace=_reached(1),
-    doc="Gradient of maximum pooling: the first element that attains a window's maximum receives its head gradient.",
 )
 register_op(
     "_backward_Pooling_pick",
@@ -325,8 +287,17 @@ register_op(
     inputs=("value", "data", "output"),
     infer_shape=_maxima_shapes,
     infer_type=float_type,
-    gradient=_pick_gradient,
     flops=pooling_gradient_flops,
     workspace=_reached(1),
     doc="The element of `value` where each window of data has its maximum: the transpose of `_backward_Pooling_max`.",
+)
+linear(
+    "_backward_Pooling_pick",
+    of="value",
+    adjoint="_backward_Pooling_max",
+    flops=pooling_gradient_flops,
+    workspace=_reached(1),
+    inputs=("ograd", "data", "output"),
+    given=True,
+    doc="Gradient of maximum pooling: the first element that attains a window's maximum receives its head gradient.",
 )

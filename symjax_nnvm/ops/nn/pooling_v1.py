@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.card import Sizes, WorkspaceRule, extended
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
@@ -59,13 +60,6 @@ def _pooling_shapes(p: PoolingV1Params, ins: Shapes, outs: Shapes):
     return pooling_shapes(p.windows, ins, outs)
 
 
-def _max_gradient_shapes(p: PoolingV1Params, ins: Shapes, outs: Shapes):
-    """ograd and output of the pooled shape, data (n, c, …d) → gradient of data."""
-    ograd, data, output = ins
-    (data,), (pooled,) = _pooling_shapes(p, [outs[0] if data is None else data], [output if ograd is None else ograd])
-    return [pooled, data, pooled], [data]
-
-
 def _pick_shapes(p: PoolingV1Params, ins: Shapes, outs: Shapes):
     """value and data (n, c, …d), output of the pooled shape → of the pooled shape."""
     value, data, output = ins
@@ -82,11 +76,6 @@ def _pooling_gradient(node: Node, ograds: Entries):
         return [apply("_backward_Pooling_v1_max", dy, data, NodeEntry(node, 0, 0), **vars(p))]
     grad = apply("_backward_Pooling_sum", dy, data, **vars(p.sums))
     return [grad if p.scale == 1 else apply("_mul_scalar", grad, scalar=p.scale)]
-
-
-def _transposed(name: str) -> Any:
-    """The gradient of an operator that is linear in its first input: its transpose, at the same maxima."""
-    return lambda node, ograds: [apply(name, ograds[0], *node.inputs[1:], **vars(node.attrs.parsed)), None, None]
 
 
 def _padded(number: int) -> WorkspaceRule:
@@ -115,24 +104,21 @@ register_op(
     "Every element that ties for a maximum receives its gradient.",
 )
 register_op(
-    "_backward_Pooling_v1_max",
-    params=PoolingV1Params,
-    inputs=("ograd", "data", "output"),
-    infer_shape=_max_gradient_shapes,
-    infer_type=float_type,
-    gradient=_transposed("_backward_Pooling_v1_pick"),
-    flops=pooling_gradient_flops,
-    workspace=_padded(1),
-    doc="Gradient of maximum Pooling_v1: every element that attains a window's maximum receives its head gradient.",
-)
-register_op(
     "_backward_Pooling_v1_pick",
     params=PoolingV1Params,
     inputs=("value", "data", "output"),
     infer_shape=_pick_shapes,
     infer_type=float_type,
-    gradient=_transposed("_backward_Pooling_v1_max"),
     flops=pooling_gradient_flops,
     workspace=_padded(1),
     doc="The sum of `value` where data attains each window's maximum: the transpose of `_backward_Pooling_v1_max`.",
+)
+linear(
+    "_backward_Pooling_v1_pick",
+    of="value",
+    adjoint="_backward_Pooling_v1_max",
+    flops=pooling_gradient_flops,
+    workspace=_padded(1),
+    inputs=("ograd", "data", "output"),
+    doc="Gradient of maximum Pooling_v1: every element that attains a window's maximum receives its head gradient.",
 )

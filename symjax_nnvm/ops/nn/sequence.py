@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, Types, backward_shapes, register_op
+from symjax_nnvm.ir.register import Shapes, Types, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
 Entries = list[NodeEntry]
@@ -84,26 +84,11 @@ def _types(p: SequenceParams, ins: Types, outs: Types):
     return [dtype, *(length or dtype for length in ins[1:])], [dtype]
 
 
-def _backward_types(p: SequenceParams, ins: Types, outs: Types):
-    dtype = next((t for t in (*outs, *ins[:2]) if t is not None), None)
-    return [dtype, dtype, *(length or dtype for length in ins[2:])], [dtype]
-
-
-def _over_time(op: str, node: Node, data: Entries) -> NodeEntry:
-    """An operator with the node's lengths and axis."""
-    p: SequenceParams = node.attrs.parsed
-    lengths = node.inputs[-1:] if p.use_sequence_length else []
-    return apply(op, *data, *lengths, use_sequence_length=p.use_sequence_length, axis=p.axis)
-
-
-def _gradient(op: str, *, reads_data: bool = False) -> Callable[[Node, Entries], list[NodeEntry | None]]:
-    """dX is an operator of dY (and of the shape of X); nothing flows into the lengths."""
-
-    def rule(node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        data = [ograds[0], node.inputs[0]] if reads_data else [ograds[0]]
-        return [_over_time(op, node, data), *[None] * (len(node.inputs) - 1)]
-
-    return rule
+def _mask_gradient(node: Node, ograds: Entries) -> list[NodeEntry | None]:
+    """dX = dY, masked with zeros; nothing flows into the lengths."""
+    p, lengths = node.attrs.parsed, node.inputs[1:]
+    masked = apply("SequenceMask", ograds[0], *lengths, use_sequence_length=p.use_sequence_length, axis=p.axis)
+    return [masked, *[None] * len(lengths)]
 
 
 register_op(
@@ -114,7 +99,7 @@ register_op(
     inputs_used=_inputs,
     infer_shape=_same_shapes,
     infer_type=_types,
-    gradient=_gradient("SequenceMask"),
+    gradient=_mask_gradient,
     inplace=((0, 0),),
     flops=0,
     precision="either",
@@ -128,10 +113,10 @@ register_op(
     inputs_used=_inputs,
     infer_shape=_same_shapes,
     infer_type=_types,
-    gradient=_gradient("SequenceReverse"),
     flops=0,
     precision="either",
     drawing="recurrent",
+    gradient=self_adjoint,
     doc="Each sequence in reverse order; what stands past its end stays. Lengths past the axis count as its length, "
     "where MXNet reads outside the array, and axis may be 1, too.",
 )
@@ -142,24 +127,15 @@ register_op(
     inputs_used=_inputs,
     infer_shape=_last_shapes,
     infer_type=_types,
-    gradient=_gradient("_backward_SequenceLast", reads_data=True),
     flops=0,
     precision="either",
     drawing="recurrent",
     doc="The last step of each sequence. A length outside 1 … t counts as the nearest one inside, where MXNet reads "
     "outside the array.",
 )
-register_op(
-    "_backward_SequenceLast",
-    params=SequenceParams,
-    inputs=("ograd", "data", "sequence_length"),
-    inputs_used=lambda p: ("ograd", *_inputs(p)),
-    infer_shape=backward_shapes(_last_shapes),
-    infer_type=_backward_types,
-    gradient=lambda node, ograds: [
-        _over_time("SequenceLast", node, [ograds[0]]),
-        *[None] * (len(node.inputs) - 1),
-    ],
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "SequenceLast",
+    of="data",
+    adjoint="_backward_SequenceLast",
     doc="The gradient of SequenceLast: ograd at the last step of each sequence, 0 elsewhere.",
 )

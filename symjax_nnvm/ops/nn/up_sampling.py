@@ -9,12 +9,12 @@ from typing import Literal
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.linear import Adjoint, jointly_linear, multilinear
+from symjax_nnvm.ir.node import Node, NodeAttrs
 from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Entries = list[NodeEntry]
 Dim = int | None
 
 
@@ -83,7 +83,7 @@ def _reduced(size: Dim, scale: int) -> Dim:
     return None if size is None or size % scale else size // scale
 
 
-def _nearest_shapes(p: UpSamplingParams | BackwardNearestParams, ins: Shapes, outs: Shapes):
+def _nearest_shapes(p: UpSamplingParams, ins: Shapes, outs: Shapes):
     """data (n, c, h, w), more (n, c', h', w') with h' | s h → (n, Σ c, s h, s w), or (n, c, s h, s w) of sums."""
     data, out = [_image(shape, f"arg{i}") for i, shape in enumerate(ins)], _image(outs[0], "output")
     n = known(*(shape[0] for shape in (*data, out)))
@@ -137,72 +137,6 @@ def _up_sampling_shapes(p: UpSamplingParams, ins: Shapes, outs: Shapes):
     return inputs, outputs
 
 
-def _backward_nearest_shapes(p: BackwardNearestParams, ins: Shapes, outs: Shapes):
-    """ograd and the inputs → gradients of the inputs' shapes."""
-    data = [out if shape is None else shape for shape, out in zip(ins[1:], outs, strict=True)]
-    data, (ograd,) = _nearest_shapes(p, data, [ins[0]])
-    return [ograd, *data], data
-
-
-def _filter_data_shapes(p: FilterParams, ins: Shapes, outs: Shapes):
-    """ograd (n, c, s h, s w), weight (c, 1, k, k) → gradient of data (n, c, h, w)."""
-    (data, weight), (ograd,) = _bilinear_shapes(p, [outs[0], ins[1]], [ins[0]])
-    return [ograd, weight], [data]
-
-
-def _filter_weight_shapes(p: FilterParams, ins: Shapes, outs: Shapes):
-    """ograd (n, c, s h, s w), data (n, c, h, w) → gradient of the weight (c, 1, k, k)."""
-    (data, weight), (ograd,) = _bilinear_shapes(p, [ins[1], outs[0]], [ins[0]])
-    return [ograd, data], [weight]
-
-
-# -- gradients -------------------------------------------------------------------------------------------------------
-
-
-def _filter(data: NodeEntry, weight: NodeEntry, scale: int) -> NodeEntry:
-    return apply("UpSampling", data, weight, scale=scale, sample_type="bilinear", num_args=2)
-
-
-def _of_data(dy: NodeEntry, weight: NodeEntry, scale: int) -> NodeEntry:
-    return apply("_backward_UpSampling_data", dy, weight, scale=scale)
-
-
-def _of_weight(dy: NodeEntry, data: NodeEntry, scale: int) -> NodeEntry:
-    return apply("_backward_UpSampling_weight", dy, data, scale=scale)
-
-
-def _up_sampling_gradient(node: Node, ograds: Entries):
-    """nearest: the sums of dY over what each element was repeated to. bilinear: Y is linear in X and in W."""
-    p: UpSamplingParams = node.attrs.parsed
-    (dy,) = ograds
-    if p.sample_type == "bilinear":
-        data, weight = node.inputs
-        return [_of_data(dy, weight, p.scale), _of_weight(dy, data, p.scale)]
-    settings = {"scale": p.scale, "multi_input_mode": p.multi_input_mode}
-    grad = apply("_backward_UpSampling_nearest", dy, *node.inputs, num_args=p.num_args + 1, **settings)
-    return [grad._replace(index=i) for i in range(p.num_args)]
-
-
-def _backward_nearest_gradient(node: Node, ograds: Entries):
-    """The transpose of sums is repetition."""
-    p: BackwardNearestParams = node.attrs.parsed
-    settings = {"scale": p.scale, "multi_input_mode": p.multi_input_mode}
-    repeated = apply("UpSampling", *ograds, num_args=len(ograds), sample_type="nearest", **settings)
-    return [repeated, *[None] * len(ograds)]
-
-
-def _filter_data_gradient(node: Node, ograds: Entries):
-    """<G, dX> = <dY, G filtered with W>."""
-    (g,), (dy, weight), scale = ograds, node.inputs, node.attrs.parsed.scale
-    return [_filter(g, weight, scale), _of_weight(dy, g, scale)]
-
-
-def _filter_weight_gradient(node: Node, ograds: Entries):
-    """<G, dW> = <dY, X filtered with G>."""
-    (g,), (dy, data), scale = ograds, node.inputs, node.attrs.parsed.scale
-    return [_filter(data, g, scale), _of_data(dy, g, scale)]
-
-
 # -- operators -------------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +162,9 @@ register_op(
     variadic="num_args",
     infer_shape=_up_sampling_shapes,
     infer_type=float_type,
-    gradient=_up_sampling_gradient,
+    gradient=lambda node, ograds: (_filtered.gradient if node.attrs.parsed.sample_type == "bilinear" else _repeated)(
+        node, ograds
+    ),
     FSetInputVarAttrOnCompose=_initial_weight,
     flops=_up_sampling_flops,
     precision="either",
@@ -237,32 +173,19 @@ register_op(
     "comes to the size of the first, and they are joined or added. bilinear: each channel filtered with its own "
     "learned weight (c, 1, k, k), k = 2 scale - scale mod 2.",
 ).set_num_inputs(lambda attrs: len(_input_names(attrs))).set_attr("FListInputNames", _input_names, plevel=11)
-register_op(
-    "_backward_UpSampling_nearest",
+_repeated = jointly_linear(
+    "UpSampling",
+    adjoint="_backward_UpSampling_nearest",
     params=BackwardNearestParams,
-    variadic="num_args",
-    num_outputs=lambda p: p.num_args - 1,
-    infer_shape=_backward_nearest_shapes,
-    infer_type=float_type,
-    gradient=_backward_nearest_gradient,
-    FIgnoreInputs=lambda attrs: tuple(range(1, attrs.parsed.num_args)),
+    restored={"sample_type": "nearest"},
     doc="The gradients of UpSampling by repetition: sums of the first input, of the shapes of the others.",
 )
-register_op(
-    "_backward_UpSampling_data",
+_filtered = multilinear(
+    "UpSampling",
+    of={
+        "data": Adjoint("_backward_UpSampling_data", ("ograd", "weight")),
+        "weight": Adjoint("_backward_UpSampling_weight", ("ograd", "data")),
+    },
     params=FilterParams,
-    inputs=("ograd", "weight"),
-    infer_shape=_filter_data_shapes,
-    infer_type=float_type,
-    gradient=_filter_data_gradient,
-    doc="The gradient of the data of bilinear UpSampling.",
-)
-register_op(
-    "_backward_UpSampling_weight",
-    params=FilterParams,
-    inputs=("ograd", "data"),
-    infer_shape=_filter_weight_shapes,
-    infer_type=float_type,
-    gradient=_filter_weight_gradient,
-    doc="The gradient of the weight of bilinear UpSampling.",
+    restored={"sample_type": "bilinear"},
 )

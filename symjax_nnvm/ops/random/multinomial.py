@@ -8,6 +8,7 @@ from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.card import as_much_as
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
@@ -102,29 +103,18 @@ def _probability_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     return [ins[0], draws], out
 
 
-def _backward_probability_shapes(p: NoParams, ins: Shapes, outs: Shapes):
-    """ograd [s]x[t], data [s]x[k], draws [s]x[t] → [s]x[k]."""
-    (ograd, draws), _ = same_shape(p, (ins[0], ins[2]), ())
-    (data,), out = same_shape(p, ins[1:2], outs)
-    return [ograd, data, draws], out
-
-
 register_op(
     "_probability_of_draw",
     inputs=("data", "draws"),
     infer_shape=_probability_shapes,
     infer_type=_free_draws_types,
-    gradient=lambda node, ograds: [apply("_backward_probability_of_draw", ograds[0], *node.inputs), None],
     flops="made for the gradient of sample_multinomial",
     doc="The elements of data [s]x[k] that draws [s]x[t] number: what the gradient of _sample_multinomial is made of.",
 )
-register_op(
-    "_backward_probability_of_draw",
-    inputs=("ograd", "data", "draws"),
-    infer_shape=_backward_probability_shapes,
-    infer_type=_free_draws_types,
-    gradient=lambda node, ograds: [apply("_probability_of_draw", ograds[0], node.inputs[2]), None, None],
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "_probability_of_draw",
+    of="data",
+    adjoint="_backward_probability_of_draw",
     doc="The gradient of _probability_of_draw: ograd added up by the class drawn, in the shape of data.",
 )
 

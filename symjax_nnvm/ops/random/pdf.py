@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
@@ -73,19 +74,12 @@ def _repeat_shapes(p: RepeatOverSamplesParams, ins: Shapes, outs: Shapes):
     return [data, sample], [sample]
 
 
-def _sum_shapes(p: RepeatOverSamplesParams, ins: Shapes, outs: Shapes):
-    """ograd [s]x[t]x[e], data [s]x[e] → [s]x[e]."""
-    (data,), _ = same_shape(p, ins[1:], outs)
-    (data,), ograd = aligned_shapes([data], ins[0], p.event_axes)
-    return [ograd, data], [data]
+def _sum(ograd: NodeEntry, data: NodeEntry, event_axes: int) -> NodeEntry:
+    return apply("_backward_repeat_over_samples", ograd, data, event_axes=event_axes)
 
 
 def _repeat(data: NodeEntry, sample: NodeEntry, event_axes: int) -> NodeEntry:
     return apply("_repeat_over_samples", data, sample, event_axes=event_axes)
-
-
-def _sum(ograd: NodeEntry, data: NodeEntry, event_axes: int) -> NodeEntry:
-    return apply("_backward_repeat_over_samples", ograd, data, event_axes=event_axes)
 
 
 register_op(
@@ -93,19 +87,17 @@ register_op(
     params=RepeatOverSamplesParams,
     inputs=("data", "sample"),
     infer_shape=_repeat_shapes,
-    gradient=lambda node, ograds: [_sum(ograds[0], node.inputs[0], node.attrs.parsed.event_axes), None],
     FIgnoreInputs=lambda attrs: (1,),
     flops=0,
     doc="Parameters of distributions, [s]x[e], repeated for every draw of sample [s]x[t]x[e]; [e] are the last "
     "event_axes axes.",
 )
-register_op(
-    "_backward_repeat_over_samples",
-    params=RepeatOverSamplesParams,
+linear(
+    "_repeat_over_samples",
+    of="data",
+    adjoint="_backward_repeat_over_samples",
     inputs=("ograd", "data"),
-    infer_shape=_sum_shapes,
-    gradient=lambda node, ograds: [_repeat(ograds[0], node.inputs[0], node.attrs.parsed.event_axes), None],
-    FIgnoreInputs=lambda attrs: (1,),
+    like="sample",
     doc="The gradient of _repeat_over_samples: the sum over the draws, in the shape of data.",
 )
 

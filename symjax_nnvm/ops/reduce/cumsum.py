@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.ir.axes import normal_axis, size_of
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, Types, first_type, register_op
@@ -58,14 +59,6 @@ def _cumsum_gradient(node: Node, ograds: Entries):
     return [apply("_backward_np_cumsum", dy, a, axis=p.axis)]
 
 
-def _backward_cumsum_shapes(p: CumsumGradientParams, ins: Shapes, outs: Shapes):
-    """ograd (…) or (size,), a (…) → (…)."""
-    a = outs[0] if ins[1] is None else ins[1]
-    if a is None and p.axis is not None:
-        a = ins[0]
-    return [_summed(p.axis, a), a], [a]
-
-
 register_op(
     "_np_cumsum",
     aliases=("cumsum",),
@@ -85,13 +78,11 @@ register_op(
 )
 
 
-register_op(
-    "_backward_np_cumsum",
+linear(
+    "_np_cumsum",
+    of="a",
+    adjoint="_backward_np_cumsum",
     params=CumsumGradientParams,
-    inputs=("ograd", "a"),
-    infer_shape=_backward_cumsum_shapes,
     infer_type=first_type,
-    gradient=lambda node, ograds: [apply("_np_cumsum", ograds[0], axis=node.attrs.parsed.axis), None],
-    FIgnoreInputs=lambda attrs: (1,),
     doc="The gradient of cumsum: running sums from the end, in the shape of a.",
 )

@@ -9,9 +9,10 @@ from typing import Literal, Protocol
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
 from symjax_nnvm.ir.card import per_input
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, backward_shapes, first_type, register_op
+from symjax_nnvm.ir.register import NoParams, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.types import Shape
 
 Entries = list[NodeEntry]
@@ -89,16 +90,6 @@ def _not_nan(data: NodeEntry) -> NodeEntry:
     return apply("_equal", data, data)
 
 
-def _sum_gradient(node: Node, ograds: Entries):
-    """dX = dY, repeated."""
-    return [_spread(ograds[0], node)]
-
-
-def _mean_gradient(node: Node, ograds: Entries):
-    """dX = dY / n, repeated; n elements in each mean."""
-    return [apply("_backward_mean", ograds[0], node.inputs[0], **vars(node.attrs.parsed))]
-
-
 def _extreme_gradient(node: Node, ograds: Entries):
     """dX = dY where X equals its extreme: at every tie."""
     ties = apply("_equal", node.inputs[0], _spread(NodeEntry(node, 0, 0), node))
@@ -126,8 +117,8 @@ def _nanprod_gradient(node: Node, ograds: Entries):
 
 
 for _name, _aliases, _gradient, _doc in (
-    ("sum", ("_sparse_sum", "sum_axis"), _sum_gradient, "Sum over axes."),
-    ("mean", ("_sparse_mean",), _mean_gradient, "Mean over axes; of integers it is truncated towards 0."),
+    ("sum", ("_sparse_sum", "sum_axis"), None, "Sum over axes."),
+    ("mean", ("_sparse_mean",), None, "Mean over axes; of integers it is truncated towards 0."),
     ("max", ("max_axis",), _extreme_gradient, "Maximum over axes; every element that ties receives the gradient."),
     ("min", ("min_axis",), _extreme_gradient, "Minimum over axes; every element that ties receives the gradient."),
     ("prod", (), _prod_gradient, "Product over axes. As in MXNet its gradient is NaN at elements that are 0."),
@@ -146,20 +137,13 @@ for _name, _aliases, _gradient, _doc in (
         doc=_doc,
     )
 
-for _name, _forward in (("_backward_sum", "sum"), ("_backward_mean", "mean")):
-    register_op(
+for _name, _rest in (("sum", "."), ("mean", ", divided by the number of elements in each mean.")):
+    linear(
         _name,
-        params=ReduceParams,
-        inputs=("ograd", "data"),
-        infer_shape=backward_shapes(_reduce_shapes),
+        of="data",
+        adjoint=f"_backward_{_name}",
         infer_type=first_type,
-        gradient=lambda node, ograds, forward=_forward: [
-            apply(forward, ograds[0], **vars(node.attrs.parsed)),
-            None,
-        ],
-        FIgnoreInputs=lambda attrs: (1,),
-        doc=f"The gradient of {_forward}: ograd, repeated over the reduced axes of data"
-        + (", divided by the number of elements in each mean." if _forward == "mean" else "."),
+        doc=f"The gradient of {_name}: ograd, repeated over the reduced axes of data{_rest}",
     )
 
 # -- norm ------------------------------------------------------------------------------------------------------------

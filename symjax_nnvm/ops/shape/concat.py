@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
+from symjax_nnvm.ir.linear import jointly_linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, Tuple, param
@@ -31,7 +32,7 @@ class BackwardConcatParams:
     dim: Axis = param(1, doc="the axis that was joined")
 
 
-def _concat_shapes(p: ConcatParams | BackwardConcatParams, ins: Shapes, outs: Shapes, sharing: int = 1):
+def _concat_shapes(p: ConcatParams, ins: Shapes, outs: Shapes, sharing: int = 1):
     """(…, d0, …), (…, d1, …), … ↔ (…, d0 + d1 + …, …); the other dimensions are common to all.
 
     sharing: up to how many unknown lengths share alike what the known ones leave of the result's.
@@ -74,20 +75,6 @@ def _share(total: int, given: int, count: int, axis: int) -> int:
     return share
 
 
-def _concat_gradient(node: Node, ograds: Entries):
-    """Each input's piece of dY."""
-    p: ConcatParams = node.attrs.parsed
-    grad = apply("_backward_Concat", ograds[0], *node.inputs, num_args=p.num_args + 1, dim=p.dim)
-    return [grad._replace(index=i) for i in range(len(node.inputs))]
-
-
-def _backward_concat_shapes(p: BackwardConcatParams, ins: Shapes, outs: Shapes):
-    """ograd and the inputs → gradients of the inputs' shapes."""
-    data = [out if shape is None else shape for shape, out in zip(ins[1:], outs, strict=True)]
-    data, (ograd,) = _concat_shapes(p, data, [ins[0]])
-    return [ograd, *data], data
-
-
 # The input weights of both directions of a recurrent layer have one shape, so two unknown lengths are the same.
 for _name, _aliases, _shapes, _doc in (
     ("Concat", ("_sparse_concat", "concat"), _concat_shapes, "Join arrays along an axis."),
@@ -105,7 +92,6 @@ for _name, _aliases, _shapes, _doc in (
         params=ConcatParams,
         variadic="num_args",
         infer_shape=_shapes,
-        gradient=_concat_gradient,
         flops=0,
         precision="either" if _name == "Concat" else None,
         layout="axis",
@@ -114,22 +100,13 @@ for _name, _aliases, _shapes, _doc in (
     )
 
 
-def _backward_concat_gradient(node: Node, ograds: Entries):
-    """The head gradient's gradient: the pieces, joined."""
-    p: BackwardConcatParams = node.attrs.parsed
-    return [apply("Concat", *ograds, num_args=len(ograds), dim=p.dim), *[None] * len(ograds)]
-
-
-register_op(
-    "_backward_Concat",
+_pieces = jointly_linear(
+    "Concat",
+    adjoint="_backward_Concat",
     params=BackwardConcatParams,
-    variadic="num_args",
-    num_outputs=lambda p: p.num_args - 1,
-    infer_shape=_backward_concat_shapes,
-    gradient=_backward_concat_gradient,
-    FIgnoreInputs=lambda attrs: tuple(range(1, attrs.parsed.num_args)),
     doc="The gradient of Concat: the first input in pieces of the lengths of the others.",
 )
+Op.get("_rnn_param_concat").set_attr("FGradient", _pieces)
 
 # -- stack -----------------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from symjax_nnvm.errors import ParamError, explain
 from symjax_nnvm.ir.axes import known, normal_axes
-from symjax_nnvm.ir.node import apply
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import Shapes, backward_shapes, first_type, register_op
+from symjax_nnvm.ir.register import Shapes, register_op
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,18 +62,13 @@ register_op(
     params=DiagParams,
     inputs=("data",),
     infer_shape=diag_shapes,
-    gradient=lambda node, ograds: [apply("_backward_diag", ograds[0], node.inputs[0], **vars(node.attrs.parsed))],
     flops=0,
     doc="A diagonal of two axes of data, as a new last axis; of data with one axis, the matrix that has them on its "
     "k-th diagonal and zeros elsewhere.",
 )
-register_op(
-    "_backward_diag",
-    params=DiagParams,
-    inputs=("ograd", "data"),
-    infer_shape=backward_shapes(diag_shapes),
-    infer_type=first_type,
-    gradient=lambda node, ograds: [apply("diag", ograds[0], **vars(node.attrs.parsed)), None],
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "diag",
+    of="data",
+    adjoint="_backward_diag",
     doc="The gradient of diag: ograd on the diagonal it was taken from, 0 elsewhere, in the shape of data.",
 )

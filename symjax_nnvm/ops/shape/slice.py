@@ -8,9 +8,10 @@ from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, ParamError, explain
 from symjax_nnvm.ir.axes import normal_axis, replaced
+from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, backward_shapes, first_type, register_op, same_shape
+from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 
 Entries = list[NodeEntry]
@@ -121,22 +122,15 @@ for _name, _aliases, _params, _shapes, _doc in (
         aliases=_aliases,
         params=_params,
         infer_shape=_shapes,
-        gradient=lambda node, ograds, backward=f"_backward_{_name}": [
-            apply(backward, ograds[0], node.inputs[0], **vars(node.attrs.parsed))
-        ],
         flops=0,
         precision="either",
         layout="axis" if _name == "slice_axis" else None,
         doc=_doc,
     )
-    register_op(
-        f"_backward_{_name}",
-        params=_params,
-        inputs=("ograd", "data"),
-        infer_shape=backward_shapes(_shapes),
-        infer_type=first_type,
-        gradient=lambda node, ograds, forward=_name: [apply(forward, ograds[0], **vars(node.attrs.parsed)), None],
-        FIgnoreInputs=lambda attrs: (1,),
+    linear(
+        _name,
+        of="data",
+        adjoint=f"_backward_{_name}",
         doc=f"The gradient of {_name}: ograd where it was cut out of data, 0 elsewhere.",
     )
 
@@ -198,31 +192,24 @@ def _slice_like_shapes(p: SliceLikeParams, ins: Shapes, outs: Shapes):
     return ins, [cut_shape(p, data, like)]
 
 
-def _backward_slice_like_shapes(p: NoParams, ins: Shapes, outs: Shapes):
-    """ograd, data of the same rank → the shape of data."""
-    data = ins[1] if ins[1] is not None else outs[0]
-    return [ins[0], data], [data]
-
-
 register_op(
     "slice_like",
     params=SliceLikeParams,
     inputs=("data", "shape_like"),
     infer_shape=_slice_like_shapes,
     infer_type=first_type,
-    gradient=lambda node, ograds: [apply("_backward_slice_like", ograds[0], node.inputs[0]), None],
     FIgnoreInputs=lambda attrs: (1,),
     flops=0,
     precision="either",
     doc="The leading piece of data that has the lengths of shape_like, on all axes or on some.",
 )
-register_op(
-    "_backward_slice_like",
+linear(
+    "slice_like",
+    of="data",
+    adjoint="_backward_slice_like",
     inputs=("ograd", "data"),
-    infer_shape=_backward_slice_like_shapes,
-    infer_type=first_type,
-    gradient=lambda node, ograds: [apply("slice_like", ograds[0], node.inputs[0]), None],
-    FIgnoreInputs=lambda attrs: (1,),
+    params=NoParams,
+    like="shape_like",
     doc="ograd, completed with zeros to the shape of data.",
 )
 
@@ -252,11 +239,11 @@ register_op(
     params=ReverseParams,
     inputs=("data",),
     infer_shape=_reverse_shapes,
-    gradient=lambda node, ograds: [apply("reverse", ograds[0], axis=node.attrs.parsed.axis)],
     flops=0,
     precision="either",
     same_values=True,
     layout="axis",
+    gradient=self_adjoint,
     doc="Turn the order along some axes around.",
 )
 
@@ -314,11 +301,6 @@ def _widened(shape: Shape, widths: Sequence[tuple[int, int]]) -> Shape:
     return tuple(None if dim is None else dim + sum(width) for dim, width in zip(shape, widths, strict=True))
 
 
-def _backward_pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
-    inputs, outputs = _pad_shapes(p, outs, ins)
-    return outputs, inputs
-
-
 def _pad_gradient(node: Node, ograds: Entries):
     """dX = dY without its border, plus what the border copied from X."""
     p: PadParams = node.attrs.parsed
@@ -340,11 +322,11 @@ register_op(
     precision="either",
     doc="Put a border around data. Any rank and any axes are accepted.",
 )
-register_op(
-    "_backward_Pad",
-    params=PadParams,
+linear(
+    "Pad",
+    of="data",
+    adjoint="_backward_Pad",
     inputs=("ograd",),
-    infer_shape=_backward_pad_shapes,
-    gradient=lambda node, ograds: [apply("Pad", ograds[0], **vars(node.attrs.parsed))],
+    restored={"constant_value": 0.0},
     doc="The gradient of a Pad that repeats elements: the border added to what it was copied from.",
 )

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
@@ -170,20 +171,18 @@ register_op(
     "too, where MXNet leaves them in the format they came in.",
 )
 register_op(
-    "_backward_contrib_box_nms",
-    inputs=("ograd", "record"),
-    infer_shape=_record_shapes,
-    infer_type=_record_types,
-    gradient=lambda node, ograds: [apply("_backward_contrib_box_nms_take", ograds[0], node.inputs[1]), None],
-    doc="Gradient of box_nms: each row of ograd at the place its box came from; 0 for boxes that went.",
-)
-register_op(
     "_backward_contrib_box_nms_take",
     inputs=("data", "record"),
     infer_shape=_record_shapes,
     infer_type=_record_types,
-    gradient=lambda node, ograds: [apply("_backward_contrib_box_nms", ograds[0], node.inputs[1]), None],
     doc="The transpose of `_backward_contrib_box_nms`: the rows that box_nms kept, in its order, then zeros.",
+)
+linear(
+    "_backward_contrib_box_nms_take",
+    of="data",
+    adjoint="_backward_contrib_box_nms",
+    inputs=("ograd", "record"),
+    doc="Gradient of box_nms: each row of ograd at the place its box came from; 0 for boxes that went.",
 )
 
 # -- bipartite_matching ----------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, extended
+from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
@@ -83,12 +85,6 @@ def _correlation_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
     return [data] * 2, [(n, p.width**2, *counts), padded, padded][: len(outs)]
 
 
-def _backward_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
-    """ograd (n, displacements, h', w'), data1, data2 (n, c, h, w) → the shape of the data."""
-    data, (ograd,) = _correlation_shapes(p, [ins[1] if ins[1] is not None else outs[0], ins[2]], [ins[0]])
-    return [ograd, *data], data[:1]
-
-
 def _along_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
     """tangent1, tangent2, data1, data2 (n, c, h, w) → (n, displacements, h', w')."""
     (data, *_), _ = same_shape(p, ins, ())
@@ -96,27 +92,17 @@ def _along_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
     return inputs * 2, outputs
 
 
-def _of_data(node: Node, ograd: NodeEntry, data1: NodeEntry, data2: NodeEntry) -> Entries:
-    params = vars(node.attrs.parsed)
-    return [apply(f"_backward_Correlation_data{i}", ograd, data1, data2, **params) for i in (1, 2)]
-
-
-def _of_first(node: Node, ograds: Entries):
-    """d1 = Σ dY · X2, taken at the displacements, or Σ dY · sign(X1 - X2), which is constant."""
-    g, (ograd, data1, data2) = ograds[0], node.inputs
+def _of_gradient(of: str, node: Node, ograds: Entries):
+    """By products linear in each map; by differences dX = ± Σ dY · sign(X1 - X2), which is constant but in dY."""
     p: CorrelationParams = node.attrs.parsed
     if p.is_multiply:
-        return [apply("Correlation", g, data2, **vars(p)), None, _of_data(node, ograd, g, data2)[1]]
-    return [apply("_backward_Correlation_along", g, apply("zeros_like", data2), data1, data2, **vars(p)), None, None]
-
-
-def _of_second(node: Node, ograds: Entries):
-    """d2 = Σ dY · X1, taken back from the displacements, or -Σ dY · sign(X1 - X2), which is constant."""
-    g, (ograd, data1, data2) = ograds[0], node.inputs
-    p: CorrelationParams = node.attrs.parsed
-    if p.is_multiply:
-        return [apply("Correlation", data1, g, **vars(p)), _of_data(node, ograd, data1, g)[0], None]
-    return [apply("_backward_Correlation_along", apply("zeros_like", data1), g, data1, data2, **vars(p)), None, None]
+        return _CORRELATION.backward(of, node, ograds)
+    _, *maps = node.inputs
+    tangents = [
+        ograds[0] if name == of else apply("zeros_like", data)
+        for name, data in zip(_CORRELATION.adjoints, maps, strict=True)
+    ]
+    return [apply("_backward_Correlation_along", *tangents, *maps, **vars(p)), None, None]
 
 
 # -- costs -----------------------------------------------------------------------------------------------------------
@@ -153,7 +139,6 @@ register_op(
     visible_outputs=1,
     infer_shape=_correlation_shapes,
     infer_type=float_type,
-    gradient=lambda node, ograds: _of_data(node, ograds[0], *node.inputs),
     flops=_correlation_flops,
     workspace=_correlation_workspace,
     drawing="convolution",
@@ -162,24 +147,34 @@ register_op(
     "(i // w - r, i % w - r) · stride2, with r = max_displacement // stride2 and w = 2 r + 1. Maps of two shapes are "
     "an error, where MXNet reads beyond the smaller.",
 )
-for _i, _gradient in ((1, _of_first), (2, _of_second)):
-    register_op(
-        f"_backward_Correlation_data{_i}",
-        params=CorrelationParams,
-        inputs=("ograd", "data1", "data2"),
-        infer_shape=_backward_shapes,
-        infer_type=float_type,
-        gradient=_gradient,
-        flops=_gradient_flops,
-        workspace=_gradient_workspace,
-        doc=f"Gradient of data{_i} of Correlation.",
-    )
+
+
+def _along_gradient(node: Node, ograds: Entries):
+    maps = dict(zip(_CORRELATION.adjoints, node.inputs[2:], strict=True))
+    return [*(_CORRELATION.by_input(name, node, ograds[0], maps) for name in maps), None, None]
+
+
+_CORRELATION = multilinear(
+    "Correlation",
+    of={
+        f"data{i}": Adjoint(
+            f"_backward_Correlation_data{i}",
+            attributes={
+                "flops": _gradient_flops,
+                "workspace": _gradient_workspace,
+                "gradient": partial(_of_gradient, f"data{i}"),
+                "FIgnoreInputs": lambda attrs, i=i: (i,) if attrs.parsed.is_multiply else (),
+            },
+        )
+        for i in (1, 2)
+    },
+)
 register_op(
     "_backward_Correlation_along",
     params=CorrelationParams,
     inputs=("tangent1", "tangent2", "data1", "data2"),
     infer_shape=_along_shapes,
     infer_type=float_type,
-    gradient=lambda node, ograds: [*_of_data(node, ograds[0], *node.inputs[2:]), None, None],
+    gradient=_along_gradient,
     doc="The derivative of Correlation by absolute differences, along a change of both maps.",
 )

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.card import Sizes
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -170,13 +171,6 @@ def _columns_shapes(p: ColumnsParams, ins: Shapes, outs: Shapes):
     return [(batch, channels, *data[2:]), offset], [(batch, rows, *sizes)]
 
 
-def _spread_shapes(p: ColumnsParams, ins: Shapes, outs: Shapes):
-    """columns (n, c · window, h', w'), offset, data (n, c, h, w) → an array of the shape of data."""
-    columns, offset, data = ins
-    (data, offset), (columns,) = _columns_shapes(p, [outs[0] if data is None else data, offset], [columns])
-    return [columns, offset, data], [data]
-
-
 # -- columns and their gradients -------------------------------------------------------------------------------------
 
 
@@ -214,39 +208,20 @@ def _spread(p: ColumnsParams, columns: NodeEntry, offset: NodeEntry, data: NodeE
     return apply("_backward_DeformableConvolution_data", columns, offset, data, **vars(p))
 
 
-def _columns_gradient(node: Node, ograds: Entries):
-    """Columns are linear in the data; by the offsets they have the columns of slopes."""
-    p: ColumnsParams = node.attrs.parsed
-    data, offset = node.inputs
-    (g,) = ograds
-    return [_spread(p, g, offset, data), _by_offset(p, g, data, offset)]
-
-
-def _spread_gradient(node: Node, ograds: Entries):
-    """<G, spread columns> = <columns, columns of G>."""
-    p: ColumnsParams = node.attrs.parsed
-    columns, offset, _ = node.inputs
-    (g,) = ograds
-    return [_columns(p, g, offset), _by_offset(p, columns, g, offset), None]
-
-
 register_op(
     "_backward_DeformableConvolution_columns",
     params=ColumnsParams,
     inputs=("data", "offset"),
     infer_shape=_columns_shapes,
     infer_type=float_type,
-    gradient=_columns_gradient,
     doc="What the windows of a deformable convolution read from data, or from a derivative of data by the coordinates.",
 )
-register_op(
-    "_backward_DeformableConvolution_data",
-    params=ColumnsParams,
-    inputs=("columns", "offset", "data"),
-    infer_shape=_spread_shapes,
-    infer_type=float_type,
-    gradient=_spread_gradient,
-    FIgnoreInputs=lambda attrs: (2,),
+linear(
+    "_backward_DeformableConvolution_columns",
+    of="data",
+    adjoint="_backward_DeformableConvolution_data",
+    inputs=("ograd", "offset", "data"),
+    others={"offset": lambda node, dy, at: _by_offset(node.attrs.parsed, dy, at["data"], at["offset"])},
     doc="Gradient of the data that the windows of a deformable convolution read: columns added up where they were.",
 )
 

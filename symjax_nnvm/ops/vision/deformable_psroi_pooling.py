@@ -12,6 +12,7 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Sizes
+from symjax_nnvm.ir.linear import At, gradient_as, linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -84,24 +85,10 @@ def _pooling_shapes(p: DeformablePSROIPoolingParams, ins: Shapes, outs: Shapes):
     return [data, (regions, 5), *offsets], [(regions, p.output_dim, p.pooled_size, p.pooled_size)] * len(outs)
 
 
-def _data_gradient_shapes(p: SlopesParams, ins: Shapes, outs: Shapes):
-    """ograd (r, output_dim, p, p), data (n, c, h, w), rois, [trans] → the shape of data."""
-    ograd, data, *others = ins
-    (data, *others), (ograd,) = _pooling_shapes(p, [outs[0] if data is None else data, *others], [ograd])
-    return [ograd, data, *others], [data]
-
-
 def _of_bins_shapes(p: OffsetParams, ins: Shapes, outs: Shapes):
     """trans (r, 2 · classes, parts, parts) → (r, output_dim, p, p)."""
     regions = known(*(shape[0] for shape in (*ins, *outs) if shape))
     return [_offset_shape(p, ins[0], regions)], [(regions, p.output_dim, p.pooled_size, p.pooled_size)]
-
-
-def _of_trans_shapes(p: OffsetParams, ins: Shapes, outs: Shapes):
-    """ograd (r, output_dim, p, p), trans (r, 2 · classes, parts, parts) → the shape of trans."""
-    ograd, trans = ins
-    (trans,), (ograd,) = _of_bins_shapes(p, [outs[0] if trans is None else trans], [ograd])
-    return [ograd, trans], [trans]
 
 
 # -- gradients -------------------------------------------------------------------------------------------------------
@@ -114,47 +101,28 @@ def _shared(node: Node) -> dict[str, Any]:
     return {name: getattr(node.attrs.parsed, name) for name in _SHARED}
 
 
-def _by_offsets(
-    node: Node, order: Tuple, weight: NodeEntry, data: NodeEntry, rois: NodeEntry, trans: NodeEntry
-) -> NodeEntry | None:
+def _by_offsets(node: Node, weight: NodeEntry, at: At) -> NodeEntry | None:
     """The gradient by the offsets of <weight, bins>: bins of the next derivative, added up over the bins of a part.
 
     The map is linear between elements: a second derivative in one axis is 0.
     """
+    order: Tuple = node.attrs.parsed.order
     total: NodeEntry | None = None
     for axis in range(2):
         if order[axis]:
             continue
         steeper = tuple(at + (i == axis) for i, at in enumerate(order))
-        slopes = apply("_backward_DeformablePSROIPooling_slopes", data, rois, trans, order=steeper, **_shared(node))
+        slopes = apply("_backward_DeformablePSROIPooling_slopes", *at.values(), order=steeper, **_shared(node))
         part = apply("elemwise_mul", weight, slopes)
-        part = apply("_backward_DeformablePSROIPooling_trans", part, trans, axis=axis, **_shared(node))
+        part = apply("_backward_DeformablePSROIPooling_trans", part, at["trans"], axis=axis, **_shared(node))
         total = part if total is None else apply("elemwise_add", total, part)
     return total
 
 
-def _order(node: Node) -> Tuple:
-    return getattr(node.attrs.parsed, "order", (0, 0))
-
-
-def _bins_gradient(node: Node, ograds: Entries):
-    """Bins are linear in the data; by the offsets they have the bins of slopes; nothing flows to the regions."""
-    data, rois, *trans = node.inputs
-    g, order = ograds[0], _order(node)
-    back = apply("_backward_DeformablePSROIPooling_data", g, data, rois, *trans, order=order, **_shared(node))
-    return [back, None, *(_by_offsets(node, order, g, data, rois, offsets) for offsets in trans)]
-
-
-def _data_gradient_gradient(node: Node, ograds: Entries):
-    """<G, spread dY> = <dY, bins of G>."""
-    dy, _, rois, *trans = node.inputs
-    g, order = ograds[0], _order(node)
-    bins = apply("_backward_DeformablePSROIPooling_slopes", g, rois, *trans, order=order, **_shared(node))
-    return [bins, None, None, *(_by_offsets(node, order, dy, g, rois, offsets) for offsets in trans)]
-
-
-def _offset_gradient(name: str, node: Node, *inputs: NodeEntry) -> NodeEntry:
-    return apply(name, *inputs, axis=node.attrs.parsed.axis, **_shared(node))
+def _pooling_gradient(node: Node, ograds: Entries):
+    """Bins are the slopes' operator that differentiates by no offset."""
+    slopes = "_backward_DeformablePSROIPooling_slopes"
+    return gradient_as(slopes, node.inputs, ograds[0], order=(0, 0), **_shared(node))
 
 
 def _bins(p: DeformablePSROIPoolingParams, ins: Sizes, outs: Sizes) -> int:
@@ -173,10 +141,10 @@ register_op(
     visible_outputs=1,
     infer_shape=_pooling_shapes,
     infer_type=float_type,
-    gradient=_bins_gradient,
     flops=sampled_flops(lambda p: p.sample_per_part),
     workspace=_bins,
     drawing="convolution",
+    gradient=_pooling_gradient,
     doc="The mean of bilinear samples in each bin of regions, from channels of the bin's own group, where offsets move "
     "the bins. rois (r, 5): number of the image, x and y of the first and of the last corner, which are rounded and "
     "scaled. trans (r, 2 · classes, parts, parts): offsets in x and in y. Samples outside the map do not count.",
@@ -188,34 +156,16 @@ register_op(
     inputs_used=lambda p: ("data", "rois", "trans")[: 3 - p.no_trans],
     infer_shape=_pooling_shapes,
     infer_type=float_type,
-    gradient=_bins_gradient,
     workspace=_bins,
     doc="The bins of DeformablePSROIPooling, or a derivative of them by their offsets.",
 )
-register_op(
-    "_backward_DeformablePSROIPooling_data",
-    params=SlopesParams,
-    inputs=("ograd", "data", "rois", "trans"),
-    inputs_used=lambda p: ("ograd", "data", "rois", "trans")[: 4 - p.no_trans],
-    infer_shape=_data_gradient_shapes,
-    infer_type=float_type,
-    gradient=_data_gradient_gradient,
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "_backward_DeformablePSROIPooling_slopes",
+    of="data",
+    adjoint="_backward_DeformablePSROIPooling_data",
     workspace=_bins,
+    others={"trans": _by_offsets},
     doc="Gradient of the data of DeformablePSROIPooling: head gradients added up where samples were taken.",
-)
-register_op(
-    "_backward_DeformablePSROIPooling_trans",
-    params=OffsetParams,
-    inputs=("ograd", "trans"),
-    infer_shape=_of_trans_shapes,
-    infer_type=float_type,
-    gradient=lambda node, ograds: [
-        _offset_gradient("_backward_DeformablePSROIPooling_bins", node, ograds[0]),
-        None,
-    ],
-    FIgnoreInputs=lambda attrs: (1,),
-    doc="Values of bins added up for the offset that moves them, in the shape of trans.",
 )
 register_op(
     "_backward_DeformablePSROIPooling_bins",
@@ -223,8 +173,11 @@ register_op(
     inputs=("trans",),
     infer_shape=_of_bins_shapes,
     infer_type=float_type,
-    gradient=lambda node, ograds: [
-        _offset_gradient("_backward_DeformablePSROIPooling_trans", node, ograds[0], node.inputs[0])
-    ],
     doc="The offset, in one axis, that moves each bin.",
+)
+linear(
+    "_backward_DeformablePSROIPooling_bins",
+    of="trans",
+    adjoint="_backward_DeformablePSROIPooling_trans",
+    doc="Values of bins added up for the offset that moves them, in the shape of trans.",
 )

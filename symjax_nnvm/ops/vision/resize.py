@@ -13,12 +13,11 @@ import numpy as np
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, per_input
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import ShapeRule, Shapes, Types, first_type, float_type, register_op
+from symjax_nnvm.ir.register import Shapes, Types, first_type, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Entries = list[NodeEntry]
 Dim = int | None
 Extent = tuple[Dim, Dim]
 
@@ -42,17 +41,6 @@ def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Extent]) -> tup
     n, c = known(data[0], out[0]), known(data[1], out[1])
     h, w = sizes(data)
     return (n, c, *data[2:]), (n, c, known(h, out[2]), known(w, out[3]))
-
-
-def _backward_shapes(forward: ShapeRule) -> ShapeRule:
-    """ograd (n, c, h', w'), data (n, c, h, w) → gradient of data's shape."""
-
-    def rule(p: Any, ins: Shapes, outs: Shapes):
-        ograd, data = ins
-        (data, *_), (ograd,) = forward(p, [outs[0] if data is None else data], [ograd])
-        return [ograd, data], [data]
-
-    return rule
 
 
 # -- bilinear resizing -----------------------------------------------------------------------------------------------
@@ -138,18 +126,6 @@ def _bilinear_types(p: BilinearResizeParams, ins: Types, outs: Types):
     return [*inputs, *ins[1:]], outputs
 
 
-def _bilinear_gradient(node: Node, ograds: Entries):
-    """dX = Aᵀ dY B for Y = A X Bᵀ, of each channel."""
-    grad = apply("_backward_contrib_BilinearResize2D", ograds[0], node.inputs[0], **vars(node.attrs.parsed))
-    return [grad, *[None] * (len(node.inputs) - 1)]
-
-
-def _bilinear_gradient_gradient(node: Node, ograds: Entries):
-    """The gradient of dY is G, resized to the size of dY."""
-    settings = {**vars(node.attrs.parsed), "mode": "like"}
-    return [apply("_contrib_BilinearResize2D", ograds[0], node.inputs[0], **settings), None]
-
-
 def _resizing(p: Any, ins: Sizes, outs: Sizes) -> int:
     """A matrix for each axis, and the data after the first; a sparse matrix's parts, and the terms that it adds up."""
     (n, c, *olds), news = ins[0], outs[0][2:]
@@ -169,21 +145,19 @@ register_op(
     inputs_used=lambda p: ("data", "like") if p.mode == "like" else ("data",),
     infer_shape=_bilinear_shapes,
     infer_type=_bilinear_types,
-    gradient=_bilinear_gradient,
     flops=lambda p, ins, outs: Flops(4 * prod(outs[0])),
     workspace=_resizing,
     drawing="pooling",
     doc="Images (n, c, h, w) in another size: each element is interpolated between the four around its place.",
 )
-register_op(
-    "_backward_contrib_BilinearResize2D",
+linear(
+    "_contrib_BilinearResize2D",
+    of="data",
+    adjoint="_backward_contrib_BilinearResize2D",
     workspace=_resizing,
-    params=BilinearResizeParams,
     inputs=("ograd", "data"),
-    infer_shape=_backward_shapes(_bilinear_shapes),
-    infer_type=float_type,
-    gradient=_bilinear_gradient_gradient,
-    FIgnoreInputs=lambda attrs: (1,),
+    restored={"mode": "like"},
+    like="like",
     doc="The gradient of BilinearResize2D: its transpose, to the size of data.",
 )
 
@@ -217,27 +191,17 @@ register_op(
     params=AdaptiveAvgPoolingParams,
     infer_shape=_adaptive_shapes,
     infer_type=float_type,
-    gradient=lambda node, ograds: [
-        apply("_backward_contrib_AdaptiveAvgPooling2D", ograds[0], node.inputs[0], **vars(node.attrs.parsed))
-    ],
     flops=per_input(1),
     workspace=_resizing,
     drawing="pooling",
     doc="The means of h' × w' windows that cover images (n, c, h, w) evenly: number i of h' reaches from ⌊i h / h'⌋ to "
     "⌈(i + 1) h / h'⌉. More than two output sizes are an error; MXNet ignores them all.",
 )
-register_op(
-    "_backward_contrib_AdaptiveAvgPooling2D",
+linear(
+    "_contrib_AdaptiveAvgPooling2D",
+    of="data",
+    adjoint="_backward_contrib_AdaptiveAvgPooling2D",
     workspace=_resizing,
-    params=AdaptiveAvgPoolingParams,
-    inputs=("ograd", "data"),
-    infer_shape=_backward_shapes(_adaptive_shapes),
-    infer_type=float_type,
-    gradient=lambda node, ograds: [
-        apply("_contrib_AdaptiveAvgPooling2D", ograds[0], **vars(node.attrs.parsed)),
-        None,
-    ],
-    FIgnoreInputs=lambda attrs: (1,),
     doc="The gradient of AdaptiveAvgPooling2D: every element receives its share of the means it is in.",
 )
 
@@ -289,47 +253,24 @@ def _crop_shapes(p: CropParams, ins: Shapes, outs: Shapes):
     return [data, *((None, None, *out[2:]) for _ in ins[1:])], [out]
 
 
-def _backward_crop_shapes(p: CropParams, ins: Shapes, outs: Shapes):
-    """ograd (n, c, h', w'), data (n, c, h, w) → gradient of data's shape."""
-    ograd, data = ins
-    data, ograd = _resized([outs[0] if data is None else data], [ograd], lambda sizes: (None, None))
-    return [ograd, data], [data]
-
-
-def _place(p: CropParams) -> dict[str, Any]:
-    return {"offset": p.offset, "center_crop": p.center_crop, "num_args": 2}
-
-
-def _crop_gradient(node: Node, ograds: Entries):
-    """dY in its place among zeros."""
-    p: CropParams = node.attrs.parsed
-    return [apply("_backward_Crop", ograds[0], node.inputs[0], **_place(p)), *[None] * (p.num_args - 1)]
-
-
-def _backward_crop_gradient(node: Node, ograds: Entries):
-    """The transpose: G, cropped to the size of dY."""
-    return [apply("Crop", ograds[0], node.inputs[0], **_place(node.attrs.parsed)), None]
-
-
 register_op(
     "Crop",
     params=CropParams,
     variadic="num_args",
     infer_shape=_crop_shapes,
     infer_type=first_type,
-    gradient=_crop_gradient,
     flops=0,
     precision="either",
     doc="A rectangle of images (n, c, h, w): of the size h_w, or of that of the second input; from offset on, or the "
     "middle. Takes every dtype; MXNet takes float32. (`crop` is another operator: slice.)",
 )
-register_op(
-    "_backward_Crop",
-    params=CropParams,
-    inputs=("ograd", "data"),
-    infer_shape=_backward_crop_shapes,
-    infer_type=first_type,
-    gradient=_backward_crop_gradient,
-    FIgnoreInputs=lambda attrs: (1,),
+linear(
+    "Crop",
+    of="arg0",
+    adjoint="_backward_Crop",
+    inputs=("ograd", "arg0"),
+    carried=("offset", "center_crop"),
+    settings={"num_args": 2},
+    like="arg1",
     doc="The gradient of Crop: ograd in its place, and zeros around it.",
 )

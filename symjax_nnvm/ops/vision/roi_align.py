@@ -10,12 +10,10 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import ShapeRule, Shapes, backward_shapes, float_type, register_op
+from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
 
 
 def with_rank(shape: Shape | None, ndim: int, name: str, form: str) -> Shape:
@@ -95,23 +93,6 @@ def _channels_per_result(p: ROIAlignParams) -> int:
     return p.pooled_size[0] * p.pooled_size[1] if p.position_sensitive else 1
 
 
-def _gradient(backward: str) -> Callable[[Node, Entries], list[NodeEntry | None]]:
-    """Linear in the data; nothing flows to the regions."""
-
-    def rule(node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        data, rois = node.inputs
-        return [apply(backward, ograds[0], data, rois, **vars(node.attrs.parsed)), None]
-
-    return rule
-
-
-def _transposed_gradient(forward: str) -> Callable[[Node, Entries], list[NodeEntry | None]]:
-    def rule(node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        return [apply(forward, ograds[0], node.inputs[2], **vars(node.attrs.parsed)), None, None]
-
-    return rule
-
-
 def _region_weights(p: Any, ins: Sizes, outs: Sizes) -> int:
     """The weight of each element of an axis in each bin, and the bins of one axis."""
     data = next(shape for shape in (*ins, *outs) if len(shape) == 4)
@@ -150,19 +131,14 @@ def register_linear_pooling(
         inputs=("data", "rois"),
         infer_shape=infer_shape,
         infer_type=float_type,
-        gradient=_gradient(backward),
         workspace=workspaces[0],
         doc=doc,
         **card,
     )
-    register_op(
-        backward,
-        params=params,
-        inputs=("ograd", "data", "rois"),
-        infer_shape=backward_shapes(infer_shape),
-        infer_type=float_type,
-        gradient=_transposed_gradient(forward),
-        FIgnoreInputs=lambda attrs: (1,),
+    linear(
+        forward,
+        of="data",
+        adjoint=backward,
         workspace=workspaces[1],
         doc=f"Gradient of the data of {forward.removeprefix('_contrib_')}, its transpose.",
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.card import Flops, Sizes
+from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Tuple, param
@@ -51,13 +52,6 @@ def _numbered_types(p: ROIPoolingParams, ins: Types, outs: Types):
     return [first, "int32", *others], outputs
 
 
-def _backward_shapes(p: ROIPoolingParams, ins: Shapes, outs: Shapes):
-    """ograd, maxidx (r, c, p, q), data (n, c, h, w), rois (r, 5) → the shape of data."""
-    ograd, numbers, data, rois = ins
-    (data, rois), (ograd, numbers) = _pooling_shapes(p, [outs[0] if data is None else data, rois], [ograd, numbers])
-    return [ograd, numbers, data, rois], [data]
-
-
 def _pick_shapes(p: ROIPoolingParams, ins: Shapes, outs: Shapes):
     """data (n, c, h, w), maxidx (r, c, p, q), rois (r, 5) → (r, c, p, q)."""
     data, numbers, rois = ins
@@ -70,18 +64,6 @@ def _pooling_gradient(node: Node, ograds: Entries):
     data, rois = node.inputs
     numbers = NodeEntry(node, 1, 0)
     return [apply("_backward_ROIPooling", ograds[0], numbers, data, rois, **vars(node.attrs.parsed)), None]
-
-
-def _backward_gradient(node: Node, ograds: Entries):
-    _, numbers, _, rois = node.inputs
-    pick = apply("_backward_ROIPooling_pick", ograds[0], numbers, rois, **vars(node.attrs.parsed))
-    return [pick, None, None, None]
-
-
-def _pick_gradient(node: Node, ograds: Entries):
-    data, numbers, rois = node.inputs
-    back = apply("_backward_ROIPooling", ograds[0], numbers, data, rois, **vars(node.attrs.parsed))
-    return [back, None, None]
 
 
 def _whole_map(p: Any, ins: Sizes, outs: Sizes) -> Flops:
@@ -120,23 +102,19 @@ register_op(
     "malformed regions too, for which MXNet has zeros.",
 )
 register_op(
-    "_backward_ROIPooling",
-    params=ROIPoolingParams,
-    inputs=("ograd", "maxidx", "data", "rois"),
-    infer_shape=_backward_shapes,
-    infer_type=_numbered_types,
-    gradient=_backward_gradient,
-    FIgnoreInputs=lambda attrs: (2,),
-    doc="Gradient of the data of ROIPooling: head gradients added up at the elements that were the greatest.",
-)
-register_op(
     "_backward_ROIPooling_pick",
     params=ROIPoolingParams,
     inputs=("data", "maxidx", "rois"),
     infer_shape=_pick_shapes,
     infer_type=_numbered_types,
-    gradient=_pick_gradient,
     doc="The elements of an array at the places where ROIPooling found the greatest ones.",
+)
+linear(
+    "_backward_ROIPooling_pick",
+    of="data",
+    adjoint="_backward_ROIPooling",
+    inputs=("ograd", "maxidx", "data", "rois"),
+    doc="Gradient of the data of ROIPooling: head gradients added up at the elements that were the greatest.",
 )
 
 # -- PSROIPooling ----------------------------------------------------------------------------------------------------

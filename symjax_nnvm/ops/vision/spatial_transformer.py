@@ -10,6 +10,7 @@ import numpy as np
 
 from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.card import Flops, as_much_as
+from symjax_nnvm.ir.linear import gradient_as, linear
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
@@ -68,20 +69,11 @@ def _grid_shapes(p: GridGeneratorParams, ins: Shapes, outs: Shapes):
     return shapes_of(data, dims), shapes_of(outputs, dims)
 
 
-def _grid_gradient_shapes(p: GridGeneratorParams, ins: Shapes, outs: Shapes):
-    """ograd (n, 2, h, w) → the gradient of data."""
-    data, (grid, _) = _grid_patterns(p)
-    dims = _grid_dims(p, [grid, *data], [*ins, *outs])
-    return shapes_of([grid], dims), shapes_of(data, dims)
-
-
-def _grid_gradient(node: Node, ograds: Entries):
-    """Affine in data, in the one case with the grid as slope, in the other with 2 / (size - 1)."""
-    return [apply("_backward_GridGenerator", ograds[0], **vars(node.attrs.parsed))]
-
-
 def _grid_gradient_gradient(node: Node, ograds: Entries):
-    """The transpose: of a matrix product the affine grid itself, which has no constant part; of a scaling the same."""
+    """Affine in data, in the one case with the grid as slope, in the other with 2 / (size - 1).
+
+    The transpose: of a matrix product the affine grid itself, which has no constant part; of a scaling the same.
+    """
     p: GridGeneratorParams = node.attrs.parsed
     op = "GridGenerator" if p.transform_type == "affine" else "_backward_GridGenerator"
     return [apply(op, ograds[0], **vars(p))]
@@ -95,7 +87,6 @@ register_op(
     visible_outputs=1,
     infer_shape=_grid_shapes,
     infer_type=float_type,
-    gradient=_grid_gradient,
     flops="the samples of a grid of any form",
     drawing="pooling",
     doc="Positions for BilinearSampler: x and y of every element of the target, -1 and 1 being the centres of the "
@@ -103,12 +94,11 @@ register_op(
     "a flow. Works in every floating-point dtype, MXNet's in float32 only; a target of one row or column, which is NaN "
     "there, is an error.",
 )
-register_op(
-    "_backward_GridGenerator",
-    params=GridGeneratorParams,
+linear(
+    "GridGenerator",
+    of="data",
+    adjoint="_backward_GridGenerator",
     inputs=("ograd",),
-    infer_shape=_grid_gradient_shapes,
-    infer_type=float_type,
     gradient=_grid_gradient_gradient,
     doc="Gradient of GridGenerator: the head gradient summed up against the target's positions, or scaled.",
 )
@@ -134,20 +124,7 @@ def _sampler_shapes(p: BilinearSamplerParams | SlopeParams, ins: Shapes, outs: S
     return shapes_of(inputs, dims), shapes_of(outputs, dims)
 
 
-def _spread_shapes(p: SlopeParams, ins: Shapes, outs: Shapes):
-    """ograd (n, c, y, x), grid (n, 2, y, x), data (n, c, h, w) → as data."""
-    inputs, outputs = ["n c y x", "n 2 y x", "n c h w"], ["n c h w"]
-    dims = read_dims(inputs + outputs, [*ins, *outs])
-    return shapes_of(inputs, dims), shapes_of(outputs, dims)
-
-
-def _spread(ograd: NodeEntry, grid: NodeEntry, data: NodeEntry, dx: bool = False, dy: bool = False) -> NodeEntry:
-    return apply("_backward_BilinearSampler_data", ograd, grid, data, dx=dx, dy=dy)
-
-
-def _along_grid(
-    weight: NodeEntry, data: NodeEntry, grid: NodeEntry, dx: bool = False, dy: bool = False
-) -> NodeEntry | None:
+def _along_grid(weight: NodeEntry, data: NodeEntry, grid: NodeEntry, dx: bool, dy: bool) -> NodeEntry | None:
     """The gradient of the grid: the samples' slope in x and y, times weight (n, c, y, x), summed over channels.
 
     Samples are linear in x and in y: a second derivative is 0, the mixed one is not.
@@ -164,23 +141,8 @@ def _along_grid(
 
 
 def _sampler_gradient(node: Node, ograds: Entries):
-    """Linear in data: its transpose spreads dY over the elements sampled. The grid's is the slope there."""
-    data, grid = node.inputs
-    return [_spread(ograds[0], grid, data), _along_grid(ograds[0], data, grid)]
-
-
-def _slope_gradient(node: Node, ograds: Entries):
-    data, grid = node.inputs
-    p: SlopeParams = node.attrs.parsed
-    return [_spread(ograds[0], grid, data, p.dx, p.dy), _along_grid(ograds[0], data, grid, p.dx, p.dy)]
-
-
-def _spread_gradient(node: Node, ograds: Entries):
-    """Linear in ograd: its transpose samples. The grid's is ograd against the slope of what is asked for."""
-    ograd, grid, _ = node.inputs
-    p: SlopeParams = node.attrs.parsed
-    sampled = apply("_backward_BilinearSampler_slope", ograds[0], grid, dx=p.dx, dy=p.dy)
-    return [sampled, _along_grid(ograd, ograds[0], grid, p.dx, p.dy), None]
+    """Sampling is the slopes' operator that differentiates by neither x nor y."""
+    return gradient_as("_backward_BilinearSampler_slope", node.inputs, ograds[0], dx=False, dy=False)
 
 
 register_op(
@@ -204,17 +166,14 @@ register_op(
     inputs=("data", "grid"),
     infer_shape=_sampler_shapes,
     infer_type=float_type,
-    gradient=_slope_gradient,
     doc="Derivatives of the samples with respect to the positions' x, y, or both.",
 )
-register_op(
-    "_backward_BilinearSampler_data",
-    params=SlopeParams,
+linear(
+    "_backward_BilinearSampler_slope",
+    of="data",
+    adjoint="_backward_BilinearSampler_data",
     inputs=("ograd", "grid", "data"),
-    infer_shape=_spread_shapes,
-    infer_type=float_type,
-    gradient=_spread_gradient,
-    FIgnoreInputs=lambda attrs: (2,),
+    others={"grid": lambda node, dy, at: _along_grid(dy, at["data"], at["grid"], **vars(node.attrs.parsed))},
     doc="The transpose of sampling, or of its derivatives: each head gradient, added to the elements it was sampled "
     "from with their weights.",
 )
@@ -246,9 +205,8 @@ def _transformer_gradient(node: Node, ograds: Entries):
     data, loc = node.inputs
     generator = {"transform_type": "affine", "target_shape": node.attrs.parsed.target_shape}
     grid = apply("GridGenerator", loc, **generator)
-    along = _along_grid(ograds[0], data, grid)
-    assert along is not None
-    return [_spread(ograds[0], grid, data), apply("_backward_GridGenerator", along, **generator)]
+    of_data, of_grid = gradient_as("BilinearSampler", [data, grid], ograds[0])
+    return [of_data, apply("_backward_GridGenerator", of_grid, **generator)]
 
 
 register_op(

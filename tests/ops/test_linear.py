@@ -1,0 +1,121 @@
+"""Adjoints that one declaration derives (`symjax_nnvm/ir/linear.py`): <A(dY), G> = <dY, f(G)>, in float64, for each."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+
+import lowering
+from symjax_nnvm.ir.derivatives import Derivatives
+from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
+from symjax_nnvm.ir.op import FGradient, FIgnoreInputs, FListInputNames, Op, TAdjointOf, list_unique_ops
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.symbol import Symbol
+from tests import ladder
+from tests.cases import Case, T, Tensor
+
+KEY = jax.random.key(3)
+
+DERIVED = [op for op in list_unique_ops() if op in TAdjointOf]
+
+HAND_WRITTEN_AT_MOST = 25
+
+MORE = (Case("_contrib_boolean_mask", (T(4, 3), Tensor((4,), 0, 2, "integers")), wrt=(0,)),)
+"""Cases of operators that the table has none of: of boolean_mask, which runs where its mask is known, not jitted."""
+
+
+@cache
+def nodes() -> dict[Op, tuple[Case, Node]]:
+    """A node of every derived adjoint: of the first gradient, or gradient of a gradient, of a case that has one."""
+    found: dict[Op, tuple[Case, Node]] = {}
+    for case in (*MORE, *(case for _, case in ladder.all_cases())):
+        if len(found) == len(DERIVED):
+            break
+        symbol = ladder.build(case)
+        names = ladder.wrt(case, symbol)
+        if not names or Op.get(case.op) not in FGradient:
+            continue
+        first = symbol.gradient(names)
+        for graph in (first, first.gradient(names, zeros_if_unreachable=True)):
+            for node in post_order(graph.outputs):
+                if node.op is not None and node.op in TAdjointOf:
+                    found.setdefault(node.op, (case, node))
+    return found
+
+
+def run(case: Case, entries: list[NodeEntry], values: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """The values of entries, floats as float64."""
+    symbol = Symbol(entries)
+
+    def wide(names: list[str]) -> dict[str, np.ndarray]:
+        return {n: values[n].astype("float64") if values[n].dtype.kind == "f" else values[n] for n in names}
+
+    function = lowering.to_jax(symbol, is_train=True)
+    function = function if case in MORE else jax.jit(function)
+    outputs, _ = function(wide(symbol.list_arguments()), wide(symbol.list_auxiliary_states()), KEY)
+    return [np.asarray(output) for output in outputs]
+
+
+def inner(a: list[np.ndarray], b: list[np.ndarray]) -> float:
+    """<a, b>; the arrays must be of the same shapes."""
+    assert [x.shape for x in a] == [y.shape for y in b]
+    return float(sum(np.sum(x * y) for x, y in zip(a, b, strict=True)))
+
+
+def drawn(shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
+    rng = np.random.default_rng(5)
+    return [rng.uniform(-1, 1, shape) for shape in shapes]
+
+
+@pytest.mark.parametrize("op", DERIVED, ids=lambda op: op.name)
+def test_the_adjoint_is_the_transpose_of_its_operator(op: Op):
+    case, found = nodes()[op]
+    with jax.enable_x64(True):
+        values = dict(zip([f"in{i}" for i in range(len(case.inputs))], case.values(), strict=True))
+        inputs = run(case, list(found.inputs), values)
+        names = [f"x{i}" for i in range(len(inputs))]
+        node = Node(found.attrs.copy(), [NodeEntry(create_variable_node(name)) for name in names])
+        at = dict(zip(names, inputs, strict=True))
+        at["x0"] = drawn([inputs[0].shape])[0]
+        for i in FIgnoreInputs[op](found.attrs):
+            at[f"x{i}"] = np.full_like(inputs[i], np.nan)  # a model of shape and dtype alone
+        transposed = run(case, [NodeEntry(node, i) for i in range(node.num_outputs())], at)
+        along = drawn([x.shape for x in transposed])
+        heads = [NodeEntry(create_variable_node(f"g{i}")) for i in range(len(along))]
+        back = next(iter(FGradient[op](node, heads)))
+        assert back is not None
+        assert back.node.op is not None
+        # The operator's own gradient, by the inputs in whose place G stands, must be the adjoint again.
+        gradients = list(FGradient[back.node.op](back.node, node.inputs[:1]))
+        again = [grad for grad, entry in zip(gradients, back.node.inputs, strict=True) if entry in heads]
+        assert None not in again
+        at |= {f"g{i}": g for i, g in enumerate(along)}
+        applied, *twice = run(case, [back, *(grad for grad in again if grad is not None)], at)
+    expected = inner([at["x0"]], [applied])
+    assert inner(transposed, along) == pytest.approx(expected, rel=1e-11, abs=1e-12)
+    assert inner(twice, along) == pytest.approx(expected, rel=1e-11, abs=1e-12)
+    assert expected != 0
+
+
+@pytest.mark.parametrize("op", DERIVED, ids=lambda op: op.name)
+def test_an_adjoint_ignores_what_its_input_is_only_the_model_of(op: Op):
+    _, node = nodes()[op]
+    assert next(iter(FListInputNames[op](node.attrs))) in ("ograd", "arg0")
+    assert 0 not in FIgnoreInputs[op](node.attrs)
+    heads = [NodeEntry(create_variable_node(f"g{i}")) for i in range(node.num_outputs())]
+    gradients = list(FGradient[op](node, heads))
+    assert [gradients[i] for i in FIgnoreInputs[op](node.attrs)] == [None] * len(list(FIgnoreInputs[op](node.attrs)))
+
+
+def test_few_backward_operators_are_registered_by_hand():
+    by_hand = [
+        op.name
+        for op in list_unique_ops()
+        if op.name.startswith("_backward_")
+        and op not in TAdjointOf
+        and not isinstance(getattr(FGradient[op], "__self__", None), Derivatives)
+    ]
+    assert len(by_hand) <= HAND_WRITTEN_AT_MOST, by_hand
