@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 import symjax_nnvm.symbol as sym  # noqa: E402
-from symjax_nnvm.ir.op import FGradient, FLossEquivalent, Op, list_unique_ops  # noqa: E402
+from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent  # noqa: E402
+from symjax_nnvm.ir.op import Op, list_unique_ops  # noqa: E402
 from symjax_nnvm.ir.params import ParamField  # noqa: E402
 from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS  # noqa: E402
 from symjax_nnvm.symbol.namespaces import Namespace  # noqa: E402

@@ -13,7 +13,7 @@ import numpy as np
 from lowering.interpret import Program
 from lowering.steps import Recomputation, Step
 from symjax_nnvm.errors import GradientError, explain, listed
-from symjax_nnvm.ir.op import TSupersedes
+from symjax_nnvm.ir.attributes import TSupersedes
 from symjax_nnvm.passes.recompute import Recomputed
 from symjax_nnvm.pipeline import Plan
 from symjax_nnvm.symbol.symbol import Symbol

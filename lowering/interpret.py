@@ -21,10 +21,11 @@ from lowering.registry import FLowering, LoweringRule, Need
 from lowering.schedule import Needed, Schedule
 from lowering.steps import Environment, Recomputation, Step
 from symjax_nnvm.errors import LoweringError, NNVMError, explain, plain_list
+from symjax_nnvm.ir.attributes import FLossEquivalent, TIsBackward
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import Node, Subgraph
-from symjax_nnvm.ir.op import FLossEquivalent, Op, TIsBackward
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.passes.recompute import Recomputed
 from symjax_nnvm.pipeline import Options

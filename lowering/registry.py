@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from symjax_nnvm.ir import attributes
+from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.node import NodeAttrs
-from symjax_nnvm.ir.op import FDraws, Op, OpMap
+from symjax_nnvm.ir.op import Op, OpMap
 from symjax_nnvm.ops.custom import custom_name
 
 __all__ = ["FLowering", "LoweringRule", "Need", "Rule", "lowers", "lowers_custom", "lowers_table"]
@@ -39,7 +41,7 @@ class LoweringRule:
     draws: Callable[[Any, bool], bool] | None = None
 
 
-FLowering: OpMap[LoweringRule] = Op.get_attr("FLowering")
+FLowering: OpMap[LoweringRule] = attributes.FLowering
 """The operator attribute that holds the rules."""
 
 

@@ -12,9 +12,9 @@ from itertools import pairwise
 from operator import itemgetter
 
 from symjax_nnvm.errors import LoweringError, explain
+from symjax_nnvm.ir.attributes import FMutateInputs, TSupersedes
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.op import FMutateInputs, TSupersedes
 from symjax_nnvm.passes.recompute import Recomputed
 
 __all__ = ["Needed", "Schedule"]

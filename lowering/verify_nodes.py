@@ -25,8 +25,8 @@ from lowering.steps import Step
 from lowering.verify_reports import NodeFinding
 from lowering.witness import Witness, witness
 from symjax_nnvm.errors import NNVMError
+from symjax_nnvm.ir.attributes import FGradient, FMutateInputs, FNotDerivative
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
-from symjax_nnvm.ir.op import FGradient, FMutateInputs, FNotDerivative
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 

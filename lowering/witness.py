@@ -14,9 +14,9 @@ import jax.numpy as jnp
 
 from lowering.interpret import Program
 from lowering.programs import Programs
+from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.card import TStopsGradient
 from symjax_nnvm.ir.node import NodeEntry
-from symjax_nnvm.ir.op import FLossEquivalent
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol

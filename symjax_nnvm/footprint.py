@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, SymbolValueError, explain
+from symjax_nnvm.ir.attributes import FIgnoreInputs, FInplaceOption, FMutateInputs, FSubgraphRuns, FWorkspace
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.card import FFlops
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
 from symjax_nnvm.ir.node import Subgraph
-from symjax_nnvm.ir.op import FIgnoreInputs, FInplaceOption, FMutateInputs, FSubgraphRuns, FWorkspace
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import (
     MAX_ELEMENTS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from symjax_nnvm.ir.attributes import FListInputNames, FMutateInputs
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.op import FListInputNames, FMutateInputs
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -24,7 +24,11 @@ LAYERS: dict[str, list[list[str]]] = {
 }
 """Package → its layers in docs/layers.txt, the highest first: the files and folders of each."""
 
-MUTUAL = {("symjax_nnvm.ir.op", "symjax_nnvm.ir.node"), ("symjax_nnvm.ir.op", "symjax_nnvm.ir.params")}
+MUTUAL = {
+    ("symjax_nnvm.ir.op", "symjax_nnvm.ir.node"),
+    ("symjax_nnvm.ir.op", "symjax_nnvm.ir.params"),
+    ("symjax_nnvm.ir.attributes", "symjax_nnvm.ir.node"),
+}
 """(module, module that it names for types alone): a node has an operator, and an operator's functions take nodes."""
 
 

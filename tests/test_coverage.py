@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lowering.registry import FLowering
-from symjax_nnvm.ir.op import FGradient, FInferShape, FLossEquivalent, Op, list_unique_ops
+from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent
+from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ops.optimizer import multi_update as optimizer_multi
 from symjax_nnvm.ops.optimizer import update as optimizer
 from tests.cases import families

@@ -15,7 +15,8 @@ import pytest
 import lowering
 from lowering.verify import witness
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.ir.op import FGradient, Op
+from symjax_nnvm.ir.attributes import FGradient
+from symjax_nnvm.ir.op import Op
 from tests import ladder
 from tests.cases import Case
 from tests.comparison import assert_close

@@ -14,9 +14,10 @@ import lowering
 import symjax_nnvm as nn
 from lowering.registry import lowers
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.ir.attributes import FNotDerivative
 from symjax_nnvm.ir.card import FLayout, Flops
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.op import Deviation, FNotDerivative, Op
+from symjax_nnvm.ir.op import Deviation, Op
 from symjax_nnvm.ir.register import register_op, same_shape
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.mirror import mirror_plan

@@ -21,8 +21,9 @@ import pytest
 
 import lowering
 from symjax_nnvm.errors import NNVMError
+from symjax_nnvm.ir.attributes import FInputGraph
 from symjax_nnvm.ir.node import NodeAttrs
-from symjax_nnvm.ir.op import FInputGraph, Op, list_unique_ops
+from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.params import ParamField, value_to_text
 from symjax_nnvm.symbol import Symbol, Variable
 from symjax_nnvm.symbol.symbol import create_operator

@@ -18,8 +18,8 @@ import jax
 from lowering.gradient_program import GradientProgram
 from lowering.programs import Programs
 from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, TUnlistedInputs
 from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.op import FInputGraph, FListInputNames, TUnlistedInputs
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol

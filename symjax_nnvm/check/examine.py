@@ -13,10 +13,11 @@ from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
 from symjax_nnvm.errors import InferenceError, SymbolValueError, close_or_all, did_you_mean, explain
 from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
+from symjax_nnvm.ir.attributes import FAsksSparse, FDeviation, FDraws, FLowering, TDataDependentShape
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.op import FAsksSparse, FDeviation, FDraws, Op, TDataDependentShape
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
@@ -114,7 +115,6 @@ def _check_file(model: Model, findings: Findings) -> None:
 
 def _check_nodes(model: Model, findings: Findings) -> int:
     """Look at each operator by itself. The number of nodes."""
-    lowering = Op.get_attr("FLowering")
     count = 0
     for name, node in model.nodes():
         count += 1
@@ -122,7 +122,7 @@ def _check_nodes(model: Model, findings: Findings) -> int:
         _check_storage(node, name, findings)
         if op is None or not op.is_registered:
             continue
-        if len(lowering) and op not in lowering:
+        if len(FLowering) and op not in FLowering:
             fix = f'Register one: @lowering.lowers("{op.name}") def rule(params, *inputs): ...'
             findings.add("no lowering rule", "error", name, "No JAX rule is registered for it", op=op.name, fix=fix)
         if op in TDataDependentShape:

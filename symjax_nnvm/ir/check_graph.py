@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from symjax_nnvm.errors import GraphError, NNVMError
+from symjax_nnvm.ir.attributes import FInputGraph, FMutateInputs, TSupersedes
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, VariableParam
-from symjax_nnvm.ir.op import FInputGraph, FMutateInputs, TSupersedes
 from symjax_nnvm.ir.traverse import post_order, successors
 
 __all__ = ["check_graph", "graph_faults"]

@@ -21,8 +21,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symjax_nnvm.ir.attributes import FListInputNames
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import FListInputNames, Op
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import merge_dtypes, merge_shapes

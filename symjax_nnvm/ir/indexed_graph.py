@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import NamedTuple, overload
 
 from symjax_nnvm.errors import GraphError, explain
+from symjax_nnvm.ir.attributes import FMutateInputs
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph
-from symjax_nnvm.ir.op import FMutateInputs
 from symjax_nnvm.ir.traverse import post_order, successors
 
 __all__ = ["IndexedEntry", "IndexedGraph", "IndexedNode", "subgraph_sanity_check"]

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from symjax_nnvm.ir.attributes import FGradient, FInferShape, FInferType, FListInputNames, TAdjointOf
 from symjax_nnvm.ir.axes import completed
 from symjax_nnvm.ir.card import TDrawing
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
-from symjax_nnvm.ir.op import FGradient, FInferShape, FInferType, FListInputNames, Op, OpMap, TAdjointOf
+from symjax_nnvm.ir.op import Op, OpMap
 from symjax_nnvm.ir.params import ParamSchema, schema_of
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import DType

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from symjax_nnvm.ir.attributes import FListOutputNames, FMutateInputs
 from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.op import FListOutputNames, FMutateInputs
 from symjax_nnvm.ir.traverse import post_order
 
 __all__ = ["InputOption", "input_names", "input_nodes", "output_names"]

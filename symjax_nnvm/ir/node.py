@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from symjax_nnvm.errors import ComposeError, explain
-from symjax_nnvm.ir.op import FMutateInputs, FNumVisibleOutputs, Op
+from symjax_nnvm.ir.attributes import FMutateInputs, FNumVisibleOutputs
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
 
 __all__ = [

@@ -37,7 +37,6 @@ __all__ = [
     "Shapes",
     "TypeRule",
     "Types",
-    "backward_shapes",
     "check_number",
     "first_type",
     "float_type",
@@ -126,19 +125,6 @@ def check_number(param: str, value: float, dtype: DType | None, *, wraps: bool =
                 got=value,
             )
         )
-
-
-def backward_shapes(forward: ShapeRule) -> ShapeRule:
-    """The rule of a backward operator (head gradient, forward inputs …) → gradient of the first forward input."""
-
-    def rule(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        ograd, data, *others = ins
-        whole = outs[0] if data is None else data
-        inputs, outputs = forward(p, [whole, *others], [ograd])
-        (back, *inputs) = inputs
-        return [*outputs, back if whole is None else whole, *inputs], [back if data is None else data]
-
-    return rule
 
 
 def register_op(

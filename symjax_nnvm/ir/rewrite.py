@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
+from symjax_nnvm.ir.attributes import FMutateInputs
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.op import FMutateInputs
 from symjax_nnvm.ir.traverse import post_order
 
 __all__ = ["Rewritten", "Rule", "count_versions", "reachable_from", "rebuild", "rewrite"]

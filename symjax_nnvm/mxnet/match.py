@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, ParamsMismatchError, plain_list, printable, printable_lines
-from symjax_nnvm.ir.op import FListInputNames
+from symjax_nnvm.ir.attributes import FListInputNames
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.mxnet.names import ARG, AUX, bare_name, kind_of

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symjax_nnvm.errors import JSONFormatError, NNVMError, explain
+from symjax_nnvm.ir.attributes import FListInputNames, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
-from symjax_nnvm.ir.op import FListInputNames, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.json_attrs import brief

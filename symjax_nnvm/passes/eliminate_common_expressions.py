@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
+from symjax_nnvm.ir.attributes import FMutateInputs, THasDeterministicOutput
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
-from symjax_nnvm.ir.op import FMutateInputs, Op, THasDeterministicOutput
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 

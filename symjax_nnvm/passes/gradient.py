@@ -8,10 +8,11 @@ from functools import partial
 from typing import TypeVar
 
 from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import FGradient, FInferShape, FLossEquivalent, Op
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.eliminate_common_expressions import copy_repeated

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError, NNVMError, explain
+from symjax_nnvm.ir.attributes import FGradient, FListInputNames, TIsBackward
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
 from symjax_nnvm.ir.node import NodeAttrs, NodeEntry, create_variable_node
-from symjax_nnvm.ir.op import FGradient, FListInputNames, Op, OpMap, TIsBackward
+from symjax_nnvm.ir.op import Op, OpMap
 from symjax_nnvm.passes.infer_quantity import Quantity
 
 __all__ = ["InferenceEngine"]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.ir.op import FInferDefaultType, FInferShape, FInferType, OpMap
+from symjax_nnvm.ir.attributes import FInferDefaultType, FInferShape, FInferType
+from symjax_nnvm.ir.op import OpMap
 from symjax_nnvm.ir.register import same_type
 from symjax_nnvm.ir.types import (
     DTYPE_CODES,

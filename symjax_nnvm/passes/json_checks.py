@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from symjax_nnvm.errors import JSONFormatError, NNVMError, explain
+from symjax_nnvm.ir.attributes import FInputGraph, FMutateInputs
 from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.op import FInputGraph, FMutateInputs, unregistered
+from symjax_nnvm.ir.op import unregistered
 from symjax_nnvm.ir.traverse import post_order
 
 __all__ = ["Report", "check_nodes", "stand_in", "tell"]

@@ -11,10 +11,10 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from symjax_nnvm.errors import JSONFormatError, explain
+from symjax_nnvm.ir.attributes import FNumFileOutputs, TFileName
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph, IndexedNode
-from symjax_nnvm.ir.op import FNumFileOutputs, TFileName
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.passes.json_attrs import attr_to_json
 from symjax_nnvm.passes.json_checks import check_nodes

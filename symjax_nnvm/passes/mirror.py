@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.card import TRecompute
 from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.op import FLossEquivalent
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.mirror_blocks import block_numbers

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from symjax_nnvm.errors import GraphError, explain
+from symjax_nnvm.ir.attributes import FMutateInputs
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.op import FMutateInputs
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.traverse import post_order

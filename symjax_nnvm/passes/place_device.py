@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symjax_nnvm.errors import PassError, explain
+from symjax_nnvm.ir.attributes import FMutateInputs, TIsBackward
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
-from symjax_nnvm.ir.op import FMutateInputs, Op, TIsBackward
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from symjax_nnvm.errors import PassError, explain
+from symjax_nnvm.ir.attributes import FIgnoreInputs, FInplaceIdentity, FInplaceOption
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
-from symjax_nnvm.ir.op import FIgnoreInputs, FInplaceIdentity, FInplaceOption
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.types import DType, Shape, is_known, shape_size
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from symjax_nnvm.ir.attributes import FMutateInputs, TSupersedes
 from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.op import FMutateInputs, TSupersedes
 from symjax_nnvm.ir.traverse import post_order_nodes, successors
 from symjax_nnvm.passes.mirror import MirrorPlan
 

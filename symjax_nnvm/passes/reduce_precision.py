@@ -9,10 +9,10 @@ too.
 from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError, PassError, explain
+from symjax_nnvm.ir.attributes import FInferDefaultType, FInferType, FMutateInputs
 from symjax_nnvm.ir.card import Precision, TPrecision
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import FInferDefaultType, FInferType, FMutateInputs
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.register import same_type
 from symjax_nnvm.ir.rewrite import rewrite

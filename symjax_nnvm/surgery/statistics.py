@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
 from symjax_nnvm.errors import SymbolValueError, did_you_mean, explain, listed
+from symjax_nnvm.ir.attributes import FMutateInputs
 from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.op import FMutateInputs
 from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol

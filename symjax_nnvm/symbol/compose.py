@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from symjax_nnvm.errors import ComposeError, explain, listed, unknown_keyword
+from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, FMutateInputs, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph, create_variable_node, update_node_version
-from symjax_nnvm.ir.op import FInputGraph, FListInputNames, FMutateInputs, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.traverse import post_order
 
 __all__ = ["compose", "compose_atomic", "is_atomic"]

@@ -7,9 +7,10 @@ import pytest
 
 import lowering
 from lowering.registry import FLowering
+from symjax_nnvm.ir.attributes import FDeviation, FDraws, THasDeterministicOutput
 from symjax_nnvm.ir.card import Deviations, FFlops, FLayout, TUncounted
 from symjax_nnvm.ir.node import NodeAttrs
-from symjax_nnvm.ir.op import FDeviation, FDraws, Op, THasDeterministicOutput, list_unique_ops
+from symjax_nnvm.ir.op import Op, list_unique_ops
 from tests import ladder
 from tests.cases import Case, families
 

@@ -15,8 +15,9 @@ from functools import cache
 from typing import Any
 
 from symjax_nnvm.errors import NNVMError
+from symjax_nnvm.ir.attributes import FInputGraph, FMutateInputs
 from symjax_nnvm.ir.node import NodeAttrs
-from symjax_nnvm.ir.op import FInputGraph, FMutateInputs, Op, list_unique_ops
+from symjax_nnvm.ir.op import Op, list_unique_ops
 from tests.fuzz import corpus
 from tests.fuzz.grammar_values import draw_hint, draw_int, draw_shape_text, draw_text
 

@@ -17,7 +17,8 @@ import pytest
 import lowering
 import symjax_nnvm
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.ir.op import FGradient, FLossEquivalent, Op
+from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent
+from symjax_nnvm.ir.op import Op
 from tests import ladder
 
 ROOT = Path(lowering.__file__).parents[1]

@@ -11,8 +11,9 @@ from lowering.registry import lowers
 from lowering.verify import GradientsDisagreeError, check_gradients, check_projection
 from lowering.verify_nodes import moved
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.ir.attributes import FNotDerivative
 from symjax_nnvm.ir.node import apply
-from symjax_nnvm.ir.op import FNotDerivative, Op
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.register import register_op, same_shape
 from tests import ladder
 from tests.cases import Case

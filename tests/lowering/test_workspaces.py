@@ -18,8 +18,9 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, NNVMError
 from symjax_nnvm.footprint import check_workspaces
+from symjax_nnvm.ir.attributes import FGradient, FWorkspace
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.op import FGradient, FWorkspace, Op
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import MAX_SIZE
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.symbol import Symbol

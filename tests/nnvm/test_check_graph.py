@@ -6,10 +6,10 @@ import pytest
 
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GraphError
+from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.check_graph import check_graph, graph_faults
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import FGradient
 from symjax_nnvm.ir.pass_registry import apply_pass, checking_passes, register_pass
 from symjax_nnvm.symbol import Symbol
 from tests.ladder import all_cases, build, wrt

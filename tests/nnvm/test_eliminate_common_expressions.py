@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from symjax_nnvm import Graph, apply_pass
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.ir.attributes import THasDeterministicOutput
 from symjax_nnvm.ir.node import Node
-from symjax_nnvm.ir.op import THasDeterministicOutput, list_unique_ops
+from symjax_nnvm.ir.op import list_unique_ops
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.symbol import Symbol

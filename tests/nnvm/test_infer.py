@@ -6,9 +6,9 @@ import pytest
 
 from symjax_nnvm import graph as graph_api
 from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply, create_variable_node
-from symjax_nnvm.ir.op import FGradient
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import DTypeList, ShapeList
 from symjax_nnvm.passes.infer import infer_shape, infer_type

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from symjax_nnvm.errors import GraphError
+from symjax_nnvm.ir.attributes import FMutateInputs
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
-from symjax_nnvm.ir.op import FMutateInputs
 from symjax_nnvm.ir.pass_registry import apply_pass, get_pass
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.order_mutation import order_mutation

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from symjax_nnvm.errors import PassError
+from symjax_nnvm.ir.attributes import FIgnoreInputs
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
-from symjax_nnvm.ir.op import FIgnoreInputs, register
+from symjax_nnvm.ir.op import register
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import DTypeList, ShapeList, shape_size
 from symjax_nnvm.passes.plan_memory import plan_memory

@@ -12,7 +12,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.ir.op import FDeviation
+from symjax_nnvm.ir.attributes import FDeviation
 from symjax_nnvm.symbol import Symbol
 
 X, I = sym.Variable("x"), sym.Variable("i")  # noqa: E741  (indices)

@@ -14,8 +14,9 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, NNVMError
 from symjax_nnvm.footprint import estimate_graph
+from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.op import FGradient, Op
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol import Symbol
 from tests import ladder

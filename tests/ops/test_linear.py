@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import lowering
+from symjax_nnvm.ir.attributes import FGradient, FIgnoreInputs, FListInputNames, TAdjointOf
 from symjax_nnvm.ir.derivatives import Derivatives
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
-from symjax_nnvm.ir.op import FGradient, FIgnoreInputs, FListInputNames, Op, TAdjointOf, list_unique_ops
+from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol import Symbol
 from tests import ladder

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from symjax_nnvm.errors import NNVMError
-from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
-from symjax_nnvm.ir.op import (
+from symjax_nnvm.ir.attributes import (
     FGradient,
     FIgnoreInputs,
     FInplaceOption,
@@ -19,9 +18,9 @@ from symjax_nnvm.ir.op import (
     FMutateInputs,
     FNumFileOutputs,
     FNumVisibleOutputs,
-    Op,
-    list_unique_ops,
 )
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
+from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.params import MAX_COUNT, ParamField
 from tests import ladder
 

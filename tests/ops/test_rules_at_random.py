@@ -15,8 +15,9 @@ import pytest
 
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.footprint import estimate
+from symjax_nnvm.ir.attributes import FGradient, FInferShape, FInferType, FInputGraph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
-from symjax_nnvm.ir.op import FGradient, FInferShape, FInferType, FInputGraph, Op, list_unique_ops
+from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.symbol import Symbol
 from tests.fuzz.grammar import draw_attrs

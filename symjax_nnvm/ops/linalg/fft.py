@@ -9,12 +9,10 @@ from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as, per_input
 from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.node import NodeEntry, apply
+from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
 
 # -- fft, ifft -------------------------------------------------------------------------------------------------------
 

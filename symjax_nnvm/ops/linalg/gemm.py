@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import FGradient
 from symjax_nnvm.ir.params import Axis, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ops.linalg.dot import Gemm2Params, gemm_flops, product_shapes

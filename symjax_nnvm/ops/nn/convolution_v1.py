@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from symjax_nnvm.ir.op import FGradient, FInferShape, Op
+from symjax_nnvm.ir.attributes import FGradient, FInferShape
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import float_type, register_op
 from symjax_nnvm.ops.nn.convolution import ConvolutionParams, convolution_flops, padded

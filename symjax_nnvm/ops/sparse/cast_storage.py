@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from symjax_nnvm.ir.attributes import FInferDefaultType, FInferShape, FInferType
 from symjax_nnvm.ir.axes import completed
 from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.op import FInferDefaultType, FInferShape, FInferType, Op
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, first_type, register_op, same_shape
 from symjax_nnvm.ops.elementwise.scalar import ScalarParams
