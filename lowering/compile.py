@@ -13,6 +13,7 @@ import numpy as np
 from lowering.arguments import require_key, require_named, require_symbol
 from lowering.function import CALL, to_jax
 from lowering.mxnet_words import takes_our_words
+from lowering.xla_options import jit
 from symjax_nnvm.errors import LoweringError, MissingExtraError, explain
 from symjax_nnvm.files import write_file
 from symjax_nnvm.footprint import bytes_text, estimate, parse_size
@@ -64,9 +65,8 @@ class CompiledFunction:
         self.symbol = require_symbol(symbol, "compile")
         self._max_memory = max_memory
         self._fitting: set[Any] = set()
-        self._jitted = jax.jit(
-            to_jax(symbol, is_train=is_train, platform=platform), donate_argnums=(1,) if donate_aux else ()
-        )
+        function = to_jax(symbol, is_train=is_train, platform=platform)
+        self._jitted = jit(function, platform=platform, donate_argnums=(1,) if donate_aux else ())
         self._latest: tuple[Any, ...] | None = None
         self._compiled: dict[Any, jax.stages.Compiled] = {}
 
@@ -127,7 +127,7 @@ class CompiledFunction:
 
         Raises MissingExtraError without flatbuffers, OSError.
         """
-        exported = jax.export.export(self._jitted, platforms=platforms)(*self._signature(args, aux, key))
+        exported = jax.export.export(self._jitted.plain, platforms=platforms)(*self._signature(args, aux, key))
         try:
             serialized = exported.serialize()
         except ImportError as error:

@@ -17,6 +17,7 @@ import jax
 
 from lowering.gradient_program import GradientProgram
 from lowering.programs import Programs
+from lowering.xla_options import jit
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, TUnlistedInputs
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -140,7 +141,7 @@ class ExecutorFunctions:
     def _jit(self, which: Any, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         found = self._jitted.get(which)
         if found is None:
-            found = self._jitted[which] = jax.jit(function, **options)
+            found = self._jitted[which] = jit(function, platform=self._options.platform, **options)
         return found
 
     # -- lists, names and slots ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from lowering.training.finite import FiniteWatch, rows_not_finite
 from lowering.training.inputs import Inputs
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
+from lowering.xla_options import jit
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, TrainingError, explain, listed
 from symjax_nnvm.pipeline import Options
@@ -35,7 +36,7 @@ class Evaluation:
         self._symbol = programs.symbol
         self._inputs = inputs
         self._program = programs.forward(options)
-        self._forward = jax.jit(self._run)
+        self._forward = jit(self._run)
 
     def _run(self, params: Any, frozen: Any, aux: Any, key: jax.Array, batch: Any) -> tuple[list[jax.Array], jax.Array]:
         values = self._bind(params, frozen, aux, batch)

@@ -27,6 +27,7 @@ from lowering.training.optimizers import make_optimizer
 from lowering.training.state import TrainState
 from lowering.training.step import make_step
 from lowering.training.tracking import Tracker
+from lowering.xla_options import jit
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, close_names, explain, listed
 from symjax_nnvm.ir.types import DType
@@ -104,7 +105,7 @@ class Trainer:
             accumulation=parse_accumulate(accumulate),
             clip_global_norm=clip_global_norm,
         )
-        self.step_fn: jax.stages.Wrapped = jax.jit(step, donate_argnums=0)
+        self.step_fn = jit(step, donate_argnums=0)
         self._evaluation = Evaluation(programs, self.inputs, replace(options, is_train=False, wrt=None))
 
     # -- state -----------------------------------------------------------------------------------------------------
