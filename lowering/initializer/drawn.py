@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from lowering.initializer.base import Initializer, Shape, draw, register
 from symjax_nnvm.errors import InitializerError, explain
@@ -15,14 +17,37 @@ from symjax_nnvm.errors import InitializerError, explain
 __all__ = ["MSRAPrelu", "Normal", "Orthogonal", "Uniform", "Xavier"]
 
 
-def _uniform(desc: str, key: jax.Array | None, shape: Shape, bound: float) -> jax.Array:
+_SIZES = tuple(4**k for k in range(6, 13))
+"""So many numbers are drawn at a time: compiling a sampler for another size takes a second, drawing a million 10 ms."""
+
+
+def _uniform(desc: str, key: jax.Array | None, shape: Shape, bound: float) -> Any:
     """Numbers in [-bound, bound)."""
-    return bound * draw(jax.random.uniform, desc, key, shape, np.float32, -1.0, 1.0)
+    return _first(jax.random.uniform, desc, key, shape, np.float32, -1.0, 1.0) * np.float32(bound)
 
 
-def _normal(desc: str, key: jax.Array | None, shape: Shape, sigma: float) -> jax.Array:
+def _normal(desc: str, key: jax.Array | None, shape: Shape, sigma: float) -> Any:
     """Numbers of mean 0 and standard deviation sigma."""
-    return sigma * draw(jax.random.normal, desc, key, shape, np.float32)
+    return _first(jax.random.normal, desc, key, shape, np.float32) * np.float32(sigma)
+
+
+def _first(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, shape: Shape, *args: Any) -> Any:
+    """`draw`, as the first of so many numbers as one of few programs draws.
+
+    JAX's own generator counts elements, so they are the same numbers; others' need not be.
+    """
+    count = math.prod(shape)
+    size = next((size for size in _SIZES if count <= size), None)
+    if size is None or key is None or isinstance(key, Tracer) or not _counts(key):
+        return draw(sampler, desc, key, shape, *args)
+    return np.asarray(draw(sampler, desc, key, (size,), *args))[:count].reshape(shape)
+
+
+def _counts(key: jax.Array) -> bool:
+    return getattr(jax.config, "jax_threefry_partitionable", False) and str(jax.random.key_impl(key)) in (
+        "threefry2x32",
+        "fry",
+    )
 
 
 @register

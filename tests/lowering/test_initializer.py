@@ -16,6 +16,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering import initializer as init
+from lowering.initializer import drawn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, InitializerError
 from tests.initializer_cases import FIXED, NAMES, SCALES, shape_of
@@ -222,3 +223,15 @@ def test_users_register_their_own():
     assert (args["fc1_weight"] == 0.5).all()
     assert (args["fc1_bias"] == 0.25).all()
     assert init.create("halfandhalf").dumps() == '["halfandhalf", {}]'
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+@pytest.mark.parametrize("shape", [(3, 5), (64, 65), (1, 4096), (70, 70, 1)])
+def test_numbers_are_those_of_a_draw_of_the_very_shape(impl: str, shape: tuple[int, ...]):
+    """However many are drawn for the sake of one program for many shapes."""
+    key = jax.random.key(7, impl=impl)
+    for made, expected in (
+        (drawn._uniform("w", key, shape, 0.1), jax.random.uniform(key, shape, "f", -1, 1)),
+        (drawn._normal("w", key, shape, 0.1), jax.random.normal(key, shape, "f")),
+    ):
+        np.testing.assert_array_equal(made, np.asarray(expected) * np.float32(0.1))
