@@ -152,12 +152,12 @@ LIVES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def files_called(function: Callable[[Path], None], folder: Path) -> set[str]:
-    """The files of both packages that have a function which is called."""
-    codes: set[CodeType] = set()
+def files_called(function: Callable[[Path], None], folder: Path) -> list[str]:
+    """The files that have a function which is called, in the order in which they are first reached."""
+    codes: dict[CodeType, None] = {}
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        codes.add(frame.f_code)
+        codes.setdefault(frame.f_code)
 
     before = sys.getprofile()
     sys.setprofile(note)
@@ -165,13 +165,17 @@ def files_called(function: Callable[[Path], None], folder: Path) -> set[str]:
         function(folder)
     finally:
         sys.setprofile(before)
-    paths = (Path(code.co_filename) for code in codes)
-    return {path.relative_to(ROOT).as_posix() for path in paths if path.is_relative_to(ROOT)}
+    paths = dict.fromkeys(Path(code.co_filename) for code in codes)
+    return [path.relative_to(ROOT).as_posix() for path in paths if path.is_relative_to(ROOT)]
 
 
 @pytest.mark.parametrize("title", LIVES)
-def test_data_pass_through_every_file_that_a_life_names(title: str, tmp_path: Path):
+def test_data_take_the_way_that_a_life_tells(title: str, tmp_path: Path):
+    """They pass through every file that it names, and its steps begin in its order."""
     told = re.split(r"^## ", PAGE.partition(f"## {title}\n")[2], flags=re.MULTILINE)[0]
-    named = set(re.findall(r"`([\w/]+\.py)`", told))
-    assert len(named) >= 8
-    assert sorted(named - files_called(LIVES[title], tmp_path)) == []
+    steps = [re.findall(r"`([\w/]+\.py)`", step) for step in re.split(r"^\d\. ", told, flags=re.MULTILINE)[1:]]
+    assert len(steps) >= 4
+    called = files_called(LIVES[title], tmp_path)
+    assert [file for step in steps for file in step if file not in called] == []
+    begun = [called.index(step[0]) for step in steps]
+    assert begun == sorted(begun)
