@@ -1,17 +1,20 @@
 """Write what is generated: from the operator registry `docs/operators.md`, the stub that editors read and the number of
-operators that other pages tell; from `docs/layers.txt` the layers that `docs/architecture.md` shows.
+operators that other pages tell; from the list of stages and `docs/layers.txt` the pictures of `docs/architecture.md`;
+from the first paragraphs of modules `docs/files.md`.
 
 Run from the project's root after changing one of them: `python docs/generate.py`. The suite fails while they are old.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
+import textwrap
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -22,9 +25,11 @@ import symjax_nnvm.symbol as sym  # noqa: E402
 from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent  # noqa: E402
 from symjax_nnvm.ir.op import Op, list_unique_ops  # noqa: E402
 from symjax_nnvm.ir.params import ParamField  # noqa: E402
+from symjax_nnvm.pipeline import STAGES  # noqa: E402
 from symjax_nnvm.symbol.functions import SCALAR_FUNCTIONS  # noqa: E402
 from symjax_nnvm.symbol.namespaces import Namespace  # noqa: E402
 from tests.cases import Case, families  # noqa: E402
+from tests.import_graph import PACKAGES, layers, modules  # noqa: E402
 from tests.test_coverage import NO_CASES, NOT_DIFFERENTIABLE  # noqa: E402
 
 TARGETS = {
@@ -33,6 +38,7 @@ TARGETS = {
     "README.md": "readme",
     "CHANGELOG.md": "changelog",
     "docs/architecture.md": "architecture",
+    "docs/files.md": "files_page",
 }
 """File → the function below that makes its text."""
 
@@ -79,21 +85,93 @@ def changelog() -> str:
     return _renumbered("CHANGELOG.md")
 
 
+# -- docs/architecture.md --------------------------------------------------------------------------------------------
+
+
 def architecture() -> str:
-    """docs/architecture.md, its lists of layers those of docs/layers.txt."""
+    """docs/architecture.md, its pictures current. Raises ValueError where it has no place for one."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    for package, block in layers().items():
-        marked = rf"(<!-- docs/layers\.txt: {package} -->\n)(?: {{4}}\S.*\n)+"
-        text, found = re.subn(marked, lambda match, block=block: match[1] + block, text)
+    for name, lines in {"pipeline": pipeline_picture(), "house": house_picture()}.items():
+        picture = "".join(f"    {line}\n" for line in lines)
+        place = rf"(<!-- generated: {name} -->\n)(?: {{4}}.*\n)*"
+        text, found = re.subn(place, lambda match, picture=picture: match[1] + picture, text)
         if found != 1:
-            raise ValueError(f"docs/architecture.md has no place for the layers of {package}")
+            raise ValueError(f"docs/architecture.md has no place for the picture of the {name}")
     return text
 
 
-def layers() -> dict[str, str]:
-    """Package → its lines in docs/layers.txt."""
-    text = (ROOT / "docs" / "layers.txt").read_text(encoding="utf-8")
-    return dict(re.findall(r"^(\w+)\n((?: {4}\S.*\n)+)", text, re.MULTILINE))
+def pipeline_picture() -> list[str]:
+    """The way of a network: the stages in a box, each with what it does and when it runs."""
+    rows = [(stage.name, stage.about, f"when {stage.when}".replace("when always", "always")) for stage in STAGES]
+    return [
+        "Symbol → Graph",
+        "  │",
+        *_box("STAGES", rows),
+        "  │",
+        "IndexedGraph → Program → one pure JAX function → jax.jit → XLA",
+    ]
+
+
+def house_picture() -> list[str]:
+    """The two packages, one upon the other: in each the layers, the highest first, with what they are for."""
+    lines: list[str] = []
+    for package in reversed(PACKAGES):
+        rows: list[tuple[str, str]] = []
+        for names, about in layers()[package]:
+            columns = textwrap.wrap(", ".join(names), 34), textwrap.wrap(about, 70)
+            height = max(map(len, columns))
+            padded = [column + [""] * (height - len(column)) for column in columns]
+            rows += zip(*padded, strict=True)
+        lines += _box(package, rows, (34, 70))
+    return lines
+
+
+def _box(title: str, rows: Sequence[Sequence[str]], least: Sequence[int] = (0, 0, 0)) -> list[str]:
+    """A table in a frame. least: widths that its columns have at least."""
+    widths = [max(low, *map(len, column)) for low, column in zip(least, zip(*rows, strict=True), strict=True)]
+    lines = ["│ " + " │ ".join(map(str.ljust, row, widths)) + " │" for row in rows]
+    edges = ["─" * (width + 2) for width in widths]
+    return [f"┌─ {title} " + "┬".join(edges)[len(title) + 3 :] + "┐", *lines, "└" + "┴".join(edges) + "┘"]
+
+
+# -- docs/files.md ---------------------------------------------------------------------------------------------------
+
+
+def files_page() -> str:
+    """A table for each folder of both packages: the files, with the first paragraphs of their docstrings."""
+    parts = [_FILES_HEAD]
+    folders: dict[Path, list[Path]] = {}
+    for path in modules().values():
+        folders.setdefault(path.parent, []).append(path)
+    for folder, paths in sorted(folders.items(), key=lambda item: (PACKAGES.index(item[0].parts[0]), item[0])):
+        files = [path for path in sorted(paths) if path.name != "__init__.py" and not _has_twin(path)]
+        if not files and folder.parts[:2] == ("lowering", "ops"):
+            continue
+        parts += [f"{'##' if len(folder.parts) == 1 else '###'} {folder}\n", _duty(folder / "__init__.py") + "\n"]
+        if files:
+            rows = [f"| `{path.name}` | {_duty(path).replace('|', '&#124;')} |" for path in files]
+            parts += ["\n".join(["| file | duty |", "|---|---|", *rows]) + "\n"]
+    return "\n".join(parts)
+
+
+_FILES_HEAD = """# Files
+
+Generated by `python docs/generate.py` from the first paragraph of each module's docstring. The JAX rules of a file of
+operators in `symjax_nnvm/ops` stand in the file of the same name in `lowering/ops`, which is not listed again.
+"""
+
+
+def _has_twin(path: Path) -> bool:
+    """Whether a file of rules has the name of the file whose operators it runs."""
+    return path.parts[:2] == ("lowering", "ops") and (ROOT / "symjax_nnvm" / Path(*path.parts[1:])).is_file()
+
+
+def _duty(path: Path) -> str:
+    """The first paragraph of a module's docstring, on one line. Raises ValueError where there is none."""
+    docstring = ast.get_docstring(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+    if not docstring:
+        raise ValueError(f"{path} does not say what it is for")
+    return " ".join(docstring.split("\n\n")[0].split())
 
 
 # -- docs/operators.md -----------------------------------------------------------------------------------------------

@@ -37,6 +37,16 @@ def modules() -> dict[str, Path]:
     return {_name(path): path.relative_to(ROOT) for path in files}
 
 
+def layers() -> dict[str, list[tuple[list[str], str]]]:
+    """Package → its layers in docs/layers.txt, the highest first: the files and folders of each, and what it is for."""
+    text = (ROOT / "docs" / "layers.txt").read_text(encoding="utf-8")
+    packages: dict[str, list[tuple[list[str], str]]] = {}
+    for package, block in re.findall(r"^(\w+)\n((?: {4}\S.*\n)+)", text, re.MULTILINE):
+        rows = (re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in block.splitlines())
+        packages[package] = [(names.split(", "), about) for names, about in rows]
+    return packages
+
+
 def imports_of(source: str, text: str, known: dict[str, Path]) -> list[Import]:
     """The imports of known modules in a module's text. Raises ValueError for a relative one, which we never write."""
 

@@ -1,27 +1,26 @@
-"""The imports keep to docs/layers.txt, and docs/architecture.md, the map of the code, names every file."""
+"""The imports keep to docs/layers.txt, and data take the ways through the house that docs/architecture.md tells."""
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import CodeType, FrameType
 
+import jax
+import numpy as np
 import pytest
 
-from tests.import_graph import PACKAGES, ROOT, all_imports, cycle, foreign_privates, imports_of, modules, unused
+import lowering
+import symjax_nnvm as nn
+from symjax_nnvm import symbol as sym
+from tests.import_graph import PACKAGES, ROOT, all_imports, cycle, foreign_privates, imports_of, layers, modules, unused
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MODULES = modules()
 IMPORTS = all_imports()
-SECTIONS: dict[str, str] = dict(zip(PACKAGES, re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:3], strict=True))
-"""Package → the part of the page that is its own."""
-
-
-LAYERS: dict[str, list[list[str]]] = {
-    package: [re.split(r"\s{2,}", line.strip())[0].split(", ") for line in block.splitlines()]
-    for package, block in re.findall(
-        r"^(\w+)\n((?: {4}\S.*\n)+)", (ROOT / "docs" / "layers.txt").read_text(encoding="utf-8"), re.MULTILINE
-    )
-}
+LAYERS: dict[str, list[list[str]]] = {package: [names for names, _ in rows] for package, rows in layers().items()}
 """Package → its layers in docs/layers.txt, the highest first: the files and folders of each."""
 
 MUTUAL = {
@@ -124,43 +123,59 @@ def f():
     assert cycle({"a": {"b", "c"}, "b": {"c"}}) == []
 
 
-# -- the files that the page names -------------------------------------------------------------------------------------
+# -- the ways through the house ------------------------------------------------------------------------------------
 
 
-def families() -> set[str]:
-    """The files of operators that both packages have, under one name: a family each."""
-    return set.intersection(*(set(_below(ROOT / package / "ops")) for package in PACKAGES))
+def a_symbols_life(folder: Path) -> None:
+    net = sym.FullyConnected(sym.Variable("x"), num_hidden=2, name="fc")
+    arrays = {"x": np.ones((1, 3)), "fc_weight": np.ones((2, 3)), "fc_bias": np.zeros(2)}
+    lowering.compile(net)(arrays)
 
 
-def _below(folder: Path) -> list[str]:
-    return [path.relative_to(folder).as_posix() for path in folder.rglob("*.py")]
+def a_files_life(folder: Path) -> None:
+    symbol, args, aux = nn.load_checkpoint(ROOT / "tests" / "goldens" / "files" / "net", 3)
+    nn.save_checkpoint(folder / "net", 3, symbol, args, aux)
 
 
-def named(package: str) -> set[str]:
-    """The files that a package's part of the page names: by its layers, in the first column of its tables, which stand
-    under the heading of their folder, or in the row of a folder."""
-    files: set[str] = set()
-    folder = ""
-    for line in SECTIONS[package].splitlines():
-        if heading := re.match(r"\*\*`(\w+)/`\*\*", line):
-            folder = f"{heading[1]}/"
-        elif line.startswith("**"):
-            folder = ""
-        within = re.match(r"\| `(\w+/)` \|", line)
-        cell = line if within else line.split("|")[1] if line.startswith("|") else ""
-        text = re.split(r"(?<=\S) {2,}", line)[0] if line.startswith("    ") else cell
-        prefix = within[1] if within else folder if cell else ""
-        files.update(f"{package}/{prefix}{name}" for name in re.findall(r"[\w/]+\.py\b", text))
-    return files
+def a_training_steps_life(folder: Path) -> None:
+    net = sym.LinearRegressionOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=1, name="fc"), name="loss")
+    batches = lowering.training.Batches({"data": np.ones((4, 3)), "loss_label": np.ones((4, 1))}, batch_size=2)
+    trainer = lowering.Trainer(net, "sgd")
+    trainer.init(jax.random.key(0), data=(2, 3), loss_label=(2, 1))
+    trainer.fit(batches, epochs=1, metrics=["mse"])
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_file_that_the_page_names_exists(package: str):
-    assert sorted(name for name in named(package) if not (ROOT / name).is_file()) == []
+LIVES: dict[str, Callable[[Path], None]] = {
+    "A symbol's life": a_symbols_life,
+    "A file's life": a_files_life,
+    "A training step's life": a_training_steps_life,
+}
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_the_page_names_every_file(package: str):
-    ops = {f"{package}/ops/{name}" for name in families()}
-    files = {str(path) for path in MODULES.values() if path.parts[0] == package and path.name != "__init__.py"}
-    assert sorted(files - ops - named(package)) == []
+def files_called(function: Callable[[Path], None], folder: Path) -> list[str]:
+    """The files that have a function which is called, in the order in which they are first reached."""
+    codes: dict[CodeType, None] = {}
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        codes.setdefault(frame.f_code)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function(folder)
+    finally:
+        sys.setprofile(before)
+    paths = dict.fromkeys(Path(code.co_filename) for code in codes)
+    return [path.relative_to(ROOT).as_posix() for path in paths if path.is_relative_to(ROOT)]
+
+
+@pytest.mark.parametrize("title", LIVES)
+def test_data_take_the_way_that_a_life_tells(title: str, tmp_path: Path):
+    """They pass through every file that it names, and its steps begin in its order."""
+    told = re.split(r"^## ", PAGE.partition(f"## {title}\n")[2], flags=re.MULTILINE)[0]
+    steps = [re.findall(r"`([\w/]+\.py)`", step) for step in re.split(r"^\d\. ", told, flags=re.MULTILINE)[1:]]
+    assert len(steps) >= 4
+    called = files_called(LIVES[title], tmp_path)
+    assert [file for step in steps for file in step if file not in called] == []
+    begun = [called.index(step[0]) for step in steps]
+    assert begun == sorted(begun)

@@ -71,6 +71,7 @@ CHECKS: dict[str, Callable[[Names, str], None]] = {
 
 RUN_BY_THEIR_TESTS = {
     "CONTRIBUTING.md": "below, under another name than the page's",
+    "docs/extending.md": "tests/test_extending.py, which takes out again what each example adds",
     "docs/command.md": "tests/cli/test_docs.py, in a folder with the models of which it speaks",
 }
 
@@ -175,7 +176,7 @@ def script_of(command: str) -> Path | None:
 
 
 def commands_of_pages() -> list[tuple[str, str]]:
-    drawn = "docs/architecture.md"  # its indented blocks are the layers, which tests/test_architecture.py reads
+    drawn = "docs/architecture.md"  # its indented blocks are pictures, which docs/generate.py draws
     return [
         (page, command)
         for page in PAGES
@@ -231,7 +232,7 @@ KINDS = {
     "": "what the block before it prints, compared",
     "console": "a transcript of the command, compared",
     "text": "figures that a command printed on another day, which names itself before them",
-    "indented": "commands, each of which is told about above, or the layers of the architecture",
+    "indented": "commands, each of which is told about above, or the pictures of the architecture",
 }
 
 

@@ -1,4 +1,4 @@
-"""What is generated from the registry is current."""
+"""What is generated from the registry, the layers, the stages and the docstrings is current."""
 
 from __future__ import annotations
 

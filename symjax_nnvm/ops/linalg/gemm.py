@@ -1,4 +1,4 @@
-"""Matrix products of linear algebra: linalg_gemm, linalg_syrk, linalg_trmm (linalg_gemm2 is in `dense.py`)."""
+"""Matrix products of linear algebra: linalg_gemm, linalg_syrk, linalg_trmm (linalg_gemm2 is in `dot.py`)."""
 
 from __future__ import annotations
 
