@@ -96,7 +96,7 @@ def gradient_pass(graph: Graph) -> Graph:
     aggregate: AggregateFun = graph.attrs.get("grad_aggregate_fun", default_aggregate)
     hint: AttrHintFun | None = graph.attrs.get("attr_hint_fun")
     copy_op: str | None = graph.attrs.get("copy_op")
-    order = post_order(ys)
+    order = graph.nodes() if ys == graph.outputs else post_order(ys)
     slots = _start(order, ys, xs, ys_out_grad)
     plan = graph.attrs.get("grad_mirror_plan") or _nnvm_plan(order, graph.attrs.get("grad_mirror_fun"))
     _backpropagate(order, slots, Copies(order, plan), aggregate, hint, graph.attrs.get("zero_ops", ()))
