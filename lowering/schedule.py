@@ -62,8 +62,7 @@ class Schedule:
 
     def outputs(self, nid: int) -> tuple[int, ...]:
         """The slots that a node fills: its outputs, then the new values of the states it mutates."""
-        entry_rptr = self._index.entry_rptr
-        own = tuple(range(entry_rptr[nid], entry_rptr[nid + 1]))
+        own = tuple(range(*self._index.entry_rptr[nid : nid + 2]))
         mutated = self._mutated.get(nid)
         if mutated is None:
             return own
