@@ -83,7 +83,7 @@ class Program:
         self._args = {nid: self.name(nid) for nid in named if nid not in self._aux}
         self.aux_slots = {name: self._schedule.final_slot(nid) for nid, name in self._aux.items()}
         self.aux_names, self.arg_names = list(self._aux.values()), list(self._args.values())
-        self.needs_key = any(self.draws(step) for step in self.steps)
+        self.needs_key = any(self.draws(step) for step in self.steps if "key" in step.rule.needs)
         self._inside = inside
         self.inference = inference or Inference(graph)
         self.inference.reads_dtypes |= any({"out_shapes", "out_dtypes"} & set(rule.needs) for rule in rules.values())

@@ -7,14 +7,13 @@ slot of its own and orders the nodes so that each value exists before it is read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from operator import itemgetter
 
 from symjax_nnvm.errors import LoweringError, explain
-from symjax_nnvm.ir.attributes import FMutateInputs, TSupersedes
+from symjax_nnvm.ir.attributes import TSupersedes
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
-from symjax_nnvm.ir.node import Node
 from symjax_nnvm.passes.recompute import Recomputed
 
 __all__ = ["Needed", "Schedule"]
@@ -63,8 +62,7 @@ class Schedule:
 
     def outputs(self, nid: int) -> tuple[int, ...]:
         """The slots that a node fills: its outputs, then the new values of the states it mutates."""
-        entry_rptr = self._index.entry_rptr
-        own = tuple(range(entry_rptr[nid], entry_rptr[nid + 1]))
+        own = tuple(range(*self._index.entry_rptr[nid : nid + 2]))
         mutated = self._mutated.get(nid)
         if mutated is None:
             return own
@@ -95,11 +93,9 @@ class Schedule:
 
     def _supersede(self) -> dict[int, int]:
         """Superseded node → the live node that runs in its place; the former are live no more."""
-        stand_ins = {
-            self._index.nodes[nid].control_deps[0]: nid
-            for nid in sorted(self.live, reverse=True)
-            if TSupersedes.get(self._index.nodes[nid].source.op)
-        }
+        nodes = self._index.nodes
+        superseding = [nid for nid in self.live if TSupersedes.get(nodes[nid].source.attrs.op)]
+        stand_ins = {nodes[nid].control_deps[0]: nid for nid in sorted(superseding, reverse=True)}
         self.live -= stand_ins.keys()
         return stand_ins
 
@@ -156,38 +152,28 @@ class Needed:
 
     def __init__(self, index: IndexedGraph, num_outputs: int | None = None):
         nodes = index.nodes
-        self.live = {head.node_id for head in index.outputs[:num_outputs]}
+        heads = {head.node_id for head in index.outputs[:num_outputs]}
         self.reached: Collection[int] = range(index.num_nodes)
         if num_outputs is not None and num_outputs < len(index.outputs):
-            self.reached = _closure(
-                self.live, lambda nid: [*map(_node_id, nodes[nid].inputs), *nodes[nid].control_deps]
-            )
-        states = index.mutable_input_nodes
-        writers = (nid for nid in self.reached if not states.isdisjoint(map(_node_id, nodes[nid].inputs)))
-        self.mutated = {nid: inputs for nid in writers if (inputs := _mutated_inputs(nodes[nid].source))}
-        self.live = _closure({*self.live, *self.mutated}, lambda nid: map(_node_id, nodes[nid].inputs))
+            self.reached = set(heads)
+            for nid in _backwards(self.reached):
+                self.reached.update(map(_node_id, nodes[nid].inputs), nodes[nid].control_deps)
+        self.mutated = {
+            nid: inputs
+            for nid, inputs in index.mutated_inputs.items()
+            if nid in self.reached and not isinstance(nodes[nid].source.info, Recomputed)  # whose original writes, once
+        }
+        self.live = {*heads, *self.mutated}
+        for nid in _backwards(self.live):
+            self.live.update(map(_node_id, nodes[nid].inputs))
 
 
 _node_id = itemgetter(0)
 
 
-def _closure(start: Iterable[int], before: Callable[[int], Iterable[int]]) -> set[int]:
-    """Some nodes and all that comes before them."""
-    found = set(start)
-    pending = list(found)
-    while pending:
-        for nid in before(pending.pop()):
-            if nid not in found:
-                found.add(nid)
-                pending.append(nid)
-    return found
-
-
-def _mutated_inputs(source: Node) -> tuple[int, ...]:
-    mutates = FMutateInputs.get(source.op)
-    if mutates is None or isinstance(source.info, Recomputed):
-        return ()  # of a copy, the original writes the state, once
-    return tuple(mutates(source.attrs))
+def _backwards(chosen: Collection[int]) -> Iterator[int]:
+    """The chosen numbers, the highest first, also those that are chosen on the way: numbers are a post-order."""
+    return (nid for nid in range(max(chosen, default=-1), -1, -1) if nid in chosen)
 
 
 def _topological(

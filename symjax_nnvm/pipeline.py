@@ -14,14 +14,13 @@ from typing import Any, ClassVar
 
 from symjax_nnvm.errors import GradientError, close_names, explain, listed
 from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.full_graph import add_gradients
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.passes.reduce_precision import reduce_precision
-from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import table_text
 
 __all__ = ["STAGES", "Options", "Pipeline", "Plan", "Stage", "StageRecord", "arguments"]
@@ -97,7 +96,7 @@ STAGES: tuple[Stage, ...] = (
 def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
     """The arguments of these names, which are to be differentiated. Raises GradientError."""
     by_name: dict[str, Node] = {}
-    for node in Symbol(graph.outputs).list_input_nodes("read_only"):
+    for node in variables(graph.nodes(), "read_only"):
         if by_name.setdefault(node.name, node) is not node:
             raise GradientError(explain("Two arguments share one name; gradients are returned by name", node=node))
     unknown = [name for name in names if name not in by_name]
@@ -131,12 +130,12 @@ class StageRecord:
     @property
     def before_nodes(self) -> int:
         """Nodes of the graph before."""
-        return len(post_order(self.before.outputs))
+        return len(self.before.nodes())
 
     @property
     def after_nodes(self) -> int:
         """Nodes of the graph after."""
-        return len(post_order(self.after.outputs))
+        return len(self.after.nodes())
 
     def row(self) -> tuple[str, ...]:
         """Its row in the table of a plan."""

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from symjax_nnvm.errors import GraphError, explain
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
-from symjax_nnvm.ir.node import NodeEntry
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.traverse import post_order
 
 __all__ = ["MXNET_VERSION", "Graph"]
 
@@ -21,12 +22,13 @@ class Graph:
     The structure is whatever the outputs reach. Passes never edit the nodes they are given.
     """
 
-    __slots__ = ("_indexed_graph", "attrs", "outputs")
+    __slots__ = ("_indexed_graph", "_nodes", "attrs", "outputs")
 
     def __init__(self, outputs: Iterable[NodeEntry] = (), attrs: dict[str, Any] | None = None):
         self.outputs: list[NodeEntry] = list(outputs)
         self.attrs: dict[str, Any] = {} if attrs is None else dict(attrs)
         self._indexed_graph: IndexedGraph | None = None
+        self._nodes: list[Node] | None = None
 
     def get_attr(self, key: str) -> Any:
         """A graph attribute. Raises GraphError when it is not set."""
@@ -47,6 +49,12 @@ class Graph:
     def _missing(self, key: str) -> str:
         return explain(f"Cannot find attribute {key} in the graph", got=f"attributes {sorted(self.attrs)}")
 
+    def nodes(self) -> list[Node]:
+        """The nodes in post-order; listed on first use, kept and shared as the tables are. Not to be changed."""
+        if self._nodes is None:
+            self._nodes = post_order(self.outputs)
+        return self._nodes
+
     def indexed_graph(self) -> IndexedGraph:
         """The graph as tables; built on first use, kept, and shared by copies of the graph.
 
@@ -59,11 +67,11 @@ class Graph:
     def derive(self, outputs: Iterable[NodeEntry] | None = None, attrs: dict[str, Any] | None = None) -> Self:
         """A new graph of the same class: with other outputs, or with other attributes over the same structure.
 
-        What is left out is taken over; over the same outputs the indexed graph is shared.
+        What is left out is taken over; over the same outputs nodes and tables are shared.
         """
         derived = type(self)(self.outputs if outputs is None else outputs, self.attrs if attrs is None else attrs)
         if outputs is None:
-            derived._indexed_graph = self._indexed_graph
+            derived._indexed_graph, derived._nodes = self._indexed_graph, self._nodes
         return derived
 
     def __copy__(self) -> Self:

@@ -7,7 +7,7 @@ passes keep their results in flat lists instead of hash maps. The tables agree w
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple, overload
@@ -29,15 +29,12 @@ class IndexedEntry(NamedTuple):
     version: int = 0
 
 
-class IndexedNode:
+class IndexedNode(NamedTuple):
     """A node in an indexed graph: the source node, and its inputs and control dependencies by number."""
 
-    __slots__ = ("control_deps", "inputs", "source")
-
-    def __init__(self, source: Node, inputs: tuple[IndexedEntry, ...], control_deps: tuple[int, ...]):
-        self.source = source
-        self.inputs = inputs
-        self.control_deps = control_deps
+    source: Node
+    inputs: tuple[IndexedEntry, ...]
+    control_deps: tuple[int, ...]
 
     @property
     def weak_ref(self) -> weakref.ref[Node]:
@@ -53,8 +50,9 @@ class IndexedGraph:
 
     nodes[nid]: the node of a number, in post-order. entry_rptr: CSR row pointers, `len(nodes) + 1` numbers; node
     nid's outputs are entries `entry_rptr[nid]` to `entry_rptr[nid + 1]`, hidden outputs included. input_nodes: numbers
-    of the variables, ascending. mutable_input_nodes: numbers of the nodes that some operator mutates. outputs: the
-    heads. input_entries with inputs_rptr, and control_deps with control_rptr: the edges of all nodes, flat, CSR.
+    of the variables, ascending. mutated_inputs: node → which of its inputs it mutates, for those that do;
+    mutable_input_nodes: numbers of the nodes that are mutated. outputs: the heads. input_entries with inputs_rptr, and
+    control_deps with control_rptr: the edges of all nodes, flat, CSR.
 
     Raises GraphError when an input is missing from the graph, which is what a cycle looks like in post-order.
     """
@@ -65,6 +63,7 @@ class IndexedGraph:
         "entry_rptr",
         "input_nodes",
         "mutable_input_nodes",
+        "mutated_inputs",
         "nodes",
         "outputs",
     )
@@ -75,10 +74,11 @@ class IndexedGraph:
         self.entry_rptr: list[int] = [0]
         self.input_nodes: list[int] = []
         self.mutable_input_nodes: set[int] = set()
+        self.mutated_inputs: dict[int, tuple[int, ...]] = {}
         self._node2index: dict[Node, int] = {}
         subgraphs: list[Subgraph] = []
-        node2index, new, mutates_of = self._node2index, tuple.__new__, FMutateInputs.get
-        entry_rptr = self.entry_rptr
+        node2index, new = self._node2index, tuple.__new__
+        nodes, entry_rptr = self.nodes, self.entry_rptr
         entries = 0
         for nid, node in enumerate(post_order(outputs)):
             if node is None:
@@ -99,10 +99,10 @@ class IndexedGraph:
             except KeyError:
                 raise _cycle_error(node, node2index) from None
             node2index[node] = nid
-            self.nodes.append(IndexedNode(node, inputs, deps))
-            mutates = mutates_of(op)
-            if mutates is not None:
-                self.mutable_input_nodes.update(_mutated(node, inputs, mutates(attrs)))
+            nodes.append(new(IndexedNode, (node, inputs, deps)))
+            if op in FMutateInputs and (mutated := tuple(FMutateInputs[op](attrs))):
+                self.mutated_inputs[nid] = mutated
+                self.mutable_input_nodes.update(_mutated(node, inputs, mutated))
         self.outputs = [IndexedEntry(node2index[node], index, version) for node, index, version in outputs]
         if subgraphs:
             subgraph_sanity_check(subgraphs)
@@ -216,15 +216,14 @@ def subgraph_sanity_check(subgraphs: Sequence[Subgraph]) -> None:
         level += 1
 
 
-def _mutated(node: Node, inputs: Sequence[IndexedEntry], mutates: Iterable[int]) -> list[int]:
-    mutated = list(mutates)
+def _mutated(node: Node, inputs: Sequence[IndexedEntry], mutated: Sequence[int]) -> list[int]:
     if any(i >= len(inputs) for i in mutated):
         raise GraphError(
             explain(
                 "An operator lacks an input that it writes",
                 op=node.op,
                 node=node,
-                expected=f"inputs {mutated} to be there",
+                expected=f"inputs {list(mutated)} to be there",
                 got=f"{len(inputs)} inputs",
                 fix="Compose the symbol with its inputs first.",
             )

@@ -9,7 +9,7 @@ from symjax_nnvm.ir.attributes import FListOutputNames, FMutateInputs
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 
-__all__ = ["InputOption", "input_names", "input_nodes", "output_names"]
+__all__ = ["InputOption", "input_names", "input_nodes", "output_names", "variables"]
 
 InputOption = Literal["all", "read_only", "aux_state"]
 """Which variables: all, those no operator writes (arguments), those some operator writes (auxiliary states)."""
@@ -17,16 +17,20 @@ InputOption = Literal["all", "read_only", "aux_state"]
 
 def input_nodes(outputs: Iterable[NodeEntry], option: InputOption = "all") -> list[Node]:
     """The variable nodes of a graph in post-order (NNVM's ListInputs)."""
-    nodes = post_order(outputs)
-    variables = [node for node in nodes if node.is_variable]
+    return variables(post_order(outputs), option)
+
+
+def variables(nodes: Sequence[Node], option: InputOption = "all") -> list[Node]:
+    """The variables among all nodes of a graph, in their order."""
+    found = [node for node in nodes if node.is_variable]
     if option == "all":
-        return variables
+        return found
     mutated: set[Node] = set()
     for node in nodes:
         mutates = FMutateInputs.get(node.op)
         if mutates is not None:
             mutated.update(node.inputs[i].node for i in mutates(node.attrs) if i < len(node.inputs))
-    return [node for node in variables if (node in mutated) == (option == "aux_state")]
+    return [node for node in found if (node in mutated) == (option == "aux_state")]
 
 
 def input_names(outputs: Iterable[NodeEntry], option: InputOption = "all") -> list[str]:

@@ -7,7 +7,7 @@ Source of the semantics: NNVM's `node.h`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from symjax_nnvm.errors import ComposeError, explain
 from symjax_nnvm.ir.attributes import FMutateInputs, FNumVisibleOutputs
@@ -183,7 +183,7 @@ def update_node_version(node: Node) -> None:
     inputs = node.inputs
     op = node.attrs.op
     mutates = FMutateInputs.get(op)
-    mutated: Sequence[int] = () if mutates is None else mutates(node.attrs)
+    mutated = () if mutates is None else tuple(mutates(node.attrs))
     for i in mutated:
         if i >= len(inputs) or not inputs[i].node.is_variable:
             raise ComposeError(
@@ -222,9 +222,10 @@ def apply(
     Raises OpNotRegisteredError, ParamError.
     """
     operator = op if isinstance(op, Op) else Op.get(op)
-    texts = {key: value_to_text(value) for key, value in params.items()} if params else {}
-    attrs = NodeAttrs(operator, name, texts)
+    for key, value in params.items():
+        if type(value) is not str:
+            params[key] = value_to_text(value)
+    attrs = NodeAttrs(operator, name, cast(dict[str, str], params))
     if operator.attr_parser is not None:
         operator.attr_parser(attrs)
-    node = Node(attrs, list(inputs), control_deps)
-    return NodeEntry(node, 0, 0)
+    return tuple.__new__(NodeEntry, (Node(attrs, list(inputs), control_deps), 0, 0))

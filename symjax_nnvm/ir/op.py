@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from symjax_nnvm.errors import AttributeConflictError, GraphError, OpNotRegisteredError, closest
 
@@ -71,44 +72,35 @@ class Deviation:
     when: Callable[[Any], bool] | None = None
 
 
-class OpMap(Generic[T]):
-    """One attribute of all operators: a live table, op → value, with the priority each value was set at."""
+class OpMap(dict["Op | None", T]):
+    """One attribute of all operators: a live table, op → value. `Op.set_attr` fills it; None has no value.
 
-    __slots__ = ("_values", "key")
+    levels: the priority that each value was set at.
+    """
+
+    __slots__ = ("key", "levels")
 
     def __init__(self, key: str):
+        super().__init__()
         self.key = key
-        self._values: dict[Op, tuple[T, int]] = {}
+        self.levels: dict[Op, int] = {}
 
-    def __getitem__(self, op: Op | None) -> T:
-        """The value. Raises GraphError when the operator is None or has none."""
+    def __missing__(self, op: Op | None) -> T:
+        """Raises GraphError: the operator is None or has no value."""
         if op is None:
             raise GraphError(f"Attribute {self.key} was asked of a variable, which has no operator.")
-        found = self._values.get(op)
-        if found is None:
-            raise GraphError(f"Attribute {self.key} has not been registered for Operator {op.name}")
-        return found[0]
-
-    def get(self, op: Op | None, default: Any = None) -> Any:
-        """The value, or `default` when the operator is None or has none."""
-        found = self._values.get(op) if op is not None else None
-        return default if found is None else found[0]
+        raise GraphError(f"Attribute {self.key} has not been registered for Operator {op.name}")
 
     def count(self, op: Op | None) -> int:
         """1 when the operator has a value, else 0."""
-        return int(op in self._values)
+        return int(op in self)
 
     def contains(self, op: Op | None) -> bool:
         """Whether the operator has a value."""
-        return op in self._values
-
-    __contains__ = contains
-
-    def __len__(self) -> int:
-        return len(self._values)
+        return op in self
 
     def __repr__(self) -> str:
-        return f"<OpMap {self.key}: {len(self._values)} operators>"
+        return f"<OpMap {self.key}: {len(self)} operators>"
 
 
 def _kind(value: object) -> str:
@@ -245,20 +237,20 @@ class Op:
         if plevel <= 0:
             raise AttributeConflictError("plevel in set_attr must be greater than 0")
         with _lock:
-            values = Op.get_attr(key)._values
-            held = next(iter(values.values()), None)
-            if held is not None and _kind(held[0]) != _kind(value):
-                raise AttributeConflictError(
-                    f"Attribute {key} of operator {self.name} is registered as inconsistent types "
-                    f"previously {_kind(held[0])} current {_kind(value)}"
-                )
-            current = values.get(self)
-            if current is not None and current[1] == plevel:
+            values = Op.get_attr(key)
+            for held in islice(values.values(), 1):
+                if _kind(held) != _kind(value):
+                    raise AttributeConflictError(
+                        f"Attribute {key} of operator {self.name} is registered as inconsistent types "
+                        f"previously {_kind(held)} current {_kind(value)}"
+                    )
+            current = values.levels.get(self, 0)
+            if current == plevel:
                 raise AttributeConflictError(
                     f"Attribute {key} of operator {self.name} is already registered with same plevel={plevel}"
                 )
-            if current is None or current[1] < plevel:
-                values[self] = (value, plevel)
+            if current < plevel:
+                values[self], values.levels[self] = value, plevel
         return self
 
     @staticmethod

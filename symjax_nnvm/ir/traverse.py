@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -10,11 +11,14 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 __all__ = ["post_order", "post_order_nodes", "successors"]
 
 
+_source = itemgetter(0)  # of an entry
+
+
 def successors(node: Node) -> list[Node]:
     """What must be visited before a node: the nodes of its inputs in order, then its control dependencies."""
     if node is None:
         return []
-    nodes = [entry[0] for entry in node.inputs]
+    nodes = list(map(_source, node.inputs))
     return [*nodes, *node.control_deps] if node.control_deps else nodes
 
 
@@ -42,9 +46,12 @@ def post_order_nodes(heads: Iterable[Node], successors: Callable[[Node], list[No
             for node in pending[-1]:
                 if node not in seen:
                     seen.add(node)
-                    path.append(node)
-                    pending.append(iter(successors(node)))
-                    break
+                    before = successors(node)
+                    if before:
+                        path.append(node)
+                        pending.append(iter(before))
+                        break
+                    order.append(node)
             else:
                 order.append(path.pop())
                 pending.pop()

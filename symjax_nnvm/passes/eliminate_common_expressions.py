@@ -35,7 +35,7 @@ def _eliminate(graph: Graph) -> Graph:
     def merge(node: Node, draft: Node) -> Node:
         return first.setdefault(_identity(draft), draft) if _can_merge(draft) else draft
 
-    merged = rewrite(graph.outputs, merge)
+    merged = rewrite(graph.outputs, merge, order=graph.nodes())
     if not merged.changed:
         return graph.derive()
     return graph.derive(copy_repeated(merged.outputs, "_copy", first_number=0))

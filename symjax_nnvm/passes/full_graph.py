@@ -69,12 +69,12 @@ def add_gradients(
             for i, (head, output) in named
         ]
         grads = mx_gradient(
-            Graph(outputs),
+            graph,
             outputs,
             xs,
             out_grads,
             aggregate_fun=aggregate_gradient,
-            mirror_plan=mirror_plan(outputs, mirror, shapes),
+            mirror_plan=mirror_plan(outputs, mirror, shapes, graph.nodes()),
             attr_hint_fun=shaped_zeros,
             zero_ops=[Op.get("zeros_like"), Op.get("_zeros")],
             copy_op="_copy",

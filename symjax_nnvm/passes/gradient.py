@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -33,11 +32,9 @@ AttrHintFun = Callable[[NodeEntry, NodeEntry], NodeEntry]
 """(gradient, entry it belongs to) → the gradient with the entry's shape and dtype."""
 
 
-@dataclass(slots=True)
-class GradEntry:
+class GradEntry(list[NodeEntry]):
     """What flows into one entry: the gradients of its users, and their sum once it is needed."""
 
-    grads: list[NodeEntry] = field(default_factory=list)
     sum: NodeEntry | None = None
     need_attr_hint: bool = True
 
@@ -96,7 +93,7 @@ def gradient_pass(graph: Graph) -> Graph:
     aggregate: AggregateFun = graph.attrs.get("grad_aggregate_fun", default_aggregate)
     hint: AttrHintFun | None = graph.attrs.get("attr_hint_fun")
     copy_op: str | None = graph.attrs.get("copy_op")
-    order = post_order(ys)
+    order = graph.nodes() if ys == graph.outputs else post_order(ys)
     slots = _start(order, ys, xs, ys_out_grad)
     plan = graph.attrs.get("grad_mirror_plan") or _nnvm_plan(order, graph.attrs.get("grad_mirror_fun"))
     _backpropagate(order, slots, Copies(order, plan), aggregate, hint, graph.attrs.get("zero_ops", ()))
@@ -125,7 +122,7 @@ def _start(
                 )
             )
     for y, out_grad in zip(ys, ys_out_grad, strict=True):
-        slots[y.node][y.index].grads.append(out_grad)  # a head listed twice: its gradients add up
+        slots[y.node][y.index].append(out_grad)  # a head listed twice: its gradients add up
     return slots
 
 
@@ -151,10 +148,10 @@ def _backpropagate(
         entries = slots[node]
         # A node that no gradient reaches passes none on: zeros are made only where somebody needs them. A loss head
         # starts a gradient of its own.
-        if not any(entry.grads for entry in entries) and op not in FLossEquivalent:
+        if not any(entries) and op not in FLossEquivalent:
             continue
         sums = [_sum(entry, NodeEntry(node, i, 0), aggregate, hint) for i, entry in enumerate(entries)]
-        after = next((total for total, entry in zip(sums, entries, strict=True) if entry.grads), None)
+        after = next((total for total, entry in zip(sums, entries, strict=True) if entry), None)
         igrads = copies.differentiate(node, sums, after, partial(_input_gradients, sums, zero_ops))
         for (source, index, _), igrad in zip(node.inputs, igrads, strict=True):
             if igrad is None:
@@ -162,13 +159,13 @@ def _backpropagate(
             slot = slots[source][index]
             if igrad.node.attrs.op in FInferShape:
                 slot.need_attr_hint = False
-            slot.grads.append(igrad)
+            slot.append(igrad)
 
 
 def _sum(slot: GradEntry, entry: NodeEntry, aggregate: AggregateFun, hint: AttrHintFun | None) -> NodeEntry:
     """The gradient of an entry, aggregated once."""
     if slot.sum is None:
-        total = aggregate(slot.grads)
+        total = aggregate(slot)
         if slot.need_attr_hint and hint is not None:
             total = hint(total, entry)
         slot.sum = total

@@ -50,9 +50,14 @@ class MirrorPlan:
 
 
 def mirror_plan(
-    ys: Sequence[NodeEntry], mirror: Mirror, shapes: Mapping[str, Shape | None] | None = None
+    ys: Sequence[NodeEntry],
+    mirror: Mirror,
+    shapes: Mapping[str, Shape | None] | None = None,
+    order: Sequence[Node] | None = None,
 ) -> MirrorPlan | None:
     """The plan for a graph with outputs `ys`; None when nothing is computed again.
+
+    order: the graph's nodes in post-order, where they are known.
 
     mirror: "attributes", the same as None — nodes with the attribute `__force_mirroring__`, as MXNet without further
     settings; "do_mirror" — these and all that MXNet computes again under MXNET_BACKWARD_DO_MIRROR=1; "blocks" — all
@@ -65,7 +70,7 @@ def mirror_plan(
     """
     if mirror == "off":
         return None
-    order = post_order(ys)
+    order = post_order(ys) if order is None else order
     if mirror == "blocks":
         group = block_numbers(ys, order, shapes)
         last = max(group.values(), default=0)  # its gradient comes at once: nothing would be saved
