@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import completed
 from symjax_nnvm.ir.card import (
     DeviationRule,
@@ -85,7 +85,7 @@ def float_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
     dtype = next(iter((*inputs, *outputs)), None)
     if dtype is not None and not is_float(dtype):
         problem = f"This operation only support floating point types, not {dtype}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
+        raise InferenceError(problem, expected="a floating-point dtype", got=dtype)
     return inputs, outputs
 
 
@@ -118,12 +118,10 @@ def check_number(param: str, value: float, dtype: DType | None, *, wraps: bool =
     info = np.iinfo(dtype)
     if not math.isfinite(value) or not (wraps or info.min <= value <= info.max):
         raise InferenceError(
-            explain(
-                f"{value:g} is no number of dtype {dtype}",
-                param=param,
-                expected="a finite number" if wraps else f"a number from {info.min} to {info.max}",
-                got=value,
-            )
+            f"{value:g} is no number of dtype {dtype}",
+            param=param,
+            expected="a finite number" if wraps else f"a number from {info.min} to {info.max}",
+            got=value,
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, TypeRule, Types, float_type, register_op, same_shape, same_type
@@ -140,7 +140,7 @@ def _each_float(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
     other = next((dtype for dtype in ins if dtype is not None and not is_float(dtype)), None)
     if other is not None:
         problem = f"This operation only support floating point types, not {other}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=other))
+        raise InferenceError(problem, expected="a floating-point dtype", got=other)
     return ins, ["float32"]
 
 

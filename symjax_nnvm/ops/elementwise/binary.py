@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, param
@@ -166,7 +166,7 @@ def number_type(p: object, ins: Types, outs: Types) -> tuple[Types, Types]:
     """One dtype for all, which is not boolean: arithmetic is for numbers."""
     ins, outs = same_type(p, ins, outs)
     if "bool" in ins:
-        raise InferenceError(explain("Booleans cannot be calculated with", expected="a number's dtype", got="bool"))
+        raise InferenceError("Booleans cannot be calculated with", expected="a number's dtype", got="bool")
     return ins, outs
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
@@ -51,7 +51,7 @@ register_op(
 def _div_sqrt_dim_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """data (…, d) ↔ the same shape."""
     if ins[0] == ():
-        raise InferenceError(explain("There is no last axis", expected="data with at least one axis", got="()"))
+        raise InferenceError("There is no last axis", expected="data with at least one axis", got="()")
     return same_shape(p, ins, outs)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.params import Axis, param
@@ -21,7 +21,7 @@ def boolean_mask_shapes(p: BooleanMaskParams, ins: Shapes, outs: Shapes):
     """data (…, n, …), index (n,) → (…, ?, …)."""
     data, index = ins
     if index is not None and len(index) != 1:
-        raise InferenceError(explain("A mask has one axis", input="index", expected="(n,)", got=format_shape(index)))
+        raise InferenceError("A mask has one axis", input="index", expected="(n,)", got=format_shape(index))
     given = index[0] if index else None
     if data is None:
         return [None, (given,)], outs

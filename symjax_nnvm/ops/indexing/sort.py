@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
-from symjax_nnvm.errors import ParamError, explain
+from symjax_nnvm.errors import ParamError
 from symjax_nnvm.ir.axes import normal_axis, replaced, size_of
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
 from symjax_nnvm.ir.linear import linear
@@ -112,7 +112,7 @@ class TopKParams:
 def chosen(p: TopKParams, length: int) -> int:
     """How many elements of a line are chosen. Raises ParamError when there are not so many."""
     if p.k > length:
-        raise ParamError(explain("k must not exceed the axis", param="k", expected=f"k ≤ {length}", got=p.k))
+        raise ParamError("k must not exceed the axis", param="k", expected=f"k ≤ {length}", got=p.k)
     return p.k if p.k > 0 else length
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
@@ -115,7 +115,7 @@ def _batch_take_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """a (n, d), indices (n,) → (n,)."""
     a, indices = ins
     if a is not None and len(a) != 2:
-        raise InferenceError(explain("Not a matrix", input="a", expected="2 axes", got=format_shape(a)))
+        raise InferenceError("Not a matrix", input="a", expected="2 axes", got=format_shape(a))
     rows = known(*(shape[0] for shape in (a, indices, outs[0]) if shape))
     return [(rows, None), (rows,)], [(rows,)]
 

@@ -8,7 +8,7 @@ from functools import partial
 from math import prod
 from typing import Any, Literal, Protocol
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, multilinear
@@ -58,14 +58,12 @@ def _dot_shapes(p: Transposed, ins: Shapes, outs: Shapes):
         return ins, outs
     if not lhs or not rhs:
         shown = f"{format_shape(lhs)} and {format_shape(rhs)}"
-        raise InferenceError(explain("A product needs operands with axes", expected="at least one axis", got=shown))
+        raise InferenceError("A product needs operands with axes", expected="at least one axis", got=shown)
     i, j = contracted_axes(p, len(lhs), len(rhs))
     k = known(lhs[i], rhs[j])
     if len(lhs) == len(rhs) == 1:
         if p.transpose_a or p.transpose_b:
-            raise InferenceError(
-                explain("Cannot transpose vectors", param="transpose_a, transpose_b", expected=False, got=True)
-            )
+            raise InferenceError("Cannot transpose vectors", param="transpose_a, transpose_b", expected=False, got=True)
         return [(k,), (k,)], [(1,)]
     rows, columns = replaced(lhs, i), replaced(rhs, j)
     if out is not None and len(out) == len(rows) + len(columns):
@@ -124,11 +122,11 @@ def product_shapes(p: Transposed, ins: Shapes, outs: Shapes, rows: int, least: i
     if ndim is None:
         return ins, outs
     if ndim < least:
-        raise InferenceError(explain("Too few axes for a product of matrices", expected=f"at least {least}", got=ndim))
+        raise InferenceError("Too few axes for a product of matrices", expected=f"at least {least}", got=ndim)
     shapes = [(None,) * ndim if shape is None or len(shape) != ndim else shape for shape in shapes]
     row = normal_axis(rows, ndim)
     if row == ndim - 1:
-        raise InferenceError(explain("Rows and columns are one axis", param="axis", expected="not the last", got=rows))
+        raise InferenceError("Rows and columns are one axis", param="axis", expected="not the last", got=rows)
     batch = [known(*dims) for dims in zip(*shapes, strict=True)]
     pairs = [(shape[row], shape[-1]) for shape in shapes]
     (m, k), (k2, n) = pairs[0][:: -1 if p.transpose_a else 1], pairs[1][:: -1 if p.transpose_b else 1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, FlopsRule
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -104,7 +104,7 @@ def _gelqf_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     a, q, l = found  # noqa: E741  (the factor's name)
     m, n = known(a[-2], q[-2], *l[-2:]), known(a[-1], q[-1])
     if m is not None and n is not None and m > n:
-        raise InferenceError(explain("More rows than columns", input="A", expected="m ≤ n", got=format_shape(a)))
+        raise InferenceError("More rows than columns", input="A", expected="m ≤ n", got=format_shape(a))
     batch = batch_of(a, q, l)
     return [(*batch, m, n)], [(*batch, m, n), (*batch, m, m)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -53,9 +53,7 @@ def _shortened(n: int | None, offset: int) -> int | None:
     if n is None:
         return None
     if abs(offset) >= n:
-        raise ParamError(
-            explain("The matrix has no such diagonal", param="offset", expected=f"|offset| < {n}", got=offset)
-        )
+        raise ParamError("The matrix has no such diagonal", param="offset", expected=f"|offset| < {n}", got=offset)
     return n - abs(offset)
 
 
@@ -117,7 +115,7 @@ def _unpacked_side(length: int | None, offset: int) -> int | None:
     side = (math.isqrt(8 * length + 1) - 1) // 2
     if side * (side + 1) // 2 != length:
         expected = "n (n + 1) / 2 for some n: 1, 3, 6, 10, …"
-        raise InferenceError(explain("No triangle has so many elements", expected=expected, got=length))
+        raise InferenceError("No triangle has so many elements", expected=expected, got=length)
     return side + abs(offset)
 
 

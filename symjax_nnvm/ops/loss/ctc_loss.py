@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
@@ -42,7 +42,7 @@ def _ranked(shape: Shape | None, rank: int, name: str, meaning: str) -> Shape:
         return (None,) * rank
     if len(shape) != rank:
         problem = f"The number of dimensions of {name} must be {rank}"
-        raise InferenceError(explain(problem, input=name, expected=meaning, got=format_shape(shape)))
+        raise InferenceError(problem, input=name, expected=meaning, got=format_shape(shape))
     return shape
 
 
@@ -55,12 +55,10 @@ def _operand_shapes(p: CTCLossParams, at: Operands) -> Operands:
     batch = known(batch, rows, *lengths, at.heads[0][0] if at.heads[0] else None)
     if steps is not None and count is not None and count > steps:
         raise InferenceError(
-            explain(
-                "The max number of labels cannot exceed the maximum sequence length of the data",
-                input="label",
-                expected=f"at most {steps} labels",
-                got=count,
-            )
+            "The max number of labels cannot exceed the maximum sequence length of the data",
+            input="label",
+            expected=f"at most {steps} labels",
+            got=count,
         )
     data = (steps, batch, classes)
     return Operands([(batch,)], [data], [(batch, count), *[(batch,)] * len(lengths), data], [])
@@ -71,7 +69,7 @@ def _operand_types(p: CTCLossParams, at: Operands) -> Operands:
     dtype = next((t for t in (*at.smooth, *at.heads, at.fixed[-1]) if t is not None), None)
     if dtype is not None and not is_float(dtype):
         problem = f"This operation only support floating point types, not {dtype}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
+        raise InferenceError(problem, expected="a floating-point dtype", got=dtype)
     return Operands([dtype], [dtype], [*(label or dtype for label in at.fixed[:-1]), dtype], [])
 
 

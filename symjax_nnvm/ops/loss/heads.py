@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -240,7 +240,7 @@ def _svm_shapes(p: SVMOutputParams, ins: Shapes, outs: Shapes):
     (data,), _ = same_shape(p, ins[:1], outs)
     if data is not None and len(data) < 2:
         raise InferenceError(
-            explain("Samples and classes need an axis each", expected="at least 2 axes", got=format_shape(data))
+            "Samples and classes need an axis each", expected="at least 2 axes", got=format_shape(data)
         )
     if data is None:
         return ins, outs

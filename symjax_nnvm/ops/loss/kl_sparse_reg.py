@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, replaced
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
@@ -28,7 +28,7 @@ def _shapes(p: KLSparseRegParams, ins: Shapes, outs: Shapes):
     size = known(*(shape[0] for shape in (ins[1], outs[1]) if shape))
     if data is not None:
         if len(data) < 2:
-            raise InferenceError(explain("No axis of units", expected="data (n, c, …)", got=format_shape(data)))
+            raise InferenceError("No axis of units", expected="data (n, c, …)", got=format_shape(data))
         size = known(data[1], size)
         data = out = replaced(data, 1, size)
     return [data, (size,)], [out, (size,)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -54,7 +54,7 @@ def _softmax_output_shapes(p: SoftmaxOutputParams, ins: Shapes, outs: Shapes):
         return ins, outs
     if len(data) < 2:
         raise InferenceError(
-            explain("Samples and classes need an axis each", expected="at least 2 axes", got=format_shape(data))
+            "Samples and classes need an axis each", expected="at least 2 axes", got=format_shape(data)
         )
     if label is not None and _agrees(label, data):
         (data, label), outputs = same_shape(p, [data, label], [out])
@@ -87,7 +87,7 @@ def _places(data: Shape, label: Shape | None) -> Shape | None:
         if _agrees(label, form):
             return form
     expected = " or ".join(format_shape(form) for form in dict.fromkeys(forms))
-    raise InferenceError(explain("Label does not fit data", input="label", expected=expected, got=format_shape(label)))
+    raise InferenceError("Label does not fit data", input="label", expected=expected, got=format_shape(label))
 
 
 def _probabilities(p: SoftmaxOutputParams, data: NodeEntry) -> NodeEntry:

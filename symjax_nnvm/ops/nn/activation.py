@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import param
@@ -91,12 +91,10 @@ def slopes_shape(gamma: Shape, data: Shape) -> Shape:
         channels = data[min(1, len(data) - 1)] if data else None
         first = "" if channels is None else f"({channels},), one for each channel, "
         raise InferenceError(
-            explain(
-                "Cannot broadcast gamma to data",
-                input="gamma",
-                expected=f"{first}(1,), or the leading dimensions of data {format_shape(data)}",
-                got=format_shape(gamma),
-            )
+            "Cannot broadcast gamma to data",
+            input="gamma",
+            expected=f"{first}(1,), or the leading dimensions of data {format_shape(data)}",
+            got=format_shape(gamma),
         )
     return tuple(places)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, gradient_as, multilinear
@@ -76,13 +76,11 @@ def _projection(shape: Shape | None, heads: int, parts: int, name: str) -> _Proj
     steps, batch, features = _three_axes(shape, name, "(steps, batch, features)")
     if features is not None and features % (heads * parts):
         raise InferenceError(
-            explain(
-                f"Input {name} cannot be shared out among {heads} heads",
-                input=name,
-                param="heads",
-                expected=f"features divisible by {heads * parts} = heads · {parts}",
-                got=format_shape(shape),
-            )
+            f"Input {name} cannot be shared out among {heads} heads",
+            input=name,
+            param="heads",
+            expected=f"features divisible by {heads * parts} = heads · {parts}",
+            got=format_shape(shape),
         )
     return _Projection(steps, batch, None if features is None else features // (heads * parts))
 
@@ -91,16 +89,14 @@ def _three_axes(shape: Shape | None, name: str, meaning: str) -> tuple[Dim, Dim,
     if shape is None:
         return None, None, None
     if len(shape) != 3:
-        raise InferenceError(
-            explain(f"Input {name} should be 3D", input=name, expected=meaning, got=format_shape(shape))
-        )
+        raise InferenceError(f"Input {name} should be 3D", input=name, expected=meaning, got=format_shape(shape))
     return shape[0], shape[1], shape[2]
 
 
 def _batch_of(rows: Dim, heads: int, name: str) -> Dim:
     if rows is not None and rows % heads:
         raise InferenceError(
-            explain("The first axis is batch · heads", input=name, expected=f"a multiple of {heads} heads", got=rows)
+            "The first axis is batch · heads", input=name, expected=f"a multiple of {heads} heads", got=rows
         )
     return None if rows is None else rows // heads
 

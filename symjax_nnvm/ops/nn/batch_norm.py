@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis
 from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
@@ -110,7 +110,7 @@ def batch_norm_types(p: BatchNormLike, ins: Types, outs: Types):
         return ins, outs
     if not is_float(data):
         problem = f"This operation only support floating point types, not {data}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=data))
+        raise InferenceError(problem, expected="a floating-point dtype", got=data)
     return [data, *[_statistics_type(data)] * 4], [data, *[_statistics_type(data)] * 2]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, Literal, Protocol
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.linear import Adjoint, At, multilinear
@@ -125,12 +125,10 @@ def output_size(size: Dim, step: Step) -> Dim:
         return None
     if kernel > size + 2 * pad:
         raise InferenceError(
-            explain(
-                "kernel size exceed input",
-                param="kernel",
-                expected=f"a dilated kernel of at most {size + 2 * pad}, the padded input",
-                got=kernel,
-            )
+            "kernel size exceed input",
+            param="kernel",
+            expected=f"a dilated kernel of at most {size + 2 * pad}, the padded input",
+            got=kernel,
         )
     return (size + 2 * pad - kernel) // stride + 1
 
@@ -147,12 +145,10 @@ def ranked(shape: Shape | None, p: ConvolutionGeometry, what: str) -> Shape:
         return (None,) * ndim
     if len(shape) != ndim:
         raise InferenceError(
-            explain(
-                f"Input {what} should be {ndim}D in {p.axes} for a kernel of {len(p.kernel)} sizes",
-                param="kernel",
-                expected=f"{ndim} axes",
-                got=format_shape(shape),
-            )
+            f"Input {what} should be {ndim}D in {p.axes} for a kernel of {len(p.kernel)} sizes",
+            param="kernel",
+            expected=f"{ndim} axes",
+            got=format_shape(shape),
         )
     return shape
 
@@ -166,12 +162,10 @@ def arranged(p: ConvolutionGeometry, first: Dim, channels: Dim, sizes: Sequence[
 def weight_channels(p: ConvolutionGeometry, channels: Dim) -> Dim:
     if channels is not None and channels % p.num_group:
         raise InferenceError(
-            explain(
-                "Input channels must be divisible by the number of groups",
-                param="num_group",
-                expected=f"a divisor of {channels} channels",
-                got=p.num_group,
-            )
+            "Input channels must be divisible by the number of groups",
+            param="num_group",
+            expected=f"a divisor of {channels} channels",
+            got=p.num_group,
         )
     return None if channels is None else channels // p.num_group
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, multilinear
@@ -85,16 +85,14 @@ def _margins(size: int, step: Step, adj: int, target: int | None) -> tuple[int, 
     rest = (size - 1) * stride + kernel - target
     if rest < 0:
         raise InferenceError(
-            explain("too big target shape", param="target_shape", expected=f"at most {target + rest}", got=target)
+            "too big target shape", param="target_shape", expected=f"at most {target + rest}", got=target
         )
     if rest % 2 >= stride:
         raise InferenceError(
-            explain(
-                "A target that needs an adjustment, which must be smaller than the stride",
-                param="target_shape",
-                expected=f"{target + rest} less an even number, since the stride is {stride}",
-                got=target,
-            )
+            "A target that needs an adjustment, which must be smaller than the stride",
+            param="target_shape",
+            expected=f"{target + rest} less an even number, since the stride is {stride}",
+            got=target,
         )
     return (rest + 1) // 2, rest % 2
 
@@ -107,12 +105,10 @@ def _output_size(size: Dim, step: Step, adj: int, target: int | None) -> Dim:
     result = (size - 1) * stride + kernel - 2 * pad + adj
     if result < 1:
         raise InferenceError(
-            explain(
-                "The padding leaves nothing of the output",
-                param="pad",
-                expected=f"at most {(result + 2 * pad - 1) // 2}",
-                got=pad,
-            )
+            "The padding leaves nothing of the output",
+            param="pad",
+            expected=f"at most {(result + 2 * pad - 1) // 2}",
+            got=pad,
         )
     return result
 
@@ -125,12 +121,10 @@ def _input_size(size: Dim, step: Step, adj: int, target: int | None) -> Dim:
     rest = size + 2 * pad - kernel - adj
     if rest < 0 or rest % stride:
         raise InferenceError(
-            explain(
-                "No input has an output of this size",
-                param="stride",
-                expected=f"{kernel + adj - 2 * pad} plus a multiple of {stride}",
-                got=size,
-            )
+            "No input has an output of this size",
+            param="stride",
+            expected=f"{kernel + adj - 2 * pad} plus a multiple of {stride}",
+            got=size,
         )
     return rest // stride + 1
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, apply
@@ -55,7 +55,7 @@ def _ranked(shape: Shape | None, ndim: int, what: str) -> Shape:
         return (None,) * ndim
     if len(shape) != ndim:
         problem = f"The number of axes of {what} does not fit the kernel"
-        raise InferenceError(explain(problem, param="kernel", expected=f"{ndim} axes", got=format_shape(shape)))
+        raise InferenceError(problem, param="kernel", expected=f"{ndim} axes", got=format_shape(shape))
     return shape
 
 
@@ -67,12 +67,10 @@ def window_counts(p: Im2ColParams, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
 def _channels(p: Im2ColParams, rows: Dim) -> Dim:
     if rows is not None and rows % p.window_size:
         raise InferenceError(
-            explain(
-                "Every channel has a row for each element of the window",
-                param="kernel",
-                expected=f"a multiple of {p.window_size} rows",
-                got=rows,
-            )
+            "Every channel has a row for each element of the window",
+            param="kernel",
+            expected=f"a multiple of {p.window_size} rows",
+            got=rows,
         )
     return None if rows is None else rows // p.window_size
 

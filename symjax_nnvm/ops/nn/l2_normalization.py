@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
@@ -48,7 +48,7 @@ def _l2_shapes(p: L2NormalizationParams, ins: Shapes, outs: Shapes):
         return [data], [out, outs[1]]
     if p.mode != "instance" and len(data) < 3:
         problem = f"At least 3 dimensions required in {p.mode} mode"
-        raise InferenceError(explain(problem, param="mode", expected="data (n, c, …)", got=format_shape(data)))
+        raise InferenceError(problem, param="mode", expected="data (n, c, …)", got=format_shape(data))
     return [data], [out, reduced_shape(norm_reduction(p), data)]
 
 

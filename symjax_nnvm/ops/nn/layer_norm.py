@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, param
@@ -57,7 +57,7 @@ def _layer_norm_shapes(p: LayerNormParams, ins: Shapes, outs: Shapes):
 def _ranked(shape: Shape, op: str) -> None:
     if len(shape) < 3:
         problem = f"{op} only supports input tensors of rank >= 3"
-        raise InferenceError(explain(problem, input="data", expected="data (n, c, …)", got=format_shape(shape)))
+        raise InferenceError(problem, input="data", expected="data (n, c, …)", got=format_shape(shape))
 
 
 def _group_norm_shapes(p: GroupNormParams, ins: Shapes, outs: Shapes):
@@ -70,7 +70,7 @@ def _group_norm_shapes(p: GroupNormParams, ins: Shapes, outs: Shapes):
         if channels is not None and channels % p.num_groups:
             problem = "# of channels must be divisible by # of groups"
             wanted = f"a divisor of {channels} channels"
-            raise InferenceError(explain(problem, param="num_groups", expected=wanted, got=p.num_groups))
+            raise InferenceError(problem, param="num_groups", expected=wanted, got=p.num_groups)
     return [data, *[(p.num_groups,)] * 2], [out, *[(samples, p.num_groups)] * 2]
 
 

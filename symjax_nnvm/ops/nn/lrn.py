@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -43,7 +43,7 @@ def _channels(p: WindowParams, ins: Shapes, outs: Shapes):
     inputs, outputs = same_shape(p, ins, outs)
     data = next(iter(inputs))
     if data is not None and len(data) < 2:
-        raise InferenceError(explain("No axis of channels", expected="data (n, c, …)", got=format_shape(data)))
+        raise InferenceError("No axis of channels", expected="data (n, c, …)", got=format_shape(data))
     return inputs, outputs
 
 

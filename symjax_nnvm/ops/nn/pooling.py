@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.linear import linear
@@ -142,12 +142,10 @@ def _count(p: PoolingParams, i: int, size: Dim) -> Dim:
     room = size + 2 * pad - kernel
     if room < 0:
         raise InferenceError(
-            explain(
-                f"kernel size ({kernel}) exceeds input ({size} padded to {size + 2 * pad})",
-                param="kernel",
-                expected=f"at most {size + 2 * pad} in spatial axis {i}",
-                got=kernel,
-            )
+            f"kernel size ({kernel}) exceeds input ({size} padded to {size + 2 * pad})",
+            param="kernel",
+            expected=f"at most {size + 2 * pad} in spatial axis {i}",
+            got=kernel,
         )
     return 1 + (-(-room // stride) if p.pooling_convention == "full" else room // stride)
 
@@ -159,7 +157,7 @@ def _ranked(p: PoolingParams, shape: Shape) -> Shape:
     expected = "3, 4 or 5 axes" if ndim is None else f"{ndim} axes, {p.layout or DEFAULT_LAYOUTS[ndim - 3]}"
     param_name = "layout" if p.layout else "kernel"
     problem = f"Pooling: Input data should be {f'{ndim}D' if ndim else '3D, 4D or 5D'}"
-    raise InferenceError(explain(problem, param=param_name, expected=expected, got=format_shape(shape)))
+    raise InferenceError(problem, param=param_name, expected=expected, got=format_shape(shape))
 
 
 def pooling_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
@@ -171,7 +169,7 @@ def pooling_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
     axes = spatial_axes(p, ndim)
     if len(data) != len(out):
         raise InferenceError(
-            explain("Data and result of pooling have one rank", expected=format_shape(data), got=format_shape(out))
+            "Data and result of pooling have one rank", expected=format_shape(data), got=format_shape(out)
         )
     counts = {axis: known(_count(p, i, data[axis]), out[axis]) for i, axis in enumerate(axes)}
     kept = [known(a, b) for a, b in zip(data, out, strict=True)]

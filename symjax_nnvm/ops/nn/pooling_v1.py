@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -56,7 +56,7 @@ def _pooling_shapes(p: PoolingV1Params, ins: Shapes, outs: Shapes):
     for shape in (*ins, *outs):
         if shape is not None and not 4 <= len(shape) <= 5:
             problem = "Pooling: Input data should be 4D in (batch, channel, y, x) Or 5D in (batch, channel, d, y, x)"
-            raise InferenceError(explain(problem, expected="4 or 5 axes", got=format_shape(shape)))
+            raise InferenceError(problem, expected="4 or 5 axes", got=format_shape(shape))
     return pooling_shapes(p.windows, ins, outs)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, When
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
@@ -124,12 +124,10 @@ def _input_size(p: RNNParams, parameters: int) -> int:
     step = _parameter_size(p, 1) - rest
     if parameters <= rest or (parameters - rest) % step:
         raise InferenceError(
-            explain(
-                "No input size has this number of parameters",
-                input="parameters",
-                expected=f"{rest} + {step} · (input size) elements",
-                got=parameters,
-            )
+            "No input size has this number of parameters",
+            input="parameters",
+            expected=f"{rest} + {step} · (input size) elements",
+            got=parameters,
         )
     return (parameters - rest) // step
 
@@ -168,7 +166,7 @@ def _three(shape: Shape | None, name: str, meaning: str) -> tuple[Dim, Dim, Dim]
         return None, None, None
     if len(shape) != 3:
         raise InferenceError(
-            explain(f"Input {name} should be a rank-3 tensor", input=name, expected=meaning, got=format_shape(shape))
+            f"Input {name} should be a rank-3 tensor", input=name, expected=meaning, got=format_shape(shape)
         )
     return shape[0], shape[1], shape[2]
 
@@ -207,7 +205,7 @@ def _operand_types(p: RNNParams, at: Operands) -> Operands:
     dtype = next((t for t in given if t is not None), None)
     if dtype is not None and not is_float(dtype):
         problem = f"This operation only support floating point types, not {dtype}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
+        raise InferenceError(problem, expected="a floating-point dtype", got=dtype)
     lengths = [length or dtype for length in at.fixed[: int(p.use_sequence_length)]]
     kept = [dtype] * (len(at.fixed) - len(lengths))
     return Operands([dtype] * len(at.heads), [dtype] * len(at.smooth), [*lengths, *kept], [])

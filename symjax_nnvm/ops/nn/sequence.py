@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -35,12 +35,10 @@ def _inputs(p: SequenceParams) -> tuple[str, ...]:
 def _checked(data: Shape | None) -> Shape | None:
     if data is not None and len(data) < 2:
         raise InferenceError(
-            explain(
-                "The data array must be of rank 2 or greater",
-                input="data",
-                expected="an axis of steps and one of the batch",
-                got=format_shape(data),
-            )
+            "The data array must be of rank 2 or greater",
+            input="data",
+            expected="an axis of steps and one of the batch",
+            got=format_shape(data),
         )
     return data
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
@@ -61,7 +61,7 @@ def _softmax_types(p: _SoftmaxLike, ins: Types, outs: Types):
     data = ins[0] if ins[0] is not None else outs[0]
     if data is not None and not is_float(data):
         problem, fix = f"The result of {data} data needs a floating-point dtype", "Pass dtype='float32'."
-        raise InferenceError(explain(problem, param="dtype", expected="a floating-point dtype", fix=fix))
+        raise InferenceError(problem, param="dtype", expected="a floating-point dtype", fix=fix)
     return [data, *ins[1:]], [data]
 
 
@@ -170,9 +170,7 @@ def _softmax_activation_shapes(p: SoftmaxActivationParams, ins: Shapes, outs: Sh
     data = inputs[0]
     if data is not None and p.mode == "channel" and len(data) < 3:
         raise InferenceError(
-            explain(
-                "Mode channel needs images", param="mode", expected="data of at least 3 axes", got=format_shape(data)
-            )
+            "Mode channel needs images", param="mode", expected="data of at least 3 axes", got=format_shape(data)
         )
     return inputs, outputs
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, jointly_linear, multilinear
@@ -70,7 +70,7 @@ def _image(shape: Shape | None, what: str) -> Shape:
         return (None,) * 4
     if len(shape) != 4:
         problem = "Input data should be 4D in (batch, channel, y, x)"
-        raise InferenceError(explain(problem, input=what, expected="4 axes", got=format_shape(shape)))
+        raise InferenceError(problem, input=what, expected="4 axes", got=format_shape(shape))
     return shape
 
 
@@ -109,11 +109,11 @@ def _check_factors(data: list[Shape], sizes: list[Dim]) -> None:
                 continue
             if whole % size:
                 problem = f"input {what} of {size} does not divide output {what} of {whole}"
-                raise InferenceError(explain(problem, input=f"arg{i}", expected=f"a divisor of {whole}", got=size))
+                raise InferenceError(problem, input=f"arg{i}", expected=f"a divisor of {whole}", got=size)
             factors.append(whole // size)
         if len(set(factors)) > 1:
             problem = "Height and width would be magnified differently"
-            raise InferenceError(explain(problem, input=f"arg{i}", expected="one factor", got=factors))
+            raise InferenceError(problem, input=f"arg{i}", expected="one factor", got=factors)
 
 
 def _bilinear_shapes(p: FilterParams, ins: Shapes, outs: Shapes):
@@ -133,7 +133,7 @@ def _up_sampling_shapes(p: UpSamplingParams, ins: Shapes, outs: Shapes):
     if channels is not None and p.num_filter not in (0, channels):
         problem = "Bilinear filters each channel by itself"
         wanted = f"{channels}, the number of channels, or 0"
-        raise InferenceError(explain(problem, param="num_filter", expected=wanted, got=p.num_filter))
+        raise InferenceError(problem, param="num_filter", expected=wanted, got=p.num_filter)
     return inputs, outputs
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import size_of
 from symjax_nnvm.ir.card import DeviationRule
 from symjax_nnvm.ir.node import NodeAttrs
@@ -149,7 +149,7 @@ def _one_for_each(shape: Shape | None, name: str, count: int) -> Shape:
         return (count,)
     if size_of(shape) not in (None, count):
         problem = "One number for each weight is needed"
-        raise InferenceError(explain(problem, input=name, expected=f"{count} elements", got=format_shape(shape)))
+        raise InferenceError(problem, input=name, expected=f"{count} elements", got=format_shape(shape))
     return shape
 
 

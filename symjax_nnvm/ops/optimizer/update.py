@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import size_of
 from symjax_nnvm.ir.card import DeviationRule
 from symjax_nnvm.ir.op import Deviation
@@ -41,9 +41,7 @@ def one_element(shape: Shape | None, input_name: str) -> Shape:
     if shape is None:
         return (1,)
     if size_of(shape) not in (None, 1):
-        raise InferenceError(
-            explain("One number is needed", input=input_name, expected="one element", got=format_shape(shape))
-        )
+        raise InferenceError("One number is needed", input=input_name, expected="one element", got=format_shape(shape))
     return shape
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import as_much_as
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -43,16 +43,14 @@ def _multinomial_shapes(p: MultinomialParams, ins: Shapes, outs: Shapes):
     if data is None and out is not None and len(out) >= len(p.shape) and (p.shape or out not in ((1,), (None,))):
         data = (*out[: len(out) - len(p.shape)], None)
     if data == ():
-        raise InferenceError(explain("Probabilities stand along an axis", input="data", expected="one axis or more"))
+        raise InferenceError("Probabilities stand along an axis", input="data", expected="one axis or more")
     most = _EXACT_CLASSES.get(p.dtype)
     if data is not None and most is not None and (data[-1] or 0) > most:
         raise InferenceError(
-            explain(
-                f"{p.dtype} cannot number the classes",
-                param="dtype",
-                expected=f"at most {most} classes, or another dtype",
-                got=f"{data[-1]} classes",
-            )
+            f"{p.dtype} cannot number the classes",
+            param="dtype",
+            expected=f"at most {most} classes, or another dtype",
+            got=f"{data[-1]} classes",
         )
     return [data], [_draws_shape(data, p.shape)] * len(outputs)
 

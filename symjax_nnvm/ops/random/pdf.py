@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import param
@@ -44,23 +44,19 @@ def aligned_shapes(
         return list(parameters), sample
     if len(shape) > len(sample) or len(shape) < event_axes:
         raise InferenceError(
-            explain(
-                f"dimension of input samples ({len(sample)}) must be at least dimension of distribution parameters "
-                f"({len(shape)})",
-                expected="sample [s]x[t] of distributions [s]",
-                got=f"sample {format_shape(sample)}, parameters {format_shape(shape)}",
-            )
+            f"dimension of input samples ({len(sample)}) must be at least dimension of distribution parameters "
+            f"({len(shape)})",
+            expected="sample [s]x[t] of distributions [s]",
+            got=f"sample {format_shape(sample)}, parameters {format_shape(shape)}",
         )
     split = len(shape) - event_axes
     gap = len(sample) - len(shape)
     expected = (*sample[:split], *sample[split + gap :])
     if any(a != b and None not in (a, b) for a, b in zip(shape, expected, strict=True)):
         raise InferenceError(
-            explain(
-                "The parameters do not fit the sample",
-                expected=f"parameters {format_shape(expected)} for a sample {format_shape(sample)}",
-                got=format_shape(shape),
-            )
+            "The parameters do not fit the sample",
+            expected=f"parameters {format_shape(expected)} for a sample {format_shape(sample)}",
+            got=format_shape(shape),
         )
     shape = tuple(b if a is None else a for a, b in zip(shape, expected, strict=True))
     completed = (*shape[:split], *sample[split : split + gap], *shape[split:])

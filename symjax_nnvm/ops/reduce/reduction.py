@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
 from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.linear import linear
@@ -227,7 +227,7 @@ def _argmax_channel_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     if data is None:
         return [None if not out else (out[0], None, *out[1:])], outs
     if len(data) < 2:
-        raise InferenceError(explain("No axis of channels", expected="2 axes or more", got=f"{len(data)}"))
+        raise InferenceError("No axis of channels", expected="2 axes or more", got=f"{len(data)}")
     back = data if out is None or len(out) != len(data) - 1 else (out[0], data[1], *out[1:])
     return [back], [(data[0], *data[2:])]
 

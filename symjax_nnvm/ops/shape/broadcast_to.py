@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known, normal_axis
 from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -34,11 +34,9 @@ def _spread(data: Shape, target: Shape) -> Shape:
 
 def _no_broadcast(data: Shape, target: Shape) -> InferenceError:
     return InferenceError(
-        explain(
-            "Data cannot be broadcast to this shape",
-            expected=f"dimensions of 1, or those of {format_shape(target)}",
-            got=format_shape(data),
-        )
+        "Data cannot be broadcast to this shape",
+        expected=f"dimensions of 1, or those of {format_shape(target)}",
+        got=format_shape(data),
     )
 
 
@@ -53,9 +51,7 @@ def broadcast_to_shapes(p: BroadcastToParams, ins: Shapes, outs: Shapes):
     if data is None:
         return [(None,) * len(p.shape) or None], [tuple(dim or None for dim in p.shape) or None]
     if len(data) != len(p.shape):
-        raise ParamError(
-            explain("Wrong number of dimensions", param="shape", expected=f"{len(data)}, as data has", got=p.shape)
-        )
+        raise ParamError("Wrong number of dimensions", param="shape", expected=f"{len(data)}, as data has", got=p.shape)
     return ins, [_spread(data, tuple(dim or old for dim, old in zip(p.shape, data, strict=True)))]
 
 
@@ -95,12 +91,10 @@ def broadcast_axis_shapes(p: BroadcastAxisParams, ins: Shapes, outs: Shapes):
         axis = normal_axis(place, ndim)
         if sizes.get(axis, 1) != 1 or (data is not None and data[axis] not in (1, None)):
             raise ParamError(
-                explain(
-                    "broadcast_axis repeats along axes of length 1 only",
-                    param="axis",
-                    expected="axes of length 1",
-                    got=f"axis {axis} of {format_shape(data)}, repeated along {p.axis}",
-                )
+                "broadcast_axis repeats along axes of length 1 only",
+                param="axis",
+                expected="axes of length 1",
+                got=f"axis {axis} of {format_shape(data)}, repeated along {p.axis}",
             )
         sizes[axis] = size
     base = data if data is not None else out or ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
 from symjax_nnvm.ir.linear import jointly_linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
@@ -60,17 +60,15 @@ def _share(total: int, given: int, count: int, axis: int) -> int:
     """The length of each of `count` unknown inputs. Raises InferenceError when there is none."""
     if total <= given:
         raise InferenceError(
-            explain("Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=given)
+            "Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=given
         )
     share, rest = divmod(total - given, count)
     if rest:
         raise InferenceError(
-            explain(
-                f"{count} inputs of unknown length cannot have one length",
-                expected=f"a multiple of {count} left of the {total} along axis {axis}",
-                got=f"{total - given}, as the others have {given}",
-                fix="Give the shape of one of them.",
-            )
+            f"{count} inputs of unknown length cannot have one length",
+            expected=f"a multiple of {count} left of the {total} along axis {axis}",
+            got=f"{total - given}, as the others have {given}",
+            fix="Give the shape of one of them.",
         )
     return share
 
@@ -180,35 +178,29 @@ def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
         parts = [after - before for before, after in pairwise(bounds)]
         if min(parts) < 0 or p.indices[0] != 0:
             raise ParamError(
-                explain(
-                    f"Cannot split an axis of length {length}",
-                    param="indices",
-                    expected=f"ascending numbers, the first 0, the last at most {length}",
-                    got=p.indices,
-                )
+                f"Cannot split an axis of length {length}",
+                param="indices",
+                expected=f"ascending numbers, the first 0, the last at most {length}",
+                got=p.indices,
             )
     else:
         count = p.num_outputs
         part, longer = divmod(length, count)
         if longer and isinstance(p, SliceChannelParams):
             raise ParamError(
-                explain(
-                    f"An axis of length {length} has no equal parts",
-                    param="num_outputs",
-                    expected=f"a divisor of {length}",
-                    got=count,
-                    fix="split_v2 splits in parts that are nearly equal.",
-                )
+                f"An axis of length {length} has no equal parts",
+                param="num_outputs",
+                expected=f"a divisor of {length}",
+                got=count,
+                fix="split_v2 splits in parts that are nearly equal.",
             )
         parts = [part + 1] * longer + [part] * (count - longer)
     if p.squeeze_axis and set(parts) != {1}:
         raise ParamError(
-            explain(
-                "Only an axis of length 1 can be dropped",
-                param="squeeze_axis",
-                expected=f"as many parts as the {length} elements of axis {p.axis}",
-                got=f"parts of lengths {parts}",
-            )
+            "Only an axis of length 1 can be dropped",
+            param="squeeze_axis",
+            expected=f"as many parts as the {length} elements of axis {p.axis}",
+            got=f"parts of lengths {parts}",
         )
     return parts
 

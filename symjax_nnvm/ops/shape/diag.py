@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symjax_nnvm.errors import ParamError, explain
+from symjax_nnvm.errors import ParamError
 from symjax_nnvm.ir.axes import known, normal_axes
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.params import Axis, param
@@ -28,12 +28,10 @@ def diagonal_length(k: int, rows: int, columns: int) -> int:
     length = min(rows + min(k, 0), columns - max(k, 0))
     if length < 0:
         raise ParamError(
-            explain(
-                f"No such diagonal of a matrix of {rows} rows and {columns} columns",
-                param="k",
-                expected=f"{-rows} ≤ k ≤ {columns}",
-                got=k,
-            )
+            f"No such diagonal of a matrix of {rows} rows and {columns} columns",
+            param="k",
+            expected=f"{-rows} ≤ k ≤ {columns}",
+            got=k,
         )
     return length
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known, size_of, solve_sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Tuple, param
@@ -107,12 +107,10 @@ def _match(codes: Sequence[int], source: Sequence[int | None]) -> tuple[list[int
         if code in (0, -3, -4):
             if at + taken > len(source):
                 raise ParamError(
-                    explain(
-                        f"Code {code} needs a dimension that data does not have",
-                        param="shape",
-                        expected=f"at most {len(source)} dimensions of data to be used",
-                        got=format_shape(tuple(source)),
-                    )
+                    f"Code {code} needs a dimension that data does not have",
+                    param="shape",
+                    expected=f"at most {len(source)} dimensions of data to be used",
+                    got=format_shape(tuple(source)),
                 )
             pieces.append((slice(at, at + taken), slice(len(target), len(target) + len(made))))
         at += taken
@@ -143,7 +141,7 @@ def flatten_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     if data is None:
         return ins, [out]
     if not data:
-        raise InferenceError(explain("There is nothing to flatten", expected="at least one axis", got="none"))
+        raise InferenceError("There is nothing to flatten", expected="at least one axis", got="none")
     rest, flat = solve_sizes(data[1:], [out[1]])
     batch = known(data[0], out[0])
     return [(batch, *rest)], [(batch, *flat)]
@@ -198,12 +196,10 @@ def _axis_range(side: str, begin: int | None, end: int | None, ndim: int) -> sli
     last = ndim if end is None else end + ndim * (end < 0)
     if not 0 <= first < last <= ndim:
         raise ParamError(
-            explain(
-                "No such range of axes",
-                param=f"{side}_begin, {side}_end",
-                expected=f"0 ≤ begin < end ≤ {ndim}, the number of axes of {side}",
-                got=f"{begin}, {end}",
-            )
+            "No such range of axes",
+            param=f"{side}_begin, {side}_end",
+            expected=f"0 ≤ begin < end ≤ {ndim}, the number of axes of {side}",
+            got=f"{begin}, {end}",
         )
     return slice(first, last)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import normal_axis, replaced
 from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -32,12 +32,10 @@ def axis_piece(p: SliceAxisParams, length: int) -> slice:
     end = length if p.end is None else p.end + length * (p.end < 0)
     if not 0 <= begin < end <= length:
         raise ParamError(
-            explain(
-                f"Invalid begin and end for an axis of length {length}",
-                param="begin, end",
-                expected=f"0 ≤ begin < end ≤ {length}, negative ones counted from the end",
-                got=f"begin={p.begin}, end={p.end}",
-            )
+            f"Invalid begin and end for an axis of length {length}",
+            param="begin, end",
+            expected=f"0 ≤ begin < end ≤ {length}, negative ones counted from the end",
+            got=f"begin={p.begin}, end={p.end}",
         )
     return slice(begin, end, 1)
 
@@ -97,9 +95,7 @@ def _slice_shapes(p: SliceParams, ins: Shapes, outs: Shapes):
         return ins, outs
     shape = data if data is not None else (None,) * len(out or ())
     if len(p.begin) > len(shape):
-        raise ParamError(
-            explain("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
-        )
+        raise ParamError("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
     back = None if out is None else tuple(dim if p.is_whole(i) else None for i, dim in enumerate(out))
     kept = tuple(
         dim if p.is_whole(i) else None if dim is None else len(kept_indices(p, i, dim)) for i, dim in enumerate(shape)
@@ -149,36 +145,30 @@ def cut_shape(p: SliceLikeParams, data: Shape, like: Shape) -> Shape:
     """
     if not p.axes and len(data) != len(like):
         raise InferenceError(
-            explain(
-                "Shapes of different rank; by default slice_like cuts all axes",
-                input="shape_like",
-                expected=f"{len(data)} axes",
-                got=format_shape(like),
-                fix="Pass axes=.",
-            )
+            "Shapes of different rank; by default slice_like cuts all axes",
+            input="shape_like",
+            expected=f"{len(data)} axes",
+            got=format_shape(like),
+            fix="Pass axes=.",
         )
     dims = list(data)
     for place in p.axes or range(len(data)):
         axis = normal_axis(place, len(data), "axes")
         if axis >= len(like):
             raise ParamError(
-                explain(
-                    f"shape_like has no axis {axis}",
-                    param="axes",
-                    expected=f"axes of data, counted from its front, that an array of {len(like)} axes has",
-                    got=p.axes,
-                    fix="Negative axes are counted from the end of data.",
-                )
+                f"shape_like has no axis {axis}",
+                param="axes",
+                expected=f"axes of data, counted from its front, that an array of {len(like)} axes has",
+                got=p.axes,
+                fix="Negative axes are counted from the end of data.",
             )
         dim, length = data[axis], like[axis]
         if length is not None and dim is not None and length > dim:
             raise InferenceError(
-                explain(
-                    f"Slice axis {axis} is longer in shape_like than in data",
-                    input="shape_like",
-                    expected=f"at most {dim}",
-                    got=length,
-                )
+                f"Slice axis {axis} is longer in shape_like than in data",
+                input="shape_like",
+                expected=f"at most {dim}",
+                got=length,
             )
         dims[axis] = length
     return tuple(dims)
@@ -275,12 +265,10 @@ def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
     for shape in (data, out):
         if shape is not None and len(shape) != len(p.widths):
             raise ParamError(
-                explain(
-                    "Wrong number of widths",
-                    param="pad_width",
-                    expected=f"{2 * len(shape)}, two for every axis of data",
-                    got=p.pad_width,
-                )
+                "Wrong number of widths",
+                param="pad_width",
+                expected=f"{2 * len(shape)}, two for every axis of data",
+                got=p.pad_width,
             )
     back = None
     if out is not None:
@@ -290,9 +278,7 @@ def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
     for dim, width in zip(data, p.widths, strict=True):
         if p.mode == "reflect" and dim is not None and max(width) >= dim:
             raise ParamError(
-                explain(
-                    "A mirror image is shorter than its original", param="pad_width", expected=f"< {dim}", got=width
-                )
+                "A mirror image is shorter than its original", param="pad_width", expected=f"< {dim}", got=width
             )
     return [back], [_widened(data, p.widths)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axis
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, Axis, param
@@ -65,12 +65,10 @@ def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
     for axis in axes:
         if data[axis] not in (1, None):
             raise ParamError(
-                explain(
-                    "cannot select an axis to squeeze out which has size not equal to one",
-                    param="axis",
-                    expected="axes of length 1",
-                    got=f"axis {axis} of {format_shape(data)}",
-                )
+                "cannot select an axis to squeeze out which has size not equal to one",
+                param="axis",
+                expected="axes of length 1",
+                got=f"axis {axis} of {format_shape(data)}",
             )
     data = tuple(1 if i in axes else dim for i, dim in enumerate(data))
     return [data], [tuple(dim for i, dim in enumerate(data) if i not in axes) or (1,)]
@@ -100,7 +98,7 @@ def permutation(p: TransposeParams, ndim: int) -> tuple[int, ...]:
     if not p.axes:
         return tuple(range(ndim))[::-1]
     if len(p.axes) != ndim:
-        raise ParamError(explain("Not a permutation of the axes", param="axes", expected=f"{ndim} axes", got=p.axes))
+        raise ParamError("Not a permutation of the axes", param="axes", expected=f"{ndim} axes", got=p.axes)
     return normal_axes(p.axes, ndim, "axes")
 
 
@@ -203,14 +201,14 @@ def _split(p: BlockParams, shape: Shape | None) -> Shape | None:
 
 def _image(shape: Shape) -> Shape:
     if len(shape) != 4:
-        raise InferenceError(explain("Not a batch of images", expected="(n, c, h, w)", got=format_shape(shape)))
+        raise InferenceError("Not a batch of images", expected="(n, c, h, w)", got=format_shape(shape))
     return shape
 
 
 def _divides(divisor: int, dim: int | None, what: str) -> None:
     if dim is not None and dim % divisor:
         raise InferenceError(
-            explain("Blocks do not fit", param="block_size", expected=f"{what} in multiples of {divisor}", got=dim)
+            "Blocks do not fit", param="block_size", expected=f"{what} in multiples of {divisor}", got=dim
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
@@ -34,7 +34,7 @@ STOPPED = "the gradient stops here: it is zero, as in MXNet"
 
 def _at_least_2d(name: str, shape: Shape | None) -> None:
     if shape is not None and len(shape) < 2:
-        raise InferenceError(explain("Too few axes", input=name, expected="at least 2 axes", got=format_shape(shape)))
+        raise InferenceError("Too few axes", input=name, expected="at least 2 axes", got=format_shape(shape))
 
 
 # -- box_iou ---------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _nms_shapes(p: BoxNMSParams, ins: Shapes, outs: Shapes):
     needed = 1 + max(p.coord_start + 3, p.score_index, p.id_index)
     if shape[-1] is not None and shape[-1] < needed:
         problem = "Rows too short for coord_start, score_index and id_index"
-        raise InferenceError(explain(problem, input="data", expected=f"rows of at least {needed}", got=shape[-1]))
+        raise InferenceError(problem, input="data", expected=f"rows of at least {needed}", got=shape[-1])
     return [shape], [shape, (*shape[:-1], 1)]
 
 

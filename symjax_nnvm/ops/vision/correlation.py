@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, extended
 from symjax_nnvm.ir.linear import Adjoint, multilinear
@@ -56,12 +56,10 @@ def _count(p: CorrelationParams, size: Dim) -> Dim:
     free = size + 2 * p.pad_size - 2 * p.border
     if free < 1:
         raise InferenceError(
-            explain(
-                "Neighborhood and kernel don't fit in blob",
-                param="max_displacement",
-                expected=f"a map of at least {2 * (p.border - p.pad_size) + 1} rows and columns",
-                got=size,
-            )
+            "Neighborhood and kernel don't fit in blob",
+            param="max_displacement",
+            expected=f"a map of at least {2 * (p.border - p.pad_size) + 1} rows and columns",
+            got=size,
         )
     return -(-free // p.stride1)
 
@@ -70,7 +68,7 @@ def _four(shape: Shape | None) -> Shape:
     if shape is None:
         return (None,) * 4
     if len(shape) != 4:
-        raise InferenceError(explain("data should be a 4D tensor", expected="4 axes", got=format_shape(shape)))
+        raise InferenceError("data should be a 4D tensor", expected="4 axes", got=format_shape(shape))
     return shape
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, ClassVar, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.card import Sizes
 from symjax_nnvm.ir.linear import linear
@@ -115,12 +115,10 @@ class ColumnsParams:
 def _share(channels: Dim, groups: int) -> None:
     if channels is not None and channels % groups:
         raise InferenceError(
-            explain(
-                "Input channels must be divisible by the number of deformable groups",
-                param="num_deformable_group",
-                expected=f"a divisor of {channels} channels",
-                got=groups,
-            )
+            "Input channels must be divisible by the number of deformable groups",
+            param="num_deformable_group",
+            expected=f"a divisor of {channels} channels",
+            got=groups,
         )
 
 
@@ -129,7 +127,7 @@ def _of_four(shape: Shape | None, name: str) -> Shape:
         return (None,) * 4
     if len(shape) != 4:
         problem = f"Input {name} should be 4D in batch-channel-y-x"
-        raise InferenceError(explain(problem, input=name, expected="4 axes", got=format_shape(shape)))
+        raise InferenceError(problem, input=name, expected="4 axes", got=format_shape(shape))
     return shape
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Sizes
 from symjax_nnvm.ir.linear import At, gradient_as, linear
@@ -64,12 +64,10 @@ def _offset_shape(p: DeformablePSROIPoolingParams, trans: Shape | None, regions:
     twice = trans[1]
     if twice is not None and (twice < 2 or twice % 2 or p.output_dim % (twice // 2)):
         raise InferenceError(
-            explain(
-                "Offsets in x and y for each class, which share out the channels of the result",
-                input="trans",
-                expected=f"twice a divisor of output_dim={p.output_dim}",
-                got=twice,
-            )
+            "Offsets in x and y for each class, which share out the channels of the result",
+            input="trans",
+            expected=f"twice a divisor of output_dim={p.output_dim}",
+            got=twice,
         )
     return (known(trans[0], regions), twice, p.parts, p.parts)
 

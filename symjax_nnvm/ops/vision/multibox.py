@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -64,7 +64,7 @@ def _prior_shapes(p: MultiBoxPriorParams, ins: Shapes, outs: Shapes):
         return ins, [(1, None, 4)]
     if len(data) < 4:
         problem = "Input data should be 4D: batch-channel-y-x"
-        raise InferenceError(explain(problem, input="data", expected="at least 4 axes", got=len(data)))
+        raise InferenceError(problem, input="data", expected="at least 4 axes", got=len(data))
     h, w = data[2:4]
     places = None if h is None or w is None else h * w * (len(p.sizes) + len(p.ratios) - 1)
     return ins, [(1, places, 4)]
@@ -116,7 +116,7 @@ def _target_shapes(p: MultiBoxTargetParams, ins: Shapes, outs: Shapes):
     width = dims.get("k")
     if width is not None and width < 5:
         problem = "Label width should be greater than or equal to 5"
-        raise InferenceError(explain(problem, input="label", expected="class, left, top, right, bottom", got=width))
+        raise InferenceError(problem, input="label", expected="class, left, top, right, bottom", got=width)
     return shapes_of(inputs, dims), shapes_of(outputs, dims)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, per_input
 from symjax_nnvm.ir.linear import linear
@@ -31,7 +31,7 @@ def _image(shape: Shape | None, what: str) -> Shape:
         return (None,) * 4
     if len(shape) != 4:
         problem = "Input data should be 4D in (batch, channel, y, x)"
-        raise InferenceError(explain(problem, input=what, expected="4 axes", got=format_shape(shape)))
+        raise InferenceError(problem, input=what, expected="4 axes", got=format_shape(shape))
     return shape
 
 
@@ -99,7 +99,7 @@ def _bilinear_size(p: BilinearResizeParams, size: Dim, given: int, scale: float 
             new = size + (1 - odd)
     if new < 1:
         problem = f"Nothing would be left of {size} elements"
-        raise InferenceError(explain(problem, param="mode", expected="an output of at least 1 element", got=p.mode))
+        raise InferenceError(problem, param="mode", expected="an output of at least 1 element", got=p.mode)
     return new
 
 
@@ -239,10 +239,10 @@ def _check_room(p: CropParams, whole: Extent, part: Extent) -> None:
         if room < 0:
             problem = f"The crop {name} should be less than the input data's {name}"
             given = "h_w" if p.num_args == 1 else None
-            raise InferenceError(explain(problem, param=given, expected=f"at most {size}", got=kept))
+            raise InferenceError(problem, param=given, expected=f"at most {size}", got=kept)
         if not p.center_crop and p.offset[i] > room:
             problem = f"offset[{i}] should be less than the residual space of {name}"
-            raise InferenceError(explain(problem, param="offset", expected=f"at most {room}", got=p.offset[i]))
+            raise InferenceError(problem, param="offset", expected=f"at most {room}", got=p.offset[i])
 
 
 def _crop_shapes(p: CropParams, ins: Shapes, outs: Shapes):

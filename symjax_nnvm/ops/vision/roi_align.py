@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule
 from symjax_nnvm.ir.linear import linear
@@ -22,7 +22,7 @@ def with_rank(shape: Shape | None, ndim: int, name: str, form: str) -> Shape:
         return (None,) * ndim
     if len(shape) != ndim:
         raise InferenceError(
-            explain(f"{name} should be a {ndim}D tensor {form}", expected=f"{ndim} axes", got=format_shape(shape))
+            f"{name} should be a {ndim}D tensor {form}", expected=f"{ndim} axes", got=format_shape(shape)
         )
     return shape
 
@@ -44,12 +44,10 @@ def region_shapes(
         if factor is not None and given is not None:
             if given % factor:
                 raise InferenceError(
-                    explain(
-                        "Input channels should be divisible by pooled_size[0]*pooled_size[1]",
-                        param="pooled_size",
-                        expected=f"a multiple of {factor} channels",
-                        got=given,
-                    )
+                    "Input channels should be divisible by pooled_size[0]*pooled_size[1]",
+                    param="pooled_size",
+                    expected=f"a multiple of {factor} channels",
+                    got=given,
                 )
             found = given // factor
         elif factor is not None and found is not None:

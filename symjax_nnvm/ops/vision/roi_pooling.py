@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -137,12 +137,10 @@ def need_channels(needed: int, given: int | None) -> None:
     """Raise InferenceError when data have too few channels for the groups of bins."""
     if given is not None and given < needed:
         raise InferenceError(
-            explain(
-                "Every channel of the result has channels of its own for each group of bins",
-                param="output_dim",
-                expected=f"at least output_dim · group_size² = {needed} channels of data",
-                got=given,
-            )
+            "Every channel of the result has channels of its own for each group of bins",
+            param="output_dim",
+            expected=f"at least output_dim · group_size² = {needed} channels of data",
+            got=given,
         )
 
 

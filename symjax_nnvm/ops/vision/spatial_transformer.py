@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops, as_much_as
 from symjax_nnvm.ir.linear import gradient_as, linear
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
@@ -58,7 +58,7 @@ def _grid_dims(p: GridGeneratorParams, patterns: list[str], shapes: Shapes):
     dims = read_dims(patterns, shapes)
     if 1 in (dims.get("h"), dims.get("w")):
         problem = "A flow of one row or column has no scale: -1 and 1 are the centres of the first and last one"
-        raise InferenceError(explain(problem, input="data", expected="height and width of at least 2", got=1))
+        raise InferenceError(problem, input="data", expected="height and width of at least 2", got=1)
     return dims
 
 
