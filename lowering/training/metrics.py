@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 
@@ -32,8 +33,6 @@ __all__ = [
     "rmse",
     "top_k_accuracy",
 ]
-
-Array = jax.Array
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Typed operator parameters: the only place where strings become values and values become strings.
 
-An operator declares its parameters as a frozen dataclass; `ParamSchema` reads the annotations and parses what users,
-files and gradient rules give. Accepted spellings are those of MXNet's parameter parser, plus surrounding blanks.
+An operator declares its parameters as a subclass of `Params`, or as any frozen dataclass; `ParamSchema` reads the
+annotations and parses what users, files and gradient rules give. Accepted spellings are those of MXNet's parameter
+parser, plus surrounding blanks.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ __all__ = [
     "Axis",
     "ParamField",
     "ParamSchema",
+    "Params",
     "Tuple",
     "param",
     "schema_of",
@@ -80,6 +82,14 @@ def param(
         default=default,
         metadata={"doc": doc, "alias": alias, "bounds": {k: v for k, v in bounds.items() if v is not None}},
     )
+
+
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True)
+class Params:
+    """An operator's parameters: the annotated names of a subclass, which is a frozen dataclass of keywords."""
+
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
 # -- one parser per type ---------------------------------------------------------------------------------------------

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.interpret import Program
 from lowering.registry import lowers
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ops.control import loops as ops
 
-Array = jax.Array
 Arrays = Sequence[Array]
 
 

@@ -7,13 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from lowering.registry import lowers, lowers_table
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.types import Shape, is_known
 from symjax_nnvm.ops.creation import init as ops
-
-Array = jax.Array
 
 lowers_table({"zeros_like": jnp.zeros_like, "ones_like": jnp.ones_like})
 

@@ -6,13 +6,12 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from lowering.registry import lowers
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ops.indexing import boolean_mask as ops
-
-Array = jax.Array
 
 
 def _kept(index: Array, attrs: NodeAttrs) -> np.ndarray:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-import jax
 import numpy as np
+from jax import Array
 
 from lowering import layerwise_updates, updates
 from lowering.registry import lowers
 from symjax_nnvm.ops.optimizer import update as ops
-
-Array = jax.Array
 
 _WITHOUT_EFFECT = {"lazy_update"}
 _RENAMED = {"clip_grad": "clip_gradient"}

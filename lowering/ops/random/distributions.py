@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import Array, lax, random
 
 from lowering import samplers
 from lowering.ops.creation.init import decided_shape
@@ -18,7 +18,6 @@ from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.ops.random import distributions as ops
 
-Array = jax.Array
 Parameter = Array | float
 """A number, or an array that broadcasts against the shape to draw, in the dtype of the computation."""
 

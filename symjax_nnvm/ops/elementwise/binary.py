@@ -10,10 +10,8 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import MAX_COUNT, param
-from symjax_nnvm.ir.register import Types, register_op, same_shape, same_type
-
-Entries = list[NodeEntry]
+from symjax_nnvm.ir.params import MAX_COUNT, Params, param
+from symjax_nnvm.ir.register import Entries, Types, register_op, same_shape, same_type
 
 Binary = Callable[[str, NodeEntry, NodeEntry], NodeEntry]
 """(function's name, left, right) → node: applies the element-by-element or the broadcasting operator of a function."""
@@ -252,8 +250,7 @@ register_op(
 # -- add_n -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class AddNParams:
+class AddNParams(Params):
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape, same_type
-from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape, same_type
+from symjax_nnvm.ir.types import Dim, format_shape
 from symjax_nnvm.ops.elementwise.binary import FUNCTIONS, Formula, type_rule
-
-Entries = list[NodeEntry]
-Dim = int | None
 
 
 def broadcast_shapes(p: NoParams, ins: Shapes, outs: Shapes):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape, same_type
-
-Entries = list[NodeEntry]
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape, same_type
 
 _times = partial(apply, "elemwise_mul")
 
 # -- quadratic -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuadraticParams:
+class QuadraticParams(Params):
     a: float = param(0.0, doc="coefficient of data²")
     b: float = param(0.0, doc="coefficient of data")
     c: float = param(0.0, doc="summand")
@@ -68,8 +64,7 @@ register_op(
 # -- allclose --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class AllCloseParams:
+class AllCloseParams(Params):
     rtol: float = param(1e-5, doc="bound on the difference, relative to |b|")
     atol: float = param(1e-8, doc="bound on the difference, added to the relative one")
     equal_nan: bool = param(True, doc="whether NaN is close to NaN")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from symjax_nnvm.ir.node import NodeEntry, apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Types, check_number, register_op, same_shape
 from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.ops.elementwise.binary import MOD_ZERO
@@ -21,8 +20,7 @@ _mul = partial(apply, "elemwise_mul")
 _div = partial(apply, "elemwise_div")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScalarParams:
+class ScalarParams(Params):
     scalar: float = param(1.0, doc="the number; of integer data only its whole part counts")
     is_int: bool = param(True, doc="whether integer data stay integers; if not, they become float64")
 

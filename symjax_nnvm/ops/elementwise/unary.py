@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
 
-Entries = list[NodeEntry]
 Formula = Callable[[NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
 """(head gradient g, data x, output y) → gradient of data; None where nothing flows."""
 
@@ -176,8 +174,7 @@ register_op(
 # -- the derivatives of log Γ ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PolygammaParams:
+class PolygammaParams(Params):
     n: int = param(0, ge=0, le=256, doc="order of the derivative: 0 is the digamma function, 1 the trigamma function")
 
 
@@ -197,8 +194,7 @@ register_op(
 # -- functions with parameters ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClipParams:
+class ClipParams(Params):
     a_min: float = param(doc="smallest value")
     a_max: float = param(doc="largest value")
 
@@ -224,8 +220,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmoothL1Params:
+class SmoothL1Params(Params):
     scalar: float = param(1.0, doc="σ: the function is quadratic where |x| < 1/σ²")
     is_int: bool = param(True, doc="changes nothing; MXNet takes it as one of its functions of an array and a number")
 
@@ -250,8 +245,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class HardSigmoidParams:
+class HardSigmoidParams(Params):
     alpha: float = param(0.2, doc="slope")
     beta: float = param(0.5, doc="value at 0")
 
@@ -283,8 +277,7 @@ ROUNDED = "rounded to fewer digits the function is a staircase; the gradient is 
 """Why the gradient of a cast is not its derivative."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CastParams:
+class CastParams(Params):
     dtype: Literal["bfloat16", "bool", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"] = param(
         doc="the result's dtype"
     )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.params import Axis, param
+from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Shapes, first_type, register_op
 from symjax_nnvm.ir.types import format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class BooleanMaskParams:
+class BooleanMaskParams(Params):
     axis: Axis = param(0, doc="the axis whose slices are kept or dropped; negative counts from the end")
 
 

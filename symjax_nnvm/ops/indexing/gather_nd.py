@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScatterNDParams:
+class ScatterNDParams(Params):
     shape: Tuple = param(ge=1, doc="shape of the result")
 
 

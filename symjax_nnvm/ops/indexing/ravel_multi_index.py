@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import size_of
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
 from symjax_nnvm.ir.types import format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class RavelParams:
+class RavelParams(Params):
     shape: Tuple | None = param(None, doc="shape of the array that is indexed; its first dimension may be -1, unknown")
 
     def check(self) -> str | None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.types import DType, Shape, format_shape
 from symjax_nnvm.ops.indexing.gather_nd import ScatterNDParams, scatter_nd_shapes
 from symjax_nnvm.ops.shape.slice import SliceParams, kept_indices
-
-Entries = list[NodeEntry]
 
 
 def _values_type(position: int):
@@ -106,12 +103,10 @@ register_op(
 # -- at a slice ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScalarFirst:
+class ScalarFirst(Params):
     scalar: float = param(0.0, doc="the new value; of integer data only its whole part counts")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SliceAssignScalarParams(SliceParams, ScalarFirst):  # fields of the last base come first, as MXNet has them
     pass
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
@@ -11,11 +10,9 @@ from symjax_nnvm.ir.axes import normal_axis, replaced, size_of
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.params import Axis, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.types import Shape
-
-Entries = list[NodeEntry]
 
 IndexType = Literal["float16", "float32", "float64", "int32", "int64", "uint8"]
 
@@ -40,14 +37,12 @@ def _to_data(dy: NodeEntry, indices: NodeEntry, data: NodeEntry, axis: int | Non
 # -- sort, argsort ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SortParams:
+class SortParams(Params):
     axis: Axis | None = param(-1, doc=_AXIS)
     is_ascend: bool = param(True, doc="smallest first; else largest first")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArgsortParams:
+class ArgsortParams(Params):
     axis: Axis | None = param(-1, doc=_AXIS)
     is_ascend: bool = param(True, doc="smallest first; else largest first")
     dtype: IndexType = param("float32", doc=_INDEX_TYPE)
@@ -98,8 +93,7 @@ register_op(
 # -- topk ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopKParams:
+class TopKParams(Params):
     axis: Axis | None = param(-1, doc=_AXIS)
     k: int = param(1, doc="number of elements of each line; less than 1: all of them")
     ret_typ: Literal["both", "indices", "mask", "value"] = param(
@@ -171,8 +165,7 @@ register_op(
 # -- taking along an axis --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class AlongAxisParams:
+class AlongAxisParams(Params):
     axis: Axis = param(-1, doc="the axis to take from")
     distinct: bool = param(False, doc="the indices of each line are known to be distinct")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, Literal, Protocol
@@ -13,12 +12,9 @@ from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_siz
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import MAX_COUNT, Axis, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
-
 
 Storage = Literal["csr", "default", "row_sparse"]
 
@@ -32,15 +28,13 @@ class Transposed(Protocol):
     def transpose_b(self) -> bool: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class DotParams:
+class DotParams(Params):
     transpose_a: bool = param(False, doc="take the first axis of lhs instead of the last (batch_dot: swap its two)")
     transpose_b: bool = param(False, doc="take the last axis of rhs instead of the first (batch_dot: swap its two)")
     forward_stype: Storage | None = param(None, doc="storage of the result; accepted and without effect: all is dense")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DotGradientParams:
+class DotGradientParams(Params):
     transpose_a: bool = False
     transpose_b: bool = False
     operand: Literal["lhs", "rhs"] = param(doc="the operand whose gradient it is")
@@ -106,8 +100,7 @@ multilinear(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gemm2Params:
+class Gemm2Params(Params):
     transpose_a: bool = param(False, doc="transpose the matrices of A")
     transpose_b: bool = param(False, doc="transpose the matrices of B")
     alpha: float = param(1.0, doc="factor of the product")
@@ -186,13 +179,11 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class KhatriRaoParams:
+class KhatriRaoParams(Params):
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of matrices")
 
 
-@dataclass(frozen=True, kw_only=True)
-class KhatriRaoGradientParams:
+class KhatriRaoGradientParams(Params):
     num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient and the matrices")
     number: int = param(ge=0, doc="which matrix's gradient it is")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from symjax_nnvm.errors import InferenceError
@@ -10,15 +9,14 @@ from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as, per_input
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
 # -- fft, ifft -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class FFTParams:
+class FFTParams(Params):
     compute_size: int = param(128, ge=1, doc="accepted for MXNet's sake: all rows are transformed at once")
 
 
@@ -83,8 +81,7 @@ for _name, _other, _to, _back, _doc in (
 # -- count_sketch ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class CountSketchParams:
+class CountSketchParams(Params):
     out_dim: int = param(ge=1, doc="length of the sketch")
     processing_batch_size: int = param(32, ge=1, doc="accepted for MXNet's sake: all rows are sketched at once")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
@@ -12,18 +11,16 @@ from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Entries = list[NodeEntry]
 Normalization = Literal["batch", "null", "valid"]
 
 # -- SoftmaxOutput ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SoftmaxOutputParams:
+class SoftmaxOutputParams(Params):
     grad_scale: float = param(1.0, doc="factor of the gradient")
     ignore_label: float = param(-1.0, doc="the label without gradient (use_ignore), not counted as valid")
     multi_output: bool = param(False, doc="data (n, k, …), one label for each place of a sample; softmax over axis 1")

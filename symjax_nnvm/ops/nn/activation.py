@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, first_type, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.elementwise.unary import FUNCTIONS
-
-Entries = list[NodeEntry]
 
 # -- Activation ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ActivationParams:
+class ActivationParams(Params):
     act_type: Literal["relu", "sigmoid", "softrelu", "softsign", "tanh"] = param(doc="the function")
 
 
@@ -54,8 +50,7 @@ register_op(
 # -- LeakyReLU -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeakyReLUParams:
+class LeakyReLUParams(Params):
     act_type: Literal["elu", "gelu", "leaky", "prelu", "rrelu", "selu"] = param("leaky", doc="the function")
     slope: float = param(0.25, doc="leaky: factor of x < 0; elu: factor of eˣ - 1")
     lower_bound: float = param(0.125, doc="rrelu: smallest slope")

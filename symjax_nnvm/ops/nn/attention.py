@@ -22,20 +22,15 @@ from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, gradient_as, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
-Dim = int | None
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadsParams:
+class HeadsParams(Params):
     heads: int = param(ge=1, doc="number of attention heads")
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScoresParams(HeadsParams):
     a_parts: int = param(ge=1, doc="interleaved parts of the first operand")
     a_part: int = param(ge=0, doc="the one that is used")
@@ -44,7 +39,6 @@ class ScoresParams(HeadsParams):
     scaled: bool = param(doc="divide by √d")
 
 
-@dataclass(frozen=True, kw_only=True)
 class MixtureParams(HeadsParams):
     parts: int = param(ge=1, doc="interleaved parts of what is mixed")
     part: int = param(ge=0, doc="the one that is used")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -12,11 +11,10 @@ from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.linear import Adjoint, At, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
-Dim = int | None
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
 Tuning = Literal["fastest", "limited_workspace", "off"]
 
@@ -65,8 +63,7 @@ def window_steps(p: Window) -> tuple[Step, ...]:
     return tuple(((k - 1) * d + 1, s, d, pad) for k, s, d, pad in parts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConvolutionGeometry:
+class ConvolutionGeometry(Params):
     kernel: Tuple = param(ge=1, doc="window: one, two or three spatial sizes")
     stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
     dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")
@@ -107,7 +104,6 @@ class ConvolutionGeometry:
         return window_steps(self)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ConvolutionParams(ConvolutionGeometry):
     positional: ClassVar = (
         *("kernel", "stride", "dilate", "pad", "num_filter", "num_group"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -12,6 +11,7 @@ from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Dim
 from symjax_nnvm.ops.nn.convolution import (
     ConvolutionGeometry,
     Step,
@@ -25,10 +25,7 @@ from symjax_nnvm.ops.nn.convolution import (
     weight_channels,
 )
 
-Dim = int | None
 
-
-@dataclass(frozen=True, kw_only=True)
 class DeconvolutionGeometry(ConvolutionGeometry):
     adj: Tuple = param((), ge=0, doc="elements added at the end of each spatial axis, fewer than its stride; (): none")
     target_shape: Tuple = param((), ge=0, doc="spatial sizes of the output; pad and adj then follow from it")
@@ -65,7 +62,6 @@ class DeconvolutionGeometry(ConvolutionGeometry):
         return self.adj or (0,) * len(self.kernel)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeconvolutionParams(DeconvolutionGeometry):
     positional: ClassVar = (
         *("kernel", "stride", "dilate", "pad", "adj", "target_shape", "num_filter"),

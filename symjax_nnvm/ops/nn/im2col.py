@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 from symjax_nnvm.ops.nn.convolution import Step, output_size, padded, unequal_ranks, window_problem, window_steps
 
-Dim = int | None
 
-
-@dataclass(frozen=True, kw_only=True)
-class Im2ColParams:
+class Im2ColParams(Params):
     kernel: Tuple = param(ge=1, doc="window: one, two or three spatial sizes")
     stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
     dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")
@@ -39,7 +35,6 @@ class Im2ColParams:
         return size_of(self.kernel) or 1
 
 
-@dataclass(frozen=True, kw_only=True)
 class Col2ImParams(Im2ColParams):
     positional: ClassVar = ("output_size", "kernel", "stride", "dilate", "pad")
     output_size: Tuple = param(ge=1, doc="spatial sizes of the result")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.reduce.reduction import ReduceParams, reduced_shape
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class L2NormalizationParams:
+class L2NormalizationParams(Params):
     eps: float = param(1.00000001e-10, doc="added to the sum of squares")
     mode: Literal["channel", "instance", "spatial"] = param(
         "instance",

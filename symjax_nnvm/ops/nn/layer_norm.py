@@ -9,30 +9,25 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Axis, Params, param
+from symjax_nnvm.ir.register import Entries, ShapeRule, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.nn.batch_norm import statistics_ignored
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class LayerNormParams:
+class LayerNormParams(Params):
     axis: Axis = param(-1, doc="the axis that is normalised; gamma and beta run along it")
     eps: float = param(9.99999975e-06, doc="added to the variance")
     output_mean_var: bool = param(False, doc="show the outputs `mean` and `std`")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupNormParams:
+class GroupNormParams(Params):
     num_groups: int = param(1, ge=1, doc="number of groups that the channels, axis 1, are shared out to")
     eps: float = param(9.99999975e-06, doc="added to the variance")
     output_mean_var: bool = param(False, doc="show the outputs `mean` and `std`")
 
 
-@dataclass(frozen=True, kw_only=True)
-class InstanceNormParams:
+class InstanceNormParams(Params):
     eps: float = param(0.00100000005, doc="added to the variance")
 
 

@@ -14,19 +14,16 @@ from symjax_nnvm.ir.card import Flops, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
-Entries = list[NodeEntry]
-Dim = int | None
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]
 
 DEFAULT_LAYOUTS = ("NCW", "NCHW", "NCDHW")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolingParams:
+class PoolingParams(Params):
     kernel: Tuple = param((), ge=1, doc="window: one, two or three spatial sizes; not used by global_pool")
     pool_type: Literal["avg", "lp", "max", "sum"] = param("max", doc="what is made of each window")
     global_pool: bool = param(False, doc="one window: all of each channel; kernel, stride and pad are not used")

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, Types, register_op
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class SequenceParams:
+class SequenceParams(Params):
     use_sequence_length: bool = param(False, doc="take the lengths; else every sequence is as long as the axis")
     axis: int = param(0, ge=0, le=1, doc="the axis of steps; the other one of the first two is the batch")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SequenceMaskParams(SequenceParams):
     positional: ClassVar = ("use_sequence_length", "value", "axis")
     value: float = param(0.0, doc="what stands past the end of a sequence")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.params import Axis, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape, is_float
 
-Entries = list[NodeEntry]
 FloatType = Literal["float16", "float32", "float64"]
 
 
@@ -24,15 +22,13 @@ class _SoftmaxLike(Protocol):
     def dtype(self) -> FloatType | None: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class SoftmaxParams:
+class SoftmaxParams(Params):
     axis: Axis = param(-1, doc="axis over which the result is normalised")
     temperature: float | None = param(None, doc="divisor of data; None: 1")
     dtype: FloatType | None = param(None, doc="dtype of the result, and of the computation if wider; None: data's")
     use_length: bool | None = param(False, doc="softmax only: normalise the first `length` elements, 0 for the rest")
 
 
-@dataclass(frozen=True, kw_only=True)
 class UnmaskedSoftmaxParams(SoftmaxParams):
     def check(self) -> str | None:
         if self.use_length:
@@ -154,8 +150,7 @@ register_op(
 # -- SoftmaxActivation -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SoftmaxActivationParams:
+class SoftmaxActivationParams(Params):
     mode: Literal["channel", "instance"] = param("instance", doc="channel: over axis 1; instance: over the last axis")
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
@@ -11,15 +10,12 @@ from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, jointly_linear, multilinear
 from symjax_nnvm.ir.node import Node, NodeAttrs
-from symjax_nnvm.ir.params import MAX_COUNT, param
+from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
-
-Dim = int | None
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class UpSamplingParams:
+class UpSamplingParams(Params):
     scale: int = param(ge=1, doc="factor of height and width")
     num_filter: int = param(0, ge=0, doc="bilinear: the number of channels; 0: theirs")
     sample_type: Literal["bilinear", "nearest"] = param(doc="nearest: repeat; bilinear: filter with `weight`")
@@ -35,15 +31,13 @@ class UpSamplingParams:
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackwardNearestParams:
+class BackwardNearestParams(Params):
     multi_input_mode: Literal["concat", "sum"] = param("concat", doc="what was made of the inputs")
     scale: int = param(ge=1, doc="factor of the first input")
     num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient, and the inputs of UpSampling")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FilterParams:
+class FilterParams(Params):
     scale: int = param(ge=1, doc="factor of height and width")
 
     @property

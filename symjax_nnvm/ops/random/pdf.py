@@ -12,22 +12,19 @@ from dataclasses import dataclass
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Entries = list[NodeEntry]
 Scores = Callable[..., tuple[NodeEntry | None, *tuple[NodeEntry, ...]]]
 """(sample x, *parameters in its shape) → d log p / d x, None where nothing flows; d log p / d parameter, …."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PdfParams:
+class PdfParams(Params):
     is_log: bool = param(False, doc="the logarithm of the density")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepeatOverSamplesParams:
+class RepeatOverSamplesParams(Params):
     event_axes: int = param(0, ge=0, le=1, doc="how many last axes parameters and sample share: those of one draw")
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op, same_type
 from symjax_nnvm.ir.types import format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class HistogramParams:
+class HistogramParams(Params):
     bin_cnt: int | None = param(None, ge=1, doc="number of bins of one width; None: the edges are an input")
     range: tuple[float, ...] | None = param(None, doc="(lowest, highest) value that is counted")
 

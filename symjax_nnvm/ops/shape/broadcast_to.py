@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known, normal_axis
 from symjax_nnvm.ir.card import per_input
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axes, Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Axes, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
 
 
 def _summed_back(node: Node, ograds: Entries):
@@ -40,8 +36,7 @@ def _no_broadcast(data: Shape, target: Shape) -> InferenceError:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BroadcastToParams:
+class BroadcastToParams(Params):
     shape: Tuple = param((), ge=0, doc="the shape to broadcast to; 0 keeps the dimension of data")
 
 
@@ -69,8 +64,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BroadcastAxisParams:
+class BroadcastAxisParams(Params):
     axis: Axes = param((), doc="axes of length 1 to repeat along; negative ones count from the end")
     size: Tuple = param((), ge=0, doc="how often, for each axis")
 
@@ -116,8 +110,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BroadcastLikeParams:
+class BroadcastLikeParams(Params):
     lhs_axes: Axes | None = param(None, doc="axes of lhs to repeat along; None: all")
     rhs_axes: Axes | None = param(None, doc="the axes of rhs that say how often")
 

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
 from symjax_nnvm.ir.linear import jointly_linear
-from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, NodeAttrs, apply
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.params import MAX_COUNT, Axis, Tuple, param
-from symjax_nnvm.ir.register import Shapes, register_op
+from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.types import Shape
-
-Entries = list[NodeEntry]
 
 # -- Concat ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConcatParams:
+class ConcatParams(Params):
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
     dim: Axis = param(1, doc="the axis to join along; negative counts from the end")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackwardConcatParams:
+class BackwardConcatParams(Params):
     num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient, and the inputs of Concat")
     dim: Axis = param(1, doc="the axis that was joined")
 
@@ -109,8 +104,7 @@ Op.get("_rnn_param_concat").set_attr("FGradient", _pieces)
 # -- stack -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class StackParams:
+class StackParams(Params):
     axis: Axis = param(0, doc="where the new axis stands in the result; negative counts from the end")
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
 
@@ -146,15 +140,13 @@ register_op(
 # -- split -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceChannelParams:
+class SliceChannelParams(Params):
     num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of equal parts")
     axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have as many elements as there are parts")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SplitV2Params:
+class SplitV2Params(Params):
     indices: Tuple = param(doc="where each part begins; used when sections is 0")
     axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have length 1 in every part")

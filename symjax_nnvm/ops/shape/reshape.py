@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known, size_of, solve_sizes
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axis, Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Axis, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
 
 
 def _reshaped_back(node: Node, ograds: Entries):
@@ -23,8 +20,7 @@ def _reshaped_back(node: Node, ograds: Entries):
 # -- Reshape ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReshapeParams:
+class ReshapeParams(Params):
     shape: Tuple = param(
         (),
         alias="target",
@@ -160,8 +156,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReshapeLikeParams:
+class ReshapeLikeParams(Params):
     lhs_begin: Axis | None = param(None, doc="first axis of lhs that is reshaped; default 0")
     lhs_end: Axis | None = param(None, doc="the axis of lhs after the last that is reshaped; default all")
     rhs_begin: Axis | None = param(None, doc="first axis of rhs whose shape is taken; default 0")

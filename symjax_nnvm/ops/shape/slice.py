@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import normal_axis, replaced
 from symjax_nnvm.ir.linear import linear, self_adjoint
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op, same_shape
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
 
 # -- slice_axis, slice -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceAxisParams:
+class SliceAxisParams(Params):
     axis: Axis = param(doc="the axis to cut; negative counts from the end")
     begin: int = param(doc="first index kept; negative counts from the end")
     end: int | None = param(doc="the index after the last kept; negative counts from the end, None: to the end")
@@ -56,8 +52,7 @@ def _slice_axis_shapes(p: SliceAxisParams, ins: Shapes, outs: Shapes):
     return [back], [replaced(known, axis, kept)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceParams:
+class SliceParams(Params):
     begin: tuple[int | None, ...] = param(doc="first index kept of each leading axis; None: from its end")
     end: tuple[int | None, ...] = param(doc="the index after the last kept; None: to its end")
     step: tuple[int | None, ...] = param((), doc="distance of indices kept, negative to go backwards; None: 1")
@@ -133,8 +128,7 @@ for _name, _aliases, _params, _shapes, _doc in (
 # -- slice_like ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceLikeParams:
+class SliceLikeParams(Params):
     axes: Axes = param((), doc="the axes to cut, negative ones counted from the end of data; (): all")
 
 
@@ -206,8 +200,7 @@ linear(
 # -- reverse ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReverseParams:
+class ReverseParams(Params):
     axis: Axes = param(doc="the axes to reverse; one that is named twice is turned back")
 
     def turned(self, ndim: int) -> tuple[int, ...]:
@@ -240,8 +233,7 @@ register_op(
 # -- Pad -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PadParams:
+class PadParams(Params):
     mode: Literal["constant", "edge", "reflect"] = param(
         doc="what the border holds: one value, the nearest element, or the mirror image without the edge itself"
     )

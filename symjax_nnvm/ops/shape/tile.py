@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.ir.axes import known, normal_axis, size_of
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Axis, Tuple, param
-from symjax_nnvm.ir.register import Shapes, register_op
-
-Entries = list[NodeEntry]
+from symjax_nnvm.ir.params import Axis, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, register_op
 
 
-@dataclass(frozen=True, kw_only=True)
-class TileParams:
+class TileParams(Params):
     reps: Tuple = param(ge=1, doc="how often along each axis, aligned at the last axis")
 
 
@@ -60,8 +55,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepeatParams:
+class RepeatParams(Params):
     repeats: int = param(ge=0, doc="how often each element appears; 0: there are none, and no axes either but one")
     axis: Axis | None = param(None, doc="the axis to repeat along; None: of the flattened array")
 

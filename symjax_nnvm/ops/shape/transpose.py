@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axis
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axes, Axis, param
-from symjax_nnvm.ir.register import Shapes, register_op
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Axes, Axis, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
-
 
 # -- one axis more, some fewer, another order ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExpandDimsParams:
+class ExpandDimsParams(Params):
     axis: Axis = param(doc="where the new axis stands in the result; negative counts from the end")
 
 
@@ -47,8 +42,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SqueezeParams:
+class SqueezeParams(Params):
     axis: Axes | None = param(None, doc="axes of length 1 to remove; None: all of them")
 
 
@@ -88,8 +82,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TransposeParams:
+class TransposeParams(Params):
     axes: Axes = param((), doc="axis of data for each axis of the result; (): all in reverse order")
 
 
@@ -136,8 +129,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SwapAxisParams:
+class SwapAxisParams(Params):
     dim1: Axis = param(0, doc="one axis")
     dim2: Axis = param(0, doc="the other")
 
@@ -175,8 +167,7 @@ register_op(
 # -- depth and space -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BlockParams:
+class BlockParams(Params):
     block_size: int = param(ge=1, doc="side of the square of pixels that one column of channels holds")
 
 

@@ -5,7 +5,6 @@ A box is left, top, right, bottom ("corner"), or x and y of its centre, width, h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
@@ -15,11 +14,10 @@ from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Entries = list[NodeEntry]
 Format = Literal["center", "corner"]
 
 
@@ -40,8 +38,7 @@ def _at_least_2d(name: str, shape: Shape | None) -> None:
 # -- box_iou ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoxIoUParams:
+class BoxIoUParams(Params):
     format: Format = param("corner", doc="how a box is written")
 
 
@@ -94,8 +91,7 @@ register_op(
 # -- box_nms ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoxNMSParams:
+class BoxNMSParams(Params):
     overlap_thresh: float = param(0.5, doc="a box that overlaps a better one by more (intersection over union) goes")
     valid_thresh: float = param(0.0, doc="only boxes with a higher score take part")
     topk: int = param(-1, doc="how many boxes, the best ones, take part; negative: all; 0: the data, unchanged")
@@ -188,8 +184,7 @@ linear(
 # -- bipartite_matching ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BipartiteMatchingParams:
+class BipartiteMatchingParams(Params):
     is_ascend: bool = param(False, doc="lower scores are better")
     threshold: float = param(doc="a pair needs a better score than this")
     topk: int = param(-1, doc="how many pairs beside the first are made at most; 0 or less: no limit")
@@ -221,8 +216,7 @@ register_op(
 # -- box_encode, box_decode ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoxDecodeParams:
+class BoxDecodeParams(Params):
     std0: float = param(1.0, doc="factor of the centre's x")
     std1: float = param(1.0, doc="factor of the centre's y")
     std2: float = param(1.0, doc="factor of the width's logarithm")

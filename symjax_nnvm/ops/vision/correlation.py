@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
@@ -10,17 +9,13 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, extended
 from symjax_nnvm.ir.linear import Adjoint, multilinear
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
-from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
-Dim = int | None
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class CorrelationParams:
+class CorrelationParams(Params):
     kernel_size: int = param(1, ge=1, doc="side of the square patches that are compared; odd")
     max_displacement: int = param(1, ge=0, doc="the farthest displacement of the second map in each direction")
     stride1: int = param(1, ge=1, doc="step between the places of the first map")

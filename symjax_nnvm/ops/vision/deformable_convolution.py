@@ -9,7 +9,7 @@ any derivative are one operator, so that every order of differentiation follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, ClassVar, Literal
 
@@ -18,9 +18,9 @@ from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.card import Sizes
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 from symjax_nnvm.ops.nn.convolution import (
     ConvolutionGeometry,
     Step,
@@ -32,8 +32,6 @@ from symjax_nnvm.ops.nn.convolution import (
     window_steps,
 )
 
-Entries = list[NodeEntry]
-Dim = int | None
 Border = Literal["last", "zero"]
 
 
@@ -49,7 +47,6 @@ def _not_deformable(p: ConvolutionGeometry) -> str | None:
     return _two_sizes(p)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeformableConvolutionParams(ConvolutionGeometry):
     positional: ClassVar = (
         *("kernel", "stride", "dilate", "pad", "num_filter"),
@@ -64,7 +61,6 @@ class DeformableConvolutionParams(ConvolutionGeometry):
         return _not_deformable(self) or super().check()
 
 
-@dataclass(frozen=True, kw_only=True)
 class ModulatedDeformableConvolutionParams(ConvolutionGeometry):
     positional: ClassVar = (
         *("kernel", "stride", "dilate", "pad", "num_filter", "num_group"),
@@ -83,8 +79,7 @@ class ModulatedDeformableConvolutionParams(ConvolutionGeometry):
 AnyParams = DeformableConvolutionParams | ModulatedDeformableConvolutionParams
 
 
-@dataclass(frozen=True, kw_only=True)
-class ColumnsParams:
+class ColumnsParams(Params):
     kernel: Tuple = param(ge=1, doc="window: two spatial sizes")
     stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
     dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ops.vision.bounding_box import STOPPED, no_gradient, pair_flops, suppression_flops
 
@@ -22,8 +20,7 @@ def _numbers(name: str, values: Floats, count: int) -> str | None:
 # -- MultiBoxPrior ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiBoxPriorParams:
+class MultiBoxPriorParams(Params):
     sizes: Floats = param((1.0,), doc="heights of anchors, relative to the image")
     ratios: Floats = param((1.0,), gt=0, doc="aspect ratios; all but the first apply to the first size only")
     clip: bool = param(False, doc="clip anchors at the image's border")
@@ -88,8 +85,7 @@ register_op(
 # -- MultiBoxTarget --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiBoxTargetParams:
+class MultiBoxTargetParams(Params):
     overlap_threshold: float = param(
         0.5, doc="an anchor that overlaps an object by more is positive; 0 or less: only each object's best anchor is"
     )
@@ -150,8 +146,7 @@ register_op(
 # -- MultiBoxDetection -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiBoxDetectionParams:
+class MultiBoxDetectionParams(Params):
     clip: bool = param(True, doc="clip boxes at the image's border")
     threshold: float = param(0.00999999978, doc="the least probability of a detection")
     background_id: int = param(0, doc="accepted and without effect, as on MXNet's CPU: class 0 is the background")

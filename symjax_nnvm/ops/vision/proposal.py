@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op
 from symjax_nnvm.ops.vision.bounding_box import STOPPED, no_gradient
 
 Floats = tuple[float, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProposalParams:
+class ProposalParams(Params):
     rpn_pre_nms_top_n: int = param(6000, doc="how many boxes, the best ones, take part; 0 or less: all")
     rpn_post_nms_top_n: int = param(300, ge=1, doc="number of proposals; where fewer boxes are left they are repeated")
     threshold: float = param(0.699999988, doc="a box that overlaps a better one by more (over union) goes")

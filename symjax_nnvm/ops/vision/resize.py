@@ -4,7 +4,6 @@ so that each has its transpose for a gradient."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
@@ -14,11 +13,10 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, per_input
 from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, Types, first_type, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
-Dim = int | None
 Extent = tuple[Dim, Dim]
 
 DENSE = 1 << 20
@@ -46,8 +44,7 @@ def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Extent]) -> tup
 # -- bilinear resizing -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BilinearResizeParams:
+class BilinearResizeParams(Params):
     height: int = param(1, ge=1, doc="size: the output's height")
     width: int = param(1, ge=1, doc="size: the output's width")
     scale_height: float | None = param(None, doc="size and odd_scale: factor of the height; in size it replaces height")
@@ -164,8 +161,7 @@ linear(
 # -- adaptive average pooling ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdaptiveAvgPoolingParams:
+class AdaptiveAvgPoolingParams(Params):
     output_size: Tuple = param((), ge=1, doc="the output's height and width; one number for both; (): 1")
 
     def check(self) -> str | None:
@@ -208,8 +204,7 @@ linear(
 # -- Crop ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class CropParams:
+class CropParams(Params):
     num_args: int = param(ge=1, le=2, doc="number of inputs: 1, or 2 with an array of the size to crop to")
     offset: Tuple = param((0, 0), ge=0, doc="first row and column that stay")
     h_w: Tuple = param((0, 0), ge=0, doc="height and width that stay, for one input")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -11,7 +10,7 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule
 from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -65,8 +64,7 @@ def pooled_problem(pooled_size: Tuple) -> str | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ROIAlignParams:
+class ROIAlignParams(Params):
     pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
     spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
     sample_ratio: int = param(-1, doc="samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up")
@@ -77,8 +75,7 @@ class ROIAlignParams:
         return pooled_problem(self.pooled_size)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RROIAlignParams:
+class RROIAlignParams(Params):
     pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
     spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
     sampling_ratio: int = param(-1, doc="samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up")

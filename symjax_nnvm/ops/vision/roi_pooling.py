@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -11,17 +10,14 @@ from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, Types, float_type, register_op
+from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, float_type, register_op
 from symjax_nnvm.ops.vision.roi_align import pooled_problem, region_shapes, register_linear_pooling
-
-Entries = list[NodeEntry]
 
 # -- ROIPooling ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ROIPoolingParams:
+class ROIPoolingParams(Params):
     pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
     spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
 
@@ -120,8 +116,7 @@ linear(
 # -- PSROIPooling ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PSROIPoolingParams:
+class PSROIPoolingParams(Params):
     spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
     output_dim: int = param(ge=1, doc="number of channels of the result")
     pooled_size: int = param(ge=1, doc="number of bins in each axis")
