@@ -61,6 +61,7 @@ __all__ = [
     "plain_list",
     "printable",
     "printable_lines",
+    "refuse_unknown",
     "unknown_keyword",
 ]
 
@@ -354,6 +355,17 @@ def close_names(wrong: Collection[str], known: Collection[str]) -> str:
     near = [(name, did_you_mean(str(name), known, cutoff=0.6)) for name in list(wrong)[:3]]
     several = len(wrong) > 1
     return " ".join(f"{name!r}: {text[0].lower()}{text[1:]}" if several else text for name, text in near if text)
+
+
+def refuse_unknown(
+    error: type[NNVMError], problem: str, given: Iterable[str], known: Collection[str], what: str, fix: str = ""
+) -> None:
+    """Raise an error where names are given that are not known: the problem with those names; what the known ones are,
+    and those that are close, else the fix."""
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        expected = f"{what} among {listed(known)}"
+        raise error(f"{problem} {listed(unknown)}", expected=expected, fix=close_names(unknown, known) or fix)
 
 
 def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[str] | None = None) -> str:

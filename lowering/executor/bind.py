@@ -28,6 +28,7 @@ from symjax_nnvm.errors import (
     cut,
     explain,
     listed,
+    refuse_unknown,
 )
 from symjax_nnvm.ir.types import DType, dtype_name, is_known, shape_from_legacy
 from symjax_nnvm.passes.infer import infer_shape, infer_type
@@ -249,13 +250,7 @@ def _grad_requests(network: _Network, grad_req: GradReq, where: str) -> list[str
         case str():
             requests = [grad_req] * len(names)
         case Mapping():
-            unknown = [name for name in grad_req if name not in names]
-            if unknown:
-                raise ExecutorValueError(
-                    f"grad_req for unknown arguments {listed(unknown)}",
-                    expected=f"names among {listed(names)}",
-                    fix=close_names(unknown, names) or None,
-                )
+            refuse_unknown(ExecutorValueError, "grad_req for unknown arguments", grad_req, names, "names")
             requests = [grad_req.get(name, "null") for name in names]
         case _:
             requests = list(grad_req)
@@ -371,20 +366,17 @@ def _decided_types(network: _Network, type_dict: Mapping[str, Any] | None) -> tu
 
 def _check_fit(network: _Network, cells: Sequence[ArrayCell]) -> None:
     """Raise BindError when shapes or dtypes contradict the graph."""
-    try:
-        network.shapes({cell.name: cell.shape for cell in cells})
-    except InferenceError as error:
-        listing = [f"{cell.name}: {cell.shape}\n" for cell in cells]
-        given = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
-        remedy = shape_remedy(network.symbol, {cell.name: cell.shape for cell in cells})
-        raise BindError(f"bind error. Arguments:\n{given}{error} {remedy}".rstrip()) from error
-    try:
-        network.dtypes({cell.name: cell.dtype for cell in cells})
-    except InferenceError as error:
-        listing = [f"{cell.name}: {cell.dtype.name}\n" for cell in cells]
-        given = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
-        remedy = dtype_remedy(network.symbol, {cell.name: cell.dtype.name for cell in cells})
-        raise BindError(f"bind error. Arguments:\n{given}{error} {remedy}".rstrip()) from error
+    shapes = {cell.name: cell.shape for cell in cells}
+    dtypes = {cell.name: cell.dtype.name for cell in cells}
+    checks: Any = ((network.shapes, shapes, shape_remedy), (network.dtypes, dtypes, dtype_remedy))
+    for infer, given, remedy in checks:
+        try:
+            infer(given)
+        except InferenceError as error:
+            listing = [f"{name}: {value}\n" for name, value in given.items()]
+            shown = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
+            advice = remedy(network.symbol, given)
+            raise BindError(f"bind error. Arguments:\n{shown}{error} {advice}".rstrip()) from error
 
 
 def _share(

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from symjax_nnvm.errors import TrainingError, close_names, explain, listed
+from symjax_nnvm.errors import TrainingError, close_names, explain, listed, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Inputs", "find_inputs"]
@@ -113,11 +113,8 @@ def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence
     else:
         labels = (label_names,) if isinstance(label_names, str) else tuple(label_names)
     for what, names in (("data_names", data), ("label_names", labels)):
-        unknown = [name for name in names if name not in arguments]
-        if unknown:
-            expected, fix = f"arguments among {listed(arguments)}", close_names(unknown, arguments)
-            fix = fix or "Trainer(symbol, data_names=[...], label_names=[...]) says which arguments come with batches."
-            raise TrainingError(f"{what} names {listed(unknown)}", expected=expected, fix=fix)
+        fix = "Trainer(symbol, data_names=[...], label_names=[...]) says which arguments come with batches."
+        refuse_unknown(TrainingError, f"{what} names", names, arguments, "arguments", fix)
     both = [name for name in data if name in labels]
     if both or not data:
         raise TrainingError(

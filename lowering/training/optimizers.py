@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from lowering.training.update_rules import RULES, Rule, Update
 from lowering.updates import with_master_copy
-from symjax_nnvm.errors import ParamError, close_names, did_you_mean, listed
+from symjax_nnvm.errors import ParamError, close_names, did_you_mean, listed, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["MXNetOptimizer", "OptaxOptimizer", "Optimizer", "list_optimizers", "make_optimizer"]
@@ -226,11 +226,7 @@ def _multipliers(
     key: str, attrs: Mapping[str, Mapping[str, str]], given: Mapping[str, float], symbol: Symbol
 ) -> dict[str, float]:
     """`lr_mult` or `wd_mult` by parameter: from the variables' attributes, then from the dict given."""
-    unknown = sorted(set(given) - set(symbol.list_arguments()))
-    if unknown:
-        names = symbol.list_arguments()
-        fix = close_names(unknown, names) or None
-        raise ParamError(f"{key} names {listed(unknown)}", expected=f"arguments among {listed(names)}", fix=fix)
+    refuse_unknown(ParamError, f"{key} names", sorted(given), symbol.list_arguments(), "arguments")
     found = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
     return {name: _number("attribute", f"{name}.{key}", value) for name, value in (found | dict(given)).items()}
 

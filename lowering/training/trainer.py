@@ -28,7 +28,7 @@ from lowering.training.state import TrainState
 from lowering.training.step import make_step
 from lowering.training.tracking import Tracker
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, close_names, listed
+from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, close_names, listed, refuse_unknown
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
@@ -85,10 +85,7 @@ class Trainer:
         self.inputs = find_inputs(symbol, data_names, label_names)
         rest = [name for name in symbol.list_arguments() if name not in self.inputs.names]
         self.wrt = rest if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
-        unknown = [name for name in self.wrt if name not in rest]
-        if unknown:
-            expected, fix = f"parameters among {listed(rest)}", close_names(unknown, rest) or None
-            raise TrainingError(f"Cannot train {listed(unknown)}", expected=expected, fix=fix)
+        refuse_unknown(TrainingError, "Cannot train", self.wrt, rest, "parameters")
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None

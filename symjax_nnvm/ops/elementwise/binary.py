@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -12,6 +13,11 @@ from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import Entries, Types, register_op, same_shape, same_type
+
+add = partial(apply, "elemwise_add")
+sub = partial(apply, "elemwise_sub")
+mul = partial(apply, "elemwise_mul")
+div = partial(apply, "elemwise_div")
 
 Binary = Callable[[str, NodeEntry, NodeEntry], NodeEntry]
 """(function's name, left, right) → node: applies the element-by-element or the broadcasting operator of a function."""

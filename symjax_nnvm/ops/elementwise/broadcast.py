@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import MOVES
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape, same_type
 from symjax_nnvm.ir.types import Dim, format_shape
@@ -115,7 +116,6 @@ register_op(
     infer_shape=_where_shapes,
     infer_type=_where_types,
     gradient=_where_gradient,
-    flops=0,
-    precision="either",
+    **MOVES,
     doc="x where the condition is not 0, else y; a condition of one axis chooses whole rows.",
 )

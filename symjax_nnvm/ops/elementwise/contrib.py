@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import prod
 
 from symjax_nnvm.errors import InferenceError
@@ -10,8 +9,7 @@ from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape, same_type
-
-_times = partial(apply, "elemwise_mul")
+from symjax_nnvm.ops.elementwise.binary import mul
 
 # -- quadratic -------------------------------------------------------------------------------------------------------
 
@@ -26,7 +24,7 @@ def _quadratic_gradient(node: Node, ograds: Entries):
     """dX = dY (2 a X + b)."""
     p: QuadraticParams = node.attrs.parsed
     slope = apply("_plus_scalar", apply("_mul_scalar", node.inputs[0], scalar=2 * p.a), scalar=p.b)
-    return [_times(ograds[0], slope)]
+    return [mul(ograds[0], slope)]
 
 
 register_op(

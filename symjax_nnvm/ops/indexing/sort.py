@@ -42,9 +42,7 @@ class SortParams(Params):
     is_ascend: bool = param(True, doc="smallest first; else largest first")
 
 
-class ArgsortParams(Params):
-    axis: Axis | None = param(-1, doc=_AXIS)
-    is_ascend: bool = param(True, doc="smallest first; else largest first")
+class ArgsortParams(SortParams):
     dtype: IndexType = param("float32", doc=_INDEX_TYPE)
 
 

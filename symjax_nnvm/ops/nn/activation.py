@@ -11,6 +11,7 @@ from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ops.elementwise.scalar import times
 from symjax_nnvm.ops.elementwise.unary import FUNCTIONS
 
 # -- Activation ------------------------------------------------------------------------------------------------------
@@ -123,12 +124,12 @@ def _leaky_relu_gradient(node: Node, ograds: Entries):
     positive = apply("_greater_scalar", data, scalar=0.0)
     match p.act_type:
         case "leaky":
-            below = _times(dy, p.slope)
+            below = times(dy, p.slope)
         case "elu":
             below = apply("elemwise_mul", dy, apply("_plus_scalar", y, scalar=p.slope))
         case "selu":
             below = apply("elemwise_mul", dy, apply("_plus_scalar", y, scalar=SELU_SCALE * SELU_ALPHA))
-            return [apply("where", positive, _times(dy, SELU_SCALE), below)]
+            return [apply("where", positive, times(dy, SELU_SCALE), below)]
         case "rrelu":
             below = apply("elemwise_mul", dy, NodeEntry(node, 1, 0))
         case _:
@@ -146,14 +147,10 @@ def _prelu_gradient(node: Node, dy: NodeEntry, positive: NodeEntry) -> Entries:
 
 def _gelu_slope(x: NodeEntry) -> NodeEntry:
     """Φ(x) + x φ(x), the normal distribution and its density."""
-    error = apply("erf", _times(x, math.sqrt(0.5)))
-    distribution = _times(apply("_plus_scalar", error, scalar=1.0), 0.5)
-    density = _times(apply("exp", _times(apply("square", x), -0.5)), 1 / math.sqrt(2 * math.pi))
+    error = apply("erf", times(x, math.sqrt(0.5)))
+    distribution = times(apply("_plus_scalar", error, scalar=1.0), 0.5)
+    density = times(apply("exp", times(apply("square", x), -0.5)), 1 / math.sqrt(2 * math.pi))
     return apply("elemwise_add", distribution, apply("elemwise_mul", x, density))
-
-
-def _times(entry: NodeEntry, factor: float) -> NodeEntry:
-    return apply("_mul_scalar", entry, scalar=factor)
 
 
 _DEVIATIONS = (

@@ -21,6 +21,7 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, gradient_as, multilinear
+from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
@@ -79,12 +80,8 @@ def _projection(shape: Shape | None, heads: int, parts: int, name: str) -> _Proj
     return _Projection(steps, batch, None if features is None else features // (heads * parts))
 
 
-def _three_axes(shape: Shape | None, name: str, meaning: str) -> tuple[Dim, Dim, Dim]:
-    if shape is None:
-        return None, None, None
-    if len(shape) != 3:
-        raise InferenceError(f"Input {name} should be 3D", input=name, expected=meaning, got=format_shape(shape))
-    return shape[0], shape[1], shape[2]
+def _three_axes(shape: Shape | None, name: str, meaning: str) -> Shape:
+    return of_rank(shape, 3, f"Input {name} should be 3D", input=name, expected=meaning)
 
 
 def _batch_of(rows: Dim, heads: int, name: str) -> Dim:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeVar
 
 from symjax_nnvm.ir.axes import normal_axis
-from symjax_nnvm.ir.card import When
+from symjax_nnvm.ir.card import MOVES, When
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axes, Params, param
@@ -56,8 +56,7 @@ register_op(
     infer_type=float_type,
     gradient=_dropout_gradient,
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
+    **MOVES,
     draws=_draws,
     deviation=Deviation("p=1 gives zeros; MXNet's result and gradient are NaN", "training", lambda p: p.p == 1),
     layout=lambda p: "axis" if p.axes else "agnostic",

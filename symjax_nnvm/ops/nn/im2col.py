@@ -9,30 +9,19 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, apply
-from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Dim, Shape, format_shape
-from symjax_nnvm.ops.nn.convolution import Step, output_size, padded, unequal_ranks, window_problem, window_steps
+from symjax_nnvm.ops.nn.convolution import (
+    WindowParams,
+    output_size,
+    padded,
+    unequal_ranks,
+)
 
 
-class Im2ColParams(Params):
-    kernel: Tuple = param(ge=1, doc="window: one, two or three spatial sizes")
-    stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
-    dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")
-    pad: Tuple = param((), ge=0, doc="zeros added on both sides of each spatial axis; (): none")
-
-    def check(self) -> str | None:
-        return window_problem(self)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The window's way along each spatial axis."""
-        return window_steps(self)
-
-    @property
-    def window_size(self) -> int:
-        """The number of elements in a window."""
-        return size_of(self.kernel) or 1
+class Im2ColParams(WindowParams):
+    """Those of the window."""
 
 
 class Col2ImParams(Im2ColParams):

@@ -11,11 +11,12 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, When
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
+from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, superseding
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, need_float, register_op
-from symjax_nnvm.ir.types import Dim, Shape, format_shape
+from symjax_nnvm.ir.types import Dim, Shape
 
 Mode = Literal["gru", "lstm", "rnn_relu", "rnn_tanh"]
 
@@ -156,14 +157,8 @@ def _fixed(p: RNNParams) -> list[str]:
     return [*["sequence_length"] * p.use_sequence_length, "output", *hidden(p)]
 
 
-def _three(shape: Shape | None, name: str, meaning: str) -> tuple[Dim, Dim, Dim]:
-    if shape is None:
-        return None, None, None
-    if len(shape) != 3:
-        raise InferenceError(
-            f"Input {name} should be a rank-3 tensor", input=name, expected=meaning, got=format_shape(shape)
-        )
-    return shape[0], shape[1], shape[2]
+def _three(shape: Shape | None, name: str, meaning: str) -> Shape:
+    return of_rank(shape, 3, f"Input {name} should be a rank-3 tensor", input=name, expected=meaning)
 
 
 def _operand_shapes(p: RNNParams, at: Operands) -> Operands:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
@@ -102,50 +102,36 @@ def _rounded(p: SoftmaxParams) -> str | None:
     return "the result is rounded to the parameter's dtype; the gradient is that before rounding" if rounds else None
 
 
+_CARD: dict[str, Any] = {
+    "infer_shape": _softmax_shapes,
+    "infer_type": _softmax_types,
+    "inplace": ((0, 0),),
+    "flops": 5,  # maximum, subtract, exp, sum, divide
+    "not_derivative": _rounded,
+    "layout": "axis",
+    "drawing": "loss",
+}
+
 register_op(
     "softmax",
     aliases=("_npx_softmax",),
     params=SoftmaxParams,
     inputs=("data", "length"),
     inputs_used=lambda p: ("data", "length") if p.use_length else ("data",),
-    infer_shape=_softmax_shapes,
-    infer_type=_softmax_types,
     gradient=_softmax_gradient,
-    inplace=((0, 0),),
-    flops=5,  # maximum, subtract, exp, sum, divide
-    not_derivative=_rounded,
-    layout="axis",
-    drawing="loss",
     doc="exp(x / temperature) normalised over an axis. A row of length 0 is zeros.",
+    **_CARD,
 )
 register_op(
     "log_softmax",
     aliases=("_npx_log_softmax",),
     params=UnmaskedSoftmaxParams,
     inputs=("data",),
-    infer_shape=_softmax_shapes,
-    infer_type=_softmax_types,
     gradient=_log_softmax_gradient,
-    inplace=((0, 0),),
-    flops=5,  # maximum, subtract, exp, sum, divide
-    not_derivative=_rounded,
-    layout="axis",
-    drawing="loss",
     doc="The logarithm of softmax, without its underflow.",
+    **_CARD,
 )
-register_op(
-    "softmin",
-    params=UnmaskedSoftmaxParams,
-    infer_shape=_softmax_shapes,
-    infer_type=_softmax_types,
-    gradient=_softmin_gradient,
-    inplace=((0, 0),),
-    flops=5,  # maximum, subtract, exp, sum, divide
-    not_derivative=_rounded,
-    layout="axis",
-    drawing="loss",
-    doc="The softmax of -data.",
-)
+register_op("softmin", params=UnmaskedSoftmaxParams, gradient=_softmin_gradient, doc="The softmax of -data.", **_CARD)
 
 # -- SoftmaxActivation -----------------------------------------------------------------------------------------------
 

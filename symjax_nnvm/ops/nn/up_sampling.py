@@ -9,10 +9,11 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, jointly_linear, multilinear
+from symjax_nnvm.ir.named_dims import image_shape
 from symjax_nnvm.ir.node import Node, NodeAttrs
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Dim, Shape, format_shape
+from symjax_nnvm.ir.types import Dim, Shape
 
 
 class UpSamplingParams(Params):
@@ -59,15 +60,6 @@ def filter_of(p: UpSamplingParams) -> FilterParams:
 # -- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def _image(shape: Shape | None, what: str) -> Shape:
-    if shape is None:
-        return (None,) * 4
-    if len(shape) != 4:
-        problem = "Input data should be 4D in (batch, channel, y, x)"
-        raise InferenceError(problem, input=what, expected="4 axes", got=format_shape(shape))
-    return shape
-
-
 def _magnified(size: Dim, scale: int) -> Dim:
     return None if size is None else size * scale
 
@@ -79,7 +71,7 @@ def _reduced(size: Dim, scale: int) -> Dim:
 
 def _nearest_shapes(p: UpSamplingParams, ins: Shapes, outs: Shapes):
     """data (n, c, h, w), more (n, c', h', w') with h' | s h → (n, Σ c, s h, s w), or (n, c, s h, s w) of sums."""
-    data, out = [_image(shape, f"arg{i}") for i, shape in enumerate(ins)], _image(outs[0], "output")
+    data, out = [image_shape(shape, f"arg{i}") for i, shape in enumerate(ins)], image_shape(outs[0], "output")
     n = known(*(shape[0] for shape in (*data, out)))
     sizes = [known(_magnified(data[0][i], p.scale), out[i]) for i in (2, 3)]
     _check_factors(data, sizes)
@@ -112,7 +104,7 @@ def _check_factors(data: list[Shape], sizes: list[Dim]) -> None:
 
 def _bilinear_shapes(p: FilterParams, ins: Shapes, outs: Shapes):
     """data (n, c, h, w), weight (c, 1, k, k) → (n, c, s h, s w)."""
-    data, weight, out = _image(ins[0], "data"), _image(ins[1], "weight"), _image(outs[0], "output")
+    data, weight, out = image_shape(ins[0], "data"), image_shape(ins[1], "weight"), image_shape(outs[0], "output")
     n, c = known(data[0], out[0]), known(data[1], out[1], weight[0])
     sizes = [known(_magnified(data[i], p.scale), out[i]) for i in (2, 3)]
     first = [known(data[i + 2], _reduced(size, p.scale)) for i, size in enumerate(sizes)]

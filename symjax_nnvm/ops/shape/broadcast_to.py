@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known, normal_axis
-from symjax_nnvm.ir.card import per_input
+from symjax_nnvm.ir.card import ARRANGES, MOVES, per_input
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axes, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op
@@ -55,10 +55,8 @@ register_op(
     params=BroadcastToParams,
     infer_shape=broadcast_to_shapes,
     gradient=_summed_back,
-    flops=0,
+    **ARRANGES,
     broadcasts=True,
-    precision="either",
-    same_values=True,
     shape_parameters=("shape",),
     doc="Repeat data along axes of length 1 up to a given shape.",
 )
@@ -103,9 +101,8 @@ register_op(
     params=BroadcastAxisParams,
     infer_shape=broadcast_axis_shapes,
     gradient=_summed_back,
-    flops=0,
+    **MOVES,
     broadcasts=True,
-    precision="either",
     doc="Repeat data along some axes of length 1. Negative axes are accepted.",
 )
 
@@ -144,9 +141,8 @@ register_op(
     infer_type=first_type,
     gradient=_summed_back,
     FIgnoreInputs=lambda attrs: (1,),
-    flops=0,
+    **MOVES,
     broadcasts=True,
-    precision="either",
     doc="Repeat lhs along axes of length 1 up to the shape of rhs, or to some of its dimensions.",
 )
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
+from symjax_nnvm.ir.card import MOVES
 from symjax_nnvm.ir.linear import jointly_linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, apply
 from symjax_nnvm.ir.op import Op
@@ -132,8 +133,7 @@ register_op(
     variadic="num_args",
     infer_shape=_stack_shapes,
     gradient=_stack_gradient,
-    flops=0,
-    precision="either",
+    **MOVES,
     doc="Join arrays of one shape along a new axis.",
 )
 

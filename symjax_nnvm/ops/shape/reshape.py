@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known, size_of, solve_sizes
+from symjax_nnvm.ir.card import ARRANGES
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type, register_op
@@ -121,9 +122,7 @@ register_op(
     infer_shape=reshape_shapes,
     gradient=_reshaped_back,
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     shape_parameters=("shape", "target_shape"),
     doc="The same elements in another shape. Unlike MXNet, a shape with another number of elements is an error.",
 )
@@ -149,9 +148,7 @@ register_op(
     infer_shape=flatten_shapes,
     gradient=_reshaped_back,
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     doc="Collapse all axes but the first: (n, …) → (n, d).",
 )
 
@@ -209,9 +206,7 @@ register_op(
     gradient=lambda node, ograds: [*_reshaped_back(node, ograds), None],
     inplace=((0, 0),),
     FIgnoreInputs=lambda attrs: (1,),
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     doc="The elements of lhs in the shape of rhs, or in that of some of its axes.",
 )
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import normal_axis, replaced
+from symjax_nnvm.ir.card import ARRANGES, MOVES
 from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
@@ -113,8 +114,7 @@ for _name, _aliases, _params, _shapes, _doc in (
         aliases=_aliases,
         params=_params,
         infer_shape=_shapes,
-        flops=0,
-        precision="either",
+        **MOVES,
         layout="axis" if _name == "slice_axis" else None,
         doc=_doc,
     )
@@ -183,8 +183,7 @@ register_op(
     infer_shape=_slice_like_shapes,
     infer_type=first_type,
     FIgnoreInputs=lambda attrs: (1,),
-    flops=0,
-    precision="either",
+    **MOVES,
     doc="The leading piece of data that has the lengths of shape_like, on all axes or on some.",
 )
 linear(
@@ -222,9 +221,7 @@ register_op(
     params=ReverseParams,
     inputs=("data",),
     infer_shape=_reverse_shapes,
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     layout="axis",
     gradient=self_adjoint,
     doc="Turn the order along some axes around.",
@@ -296,8 +293,7 @@ register_op(
     inputs=("data",),
     infer_shape=_pad_shapes,
     gradient=_pad_gradient,
-    flops=0,
-    precision="either",
+    **MOVES,
     doc="Put a border around data. Any rank and any axes are accepted.",
 )
 linear(

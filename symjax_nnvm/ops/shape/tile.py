@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from symjax_nnvm.ir.axes import known, normal_axis, size_of
+from symjax_nnvm.ir.card import ARRANGES
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, Params, Tuple, param
@@ -43,9 +44,7 @@ register_op(
     inputs=("data",),
     infer_shape=_tile_shapes,
     gradient=_tile_gradient,
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     deviation=Deviation(
         "repeats along four axes or more are computed; MXNet refuses them or returns what is in its memory",
         when=lambda p: sum(times > 1 for times in p.reps) > 3,
@@ -98,8 +97,6 @@ register_op(
     inputs=("data",),
     infer_shape=_repeat_shapes,
     gradient=_repeat_gradient,
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     doc="Repeat each element, neighbour by neighbour.",
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axis
+from symjax_nnvm.ir.card import ARRANGES, MOVES
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axes, Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
@@ -35,9 +36,7 @@ register_op(
     infer_shape=expand_dims_shapes,
     gradient=lambda node, ograds: [apply("squeeze", ograds[0], axis=node.attrs.parsed.axis)],
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     doc="Insert an axis of length 1.",
 )
 
@@ -75,9 +74,7 @@ register_op(
     infer_shape=squeeze_shapes,
     gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0])],
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     doc="Remove axes of length 1; at least one axis stays.",
 )
 
@@ -121,9 +118,7 @@ register_op(
     params=TransposeParams,
     infer_shape=_transpose_shapes,
     gradient=_transpose_gradient,
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     layout="axis",
     doc="Permute the axes. Negative axes are accepted.",
 )
@@ -157,9 +152,7 @@ register_op(
     gradient=lambda node, ograds: [
         apply("SwapAxis", ograds[0], dim1=node.attrs.parsed.dim1, dim2=node.attrs.parsed.dim2)
     ],
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     layout="axis",
     doc="Exchange two axes.",
 )
@@ -215,7 +208,6 @@ for _name, _inverse_name, _to, _back, _doc in (
         gradient=lambda node, ograds, inverse=_inverse_name: [
             apply(inverse, ograds[0], block_size=node.attrs.parsed.block_size)
         ],
-        flops=0,
-        precision="either",
+        **MOVES,
         doc=_doc,
     )

@@ -9,10 +9,11 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, extended
 from symjax_nnvm.ir.linear import Adjoint, multilinear
+from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
-from symjax_nnvm.ir.types import Dim, Shape, format_shape
+from symjax_nnvm.ir.types import Dim
 
 
 class CorrelationParams(Params):
@@ -59,18 +60,10 @@ def _count(p: CorrelationParams, size: Dim) -> Dim:
     return -(-free // p.stride1)
 
 
-def _four(shape: Shape | None) -> Shape:
-    if shape is None:
-        return (None,) * 4
-    if len(shape) != 4:
-        raise InferenceError("data should be a 4D tensor", expected="4 axes", got=format_shape(shape))
-    return shape
-
-
 def _correlation_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
     """data1, data2 (n, c, h, w) → (n, displacements, h', w'), and both maps padded (n, h + 2 · pad, w + 2 · pad, c)."""
     (data, _), _ = same_shape(p, ins, ())
-    n, c, *sizes = _four(data)
+    n, c, *sizes = of_rank(data, 4, "data should be a 4D tensor")
     n = known(n, *(out[0] for out in outs if out))
     data = (n, c, *sizes)
     counts = [_count(p, size) for size in sizes]

@@ -17,19 +17,18 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.card import Sizes
 from symjax_nnvm.ir.linear import linear
+from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Dim, Shape, format_shape
+from symjax_nnvm.ir.types import Dim, Shape
 from symjax_nnvm.ops.nn.convolution import (
     ConvolutionGeometry,
-    Step,
     Window,
+    WindowParams,
     convolution_flops,
     convolution_shapes,
     output_size,
-    window_problem,
-    window_steps,
 )
 
 Border = Literal["last", "zero"]
@@ -79,10 +78,8 @@ class ModulatedDeformableConvolutionParams(ConvolutionGeometry):
 AnyParams = DeformableConvolutionParams | ModulatedDeformableConvolutionParams
 
 
-class ColumnsParams(Params):
+class ColumnsParams(WindowParams):
     kernel: Tuple = param(ge=1, doc="window: two spatial sizes")
-    stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
-    dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")
     pad: Tuple = param((), ge=0, doc="how far the window begins before data in each spatial axis; (): 0")
     num_deformable_group: int = param(1, ge=1, doc="number of groups of channels with offsets of their own")
     border: Border = param("last", doc="what lies beyond the last element: the last, or zeros around the data")
@@ -91,17 +88,7 @@ class ColumnsParams(Params):
     def check(self) -> str | None:
         if len(self.order) != 2:
             return f"Parameter order={self.order}: expected one number for y and one for x"
-        return window_problem(self) or _two_sizes(self)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The window's way along each spatial axis."""
-        return window_steps(self)
-
-    @property
-    def window_size(self) -> int:
-        """The number of elements in a window."""
-        return size_of(self.kernel) or 1
+        return super().check() or _two_sizes(self)
 
 
 # -- shapes ----------------------------------------------------------------------------------------------------------
@@ -118,12 +105,7 @@ def _share(channels: Dim, groups: int) -> None:
 
 
 def _of_four(shape: Shape | None, name: str) -> Shape:
-    if shape is None:
-        return (None,) * 4
-    if len(shape) != 4:
-        problem = f"Input {name} should be 4D in batch-channel-y-x"
-        raise InferenceError(problem, input=name, expected="4 axes", got=format_shape(shape))
-    return shape
+    return of_rank(shape, 4, f"Input {name} should be 4D in batch-channel-y-x", input=name)
 
 
 def _convolution_shapes(modulated: bool) -> Callable[[Any, Shapes, Shapes], tuple[Shapes, Shapes]]:

@@ -11,11 +11,12 @@ import numpy as np
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, Sizes, per_input
+from symjax_nnvm.ir.card import MOVES, Flops, Sizes, per_input
 from symjax_nnvm.ir.linear import linear
+from symjax_nnvm.ir.named_dims import image_shape
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, Types, first_type, float_type, register_op
-from symjax_nnvm.ir.types import Dim, Shape, format_shape
+from symjax_nnvm.ir.types import Dim, Shape
 
 Extent = tuple[Dim, Dim]
 
@@ -23,19 +24,9 @@ DENSE = 1 << 20
 """A resizing matrix of at most so many elements is multiplied densely; a larger one as the few that are not zero."""
 
 
-def _image(shape: Shape | None, what: str) -> Shape:
-    """The shape of an image batch, with unknown dimensions if need be."""
-    if shape is None:
-        return (None,) * 4
-    if len(shape) != 4:
-        problem = "Input data should be 4D in (batch, channel, y, x)"
-        raise InferenceError(problem, input=what, expected="4 axes", got=format_shape(shape))
-    return shape
-
-
 def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Extent]) -> tuple[Shape, Shape]:
     """data (n, c, h, w), output (n, c, h', w'), with the height and width that the output has for such data."""
-    data, out = _image(ins[0], "data"), _image(outs[0], "output")
+    data, out = image_shape(ins[0], "data"), image_shape(outs[0], "output")
     n, c = known(data[0], out[0]), known(data[1], out[1])
     h, w = sizes(data)
     return (n, c, *data[2:]), (n, c, known(h, out[2]), known(w, out[3]))
@@ -112,7 +103,7 @@ def bilinear_sizes(p: BilinearResizeParams, data: Shape, like: Shape | None) -> 
 
 def _bilinear_shapes(p: BilinearResizeParams, ins: Shapes, outs: Shapes):
     """data (n, c, h, w), like (…, …, h', w') → (n, c, h', w')."""
-    like = _image(ins[1], "like") if len(ins) > 1 else None
+    like = image_shape(ins[1], "like") if len(ins) > 1 else None
     data, out = _resized(ins, outs, lambda data: bilinear_sizes(p, data, like))
     return [data, *((None, None, *out[2:]) for _ in ins[1:])], [out]
 
@@ -242,7 +233,7 @@ def _check_room(p: CropParams, whole: Extent, part: Extent) -> None:
 
 def _crop_shapes(p: CropParams, ins: Shapes, outs: Shapes):
     """data (n, c, h, w), like (…, …, h', w') → (n, c, h', w')."""
-    like = (None, None, *p.h_w) if p.num_args == 1 else _image(ins[1], "arg1")
+    like = (None, None, *p.h_w) if p.num_args == 1 else image_shape(ins[1], "arg1")
     data, out = _resized(ins, outs, lambda data: (like[2], like[3]))
     _check_room(p, (data[2], data[3]), (out[2], out[3]))
     return [data, *((None, None, *out[2:]) for _ in ins[1:])], [out]
@@ -254,8 +245,7 @@ register_op(
     variadic="num_args",
     infer_shape=_crop_shapes,
     infer_type=first_type,
-    flops=0,
-    precision="either",
+    **MOVES,
     doc="A rectangle of images (n, c, h, w): of the size h_w, or of that of the second input; from offset on, or the "
     "middle. Takes every dtype; MXNet takes float32. (`crop` is another operator: slice.)",
 )

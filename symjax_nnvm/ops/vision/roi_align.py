@@ -57,31 +57,24 @@ def region_shapes(
     return rule
 
 
-def pooled_problem(pooled_size: Tuple) -> str | None:
-    """What is wrong with the parameter pooled_size, if anything."""
-    if len(pooled_size) != 2:
-        return f"Parameter pooled_size={pooled_size} has wrong dimensions, expected dimension=2"
-    return None
-
-
-class ROIAlignParams(Params):
+class BinsParams(Params):
     pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
     spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
+
+    def check(self) -> str | None:
+        if len(self.pooled_size) != 2:
+            return f"Parameter pooled_size={self.pooled_size} has wrong dimensions, expected dimension=2"
+        return None
+
+
+class ROIAlignParams(BinsParams):
     sample_ratio: int = param(-1, doc="samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up")
     position_sensitive: bool = param(False, doc="take each bin from channels of its own")
     aligned: bool = param(False, doc="elements lie at their middle, half an element further")
 
-    def check(self) -> str | None:
-        return pooled_problem(self.pooled_size)
 
-
-class RROIAlignParams(Params):
-    pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
-    spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
+class RROIAlignParams(BinsParams):
     sampling_ratio: int = param(-1, doc="samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up")
-
-    def check(self) -> str | None:
-        return pooled_problem(self.pooled_size)
 
 
 def _channels_per_result(p: ROIAlignParams) -> int:

@@ -10,19 +10,15 @@ from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, float_type, register_op
-from symjax_nnvm.ops.vision.roi_align import pooled_problem, region_shapes, register_linear_pooling
+from symjax_nnvm.ops.vision.roi_align import BinsParams, region_shapes, register_linear_pooling
 
 # -- ROIPooling ------------------------------------------------------------------------------------------------------
 
 
-class ROIPoolingParams(Params):
-    pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
-    spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
-
-    def check(self) -> str | None:
-        return pooled_problem(self.pooled_size)
+class ROIPoolingParams(BinsParams):
+    """Those of the bins."""
 
 
 _pooled = region_shapes(lambda p: p.pooled_size, lambda p: 1, 5)
