@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 __all__ = [
     "Dual",
@@ -38,8 +38,6 @@ __all__ = [
     "tanh",
     "with_directions",
 ]
-
-Array = jax.Array
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["value", "slope"], meta_fields=[])

@@ -18,7 +18,7 @@ from lowering.arguments import require_named, require_symbol
 from lowering.gradient_program import GradientProgram
 from lowering.mxnet_words import takes_our_words
 from lowering.programs import Programs
-from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.errors import GradientError
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -66,12 +66,10 @@ class _Gradients:
         missing = [name for name in wanted if name not in others]
         if missing:
             raise GradientError(
-                explain(
-                    f"No array says what shape the zero gradients of {missing} have",
-                    expected="an array for every name in wrt",
-                    got=list(args),
-                    fix=f"Put {missing} among the arguments, or take them out of wrt.",
-                )
+                f"No array says what shape the zero gradients of {missing} have",
+                expected="an array for every name in wrt",
+                got=list(args),
+                fix=f"Put {missing} among the arguments, or take them out of wrt.",
             )
         used = {name: value for name, value in args.items() if name in self._arguments}
         return used, {name: jnp.zeros_like(others[name]) for name in wanted}

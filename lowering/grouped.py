@@ -12,14 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 __all__ = ["MAX_PRODUCTS", "Shifts"]
 
-Array = jax.Array
 
 MAX_PRODUCTS = 64
 """Convolutions with more products than this in an output element are left to XLA: each is an operation of its own in

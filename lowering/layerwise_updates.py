@@ -5,48 +5,27 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from lowering.updates import Array, Number, clip, in_float32, mix, with_master_copy
+from lowering.updates import Array, Number, formula, in_float32, mix, with_master_copy
 
 __all__ = ["lamb", "lamb_phase1", "lamb_phase2", "lamb_with_master_copy", "lars", "norm", "sum_of_squares"]
 
 
-@in_float32
-def lamb_phase1(
-    weight: Array,
-    grad: Array,
-    mean: Array,
-    var: Array,
-    *,
-    t: Number,
-    wd: Number,
-    beta1: Number = 0.9,
-    beta2: Number = 0.999,
-    epsilon: Number = 1e-6,
-    bias_correction: bool = True,
-    rescale_grad: Number = 1.0,
-    clip_gradient: float = -1.0,
-) -> tuple[Array, Array, Array]:
-    """(direction, m, v): m̂ / (√v̂ + ε) + λ w, with the moving averages m of clip(c g) and v of its square.
+@formula("apart")
+def lamb_phase1(weight: Array, h: Array, mean: Array, var: Array, *, t: Number, wd: Number, beta1: Number = 0.9,
+                beta2: Number = 0.999, epsilon: Number = 1e-6, bias_correction: bool = True):  # fmt: skip
+    """(direction, m, v): m̂ / (√v̂ + ε) + λ w, with the moving averages m of h and v of its square.
 
     The first half of LAMB (You et al., 2020). bias_correction: m̂ = m / (1 - β₁ᵗ) and v̂ = v / (1 - β₂ᵗ), else m and v.
     """
-    grad = clip(rescale_grad * grad, clip_gradient)
-    mean = mix(mean, grad, beta1)
-    var = mix(var, lax.square(grad), beta2)
+    mean = mix(mean, h, beta1)
+    var = mix(var, lax.square(h), beta2)
     fair_mean, fair_var = (mean / (1 - beta1**t), var / (1 - beta2**t)) if bias_correction else (mean, var)
     return fair_mean / (lax.sqrt(fair_var) + epsilon) + wd * weight, mean, var
 
 
 @in_float32
 def lamb_phase2(
-    weight: Array,
-    g: Array,
-    *,
-    r1: Array,
-    r2: Array,
-    lr: Number,
-    lower_bound: float = -1.0,
-    upper_bound: float = -1.0,
+    weight: Array, g: Array, *, r1: Array, r2: Array, lr: Number, lower_bound: float = -1.0, upper_bound: float = -1.0
 ) -> tuple[Array]:
     """w ← w - η r₁ / r₂ g, with the norms r₁ of the weight, kept within bounds ≥ 0, and r₂ of the direction g.
 
@@ -60,25 +39,13 @@ def lamb_phase2(
     return (weight - lr * ratio * g,)
 
 
-def lamb(
-    weight: Array,
-    grad: Array,
-    mean: Array,
-    var: Array,
-    *,
-    lr: Number,
-    lower_bound: float = -1.0,
-    upper_bound: float = -1.0,
-    weight_norm: Array | None = None,
-    **phase1: Number,
-) -> tuple[Array, Array, Array]:
-    """Both halves of LAMB; `phase1` are the hyper-parameters of `lamb_phase1`, weight_norm a given r₁."""
+def lamb(weight: Array, grad: Array, mean: Array, var: Array, *, weight_norm: Array | None = None, **hyper: Number):
+    """Both halves of LAMB; `hyper` are the hyper-parameters of both, weight_norm a given r₁."""
+    phase2 = {name: hyper.pop(name) for name in ("lr", "lower_bound", "upper_bound") if name in hyper}
     wide = weight.astype(jnp.promote_types(weight.dtype, jnp.float32))
-    direction, new_mean, new_var = lamb_phase1(wide, grad, mean, var, **phase1)
+    direction, new_mean, new_var = lamb_phase1(wide, grad, mean, var, **hyper)
     r1 = norm(wide) if weight_norm is None else weight_norm
-    (new,) = lamb_phase2(
-        wide, direction, r1=r1, r2=norm(direction), lr=lr, lower_bound=lower_bound, upper_bound=upper_bound
-    )
+    (new,) = lamb_phase2(wide, direction, r1=r1, r2=norm(direction), **phase2)
     return new.astype(weight.dtype), new_mean, new_var
 
 
@@ -105,7 +72,7 @@ def lars(
     *,
     eta: Number,
     eps: Number,
-    rescale_grad: Number = 1.0,
+    rescale_grad: Number,
 ) -> Array:
     """η `eta` |w| / (c |g| + λ |w| + ε) for each layer (You et al., 2017); η where a norm is 0.
 

@@ -14,11 +14,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import Array, lax, random
 
 __all__ = ["gamma", "poisson"]
 
-Array = jax.Array
 Shape = tuple[int, ...]
 
 # Outside of jax.jit a loop is compiled at every call, unless the function around it is a compiled one.

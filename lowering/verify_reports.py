@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.tables import table_text
@@ -49,24 +49,29 @@ class GradientRow:
 
 
 @dataclass(frozen=True)
-class GradientReport:
-    """What `check_gradients` found; prints as a table.
+class _Report:
+    """nodes: those whose own gradient is not the derivative at the point, where something differed. moved: the rows are
+    of a point beside the given one, off its kinks. trusted: at some of the nodes our own gradient counts."""
 
-    nodes: those whose own gradient is not the derivative at the point, where something differed. moved: the rows are of
-    a point beside the given one, off its kinks. trusted: at some of the nodes our own gradient counts.
-    """
-
-    rows: tuple[GradientRow, ...]
-    rtol: float
-    fd_rtol: float
+    rows: tuple[Any, ...]
+    _: KW_ONLY
     nodes: tuple[NodeFinding, ...] = ()
     moved: bool = False
     trusted: bool = False
 
     @property
     def ok(self) -> bool:
-        """Whether every argument's gradient agrees with every witness."""
+        """Whether our gradient agrees with every witness, row by row."""
         return all(row.ok for row in self.rows)
+
+
+@dataclass(frozen=True)
+class GradientReport(_Report):
+    """What `check_gradients` found; prints as a table."""
+
+    rows: tuple[GradientRow, ...]
+    rtol: float
+    fd_rtol: float
 
     def __str__(self) -> str:
         header = ("argument", "shape", "max |grad|", "vs jax.vjp: abs", "rel", "vs finite diff.: abs", "rel", "verdict")
@@ -97,25 +102,14 @@ class ProjectionRow:
 
 
 @dataclass(frozen=True)
-class ProjectionReport:
-    """What `check_projection` found; prints as a table. elements: how many numbers each direction moves.
-
-    nodes, moved, trusted: as in `GradientReport`.
-    """
+class ProjectionReport(_Report):
+    """What `check_projection` found; prints as a table. elements: how many numbers each direction moves."""
 
     rows: tuple[ProjectionRow, ...]
     arguments: int
     elements: int
     rtol: float
     fd_rtol: float
-    nodes: tuple[NodeFinding, ...] = ()
-    moved: bool = False
-    trusted: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """Whether our gradient agrees with every witness along every direction."""
-        return all(row.ok for row in self.rows)
 
     def __str__(self) -> str:
         header = ("direction", "by MXGradient", "by jax.jvp", "rel. error", "by finite diff.", "rel. error", "verdict")

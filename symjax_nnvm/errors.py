@@ -2,8 +2,9 @@
 
 Every error raised on purpose derives from `NNVMError`. A subclass says which part of the system refused; where Python
 users expect a built-in class (`TypeError`, `ValueError`, `KeyError`, …) the subclass derives from it too, so that both
-`except NNVMError` and the idiomatic handler work. `explain` turns the facts (operator, node, input, parameter,
-expected, got) into one message, so that no two errors of the library are worded differently.
+`except NNVMError` and the idiomatic handler work. Errors are raised with a problem and facts (operator, node, input,
+parameter, expected, got, fix), of which `explain` makes one message, so that no two errors of the library are worded
+differently.
 
 Names come from files that anybody may have written, and errors end on terminals: `printable` is the one function that
 makes a text safe there, and `NNVMError` applies it to every message.
@@ -60,6 +61,7 @@ __all__ = [
     "plain_list",
     "printable",
     "printable_lines",
+    "refuse_unknown",
     "unknown_keyword",
 ]
 
@@ -75,16 +77,21 @@ MAX_LISTED = 8
 
 _NAME = 80  # characters of one name in a list
 _COMPARED = 1 << 25  # pairs of characters, at most, that are compared to find a name: those of a second
+_FACTS = ("op", "node", "input", "param", "expected", "got", "fix")  # what `explain` words beside the problem
 _COMPARABLE = 128  # characters of a name from which on nobody mistyped it
 
 
 class NNVMError(Exception):
     """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class).
 
-    Its message is cut at `MAX_MESSAGE` characters, whoever words it.
+    Its message is a text; or a problem and facts, which `explain` words. It is cut at `MAX_MESSAGE` characters, whoever
+    words it.
     """
 
-    def __init__(self, *args: object, **named: Any):
+    def __init__(self, *args: Any, **named: Any):
+        facts = {name: named.pop(name) for name in _FACTS if name in named}
+        if facts:
+            args = (explain(args[0], **facts), *args[1:])
         super().__init__(*(_shortened(arg) if isinstance(arg, str) else arg for arg in args), **named)
 
     def __str__(self) -> str:
@@ -148,11 +155,11 @@ class PassError(NNVMError):
 
 
 class InferenceError(NNVMError):
-    """Shapes or dtypes that contradict each other. node: the name of the node where they do, if there is one."""
+    """Shapes or dtypes that contradict each other. at: the name of the node where they do, which is then `node`."""
 
-    def __init__(self, message: str, node: str | None = None):
-        super().__init__(message)
-        self.node = node
+    def __init__(self, message: str, at: str | None = None, /, **facts: Any):
+        super().__init__(message, **facts)
+        self.node = at
 
 
 class FileError(NNVMError, OSError):
@@ -348,6 +355,17 @@ def close_names(wrong: Collection[str], known: Collection[str]) -> str:
     near = [(name, did_you_mean(str(name), known, cutoff=0.6)) for name in list(wrong)[:3]]
     several = len(wrong) > 1
     return " ".join(f"{name!r}: {text[0].lower()}{text[1:]}" if several else text for name, text in near if text)
+
+
+def refuse_unknown(
+    error: type[NNVMError], problem: str, given: Iterable[str], known: Collection[str], what: str, fix: str = ""
+) -> None:
+    """Raise an error where names are given that are not known: the problem with those names; what the known ones are,
+    and those that are close, else the fix."""
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        expected = f"{what} among {listed(known)}"
+        raise error(f"{problem} {listed(unknown)}", expected=expected, fix=close_names(unknown, known) or fix)
 
 
 def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[str] | None = None) -> str:

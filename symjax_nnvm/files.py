@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from symjax_nnvm.errors import FileError, MissingFolderError, NNVMError, explain
+from symjax_nnvm.errors import FileError, MissingFolderError, NNVMError
 
 try:
     import fcntl
@@ -162,10 +162,8 @@ def _permitted(target: Path, path: StrPath) -> int | None:
     except FileNotFoundError:
         if not target.parent.is_dir():
             raise MissingFolderError(
-                explain(
-                    f"{os.fspath(path)} cannot be written: there is no folder {target.parent}",
-                    fix=f"Make it first: mkdir -p {target.parent}",
-                )
+                f"{os.fspath(path)} cannot be written: there is no folder {target.parent}",
+                fix=f"Make it first: mkdir -p {target.parent}",
             ) from None
         return None
     except NotADirectoryError:
@@ -296,4 +294,4 @@ def _without_nul(path: StrPath) -> StrPath:
 
 def _not_regular(path: StrPath, found: os.stat_result, verb: str) -> FileError:
     kind, fix = next(((kind, fix) for test, kind, fix in _KINDS if test(found.st_mode)), ("something else", ""))
-    return FileError(explain(f"{os.fspath(path)} cannot be {verb}", expected="a regular file", got=kind, fix=fix))
+    return FileError(f"{os.fspath(path)} cannot be {verb}", expected="a regular file", got=kind, fix=fix)

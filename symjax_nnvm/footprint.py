@@ -359,6 +359,5 @@ def parse_size(text: str | int) -> int:
     except ValueError:
         size = -1.0
     if not 0 < size < 2.0**63:
-        expected = "bytes, or for instance 500M or 4G"
-        raise SymbolValueError(explain("No size of memory", expected=expected, got=text[:80]))
+        raise SymbolValueError("No size of memory", expected="bytes, or for instance 500M or 4G", got=text[:80])
     return int(size)

@@ -9,7 +9,6 @@ import json
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 from symjax_nnvm.ir.node import apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import register_op, same_shape
 from tests.cases import Case, T
 from tests.ladder import GOLDENS
@@ -108,7 +107,7 @@ def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path, monkeypatch: 
 def test_contributing_operator_works_as_written():
     """Declaration, rule and row of cases, under another name: the suite's other tests meet the operator, too."""
     names: Names = {
-        "__name__": __name__, "dataclass": dataclass, "param": param, "apply": apply, "register_op": register_op,
+        "__name__": __name__, "Params": Params, "param": param, "apply": apply, "register_op": register_op,
         "same_shape": same_shape, "lowers": lowering.lowers, "jax": jax, "Case": Case, "T": T,
     }  # fmt: skip
     declaration, rule, row = (

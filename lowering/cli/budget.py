@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from symjax_nnvm.cli.console import note
-from symjax_nnvm.errors import LoweringError, SymbolValueError, explain
+from symjax_nnvm.errors import LoweringError, SymbolValueError
 from symjax_nnvm.footprint import bytes_text, estimate, parse_size
 from symjax_nnvm.ir.types import is_known
 from symjax_nnvm.symbol.symbol import Symbol
@@ -45,11 +45,9 @@ def check_budget(
     if limit is not None and cost.peak_bytes > limit:
         which = "allowed" if options.max_memory else "free"
         raise LoweringError(
-            explain(
-                f"The run needs about {bytes_text(cost.peak_bytes)} of memory, most of it for {cost.place}",
-                expected=f"at most {bytes_text(limit)}, which is {which}",
-                fix="Give smaller shapes, or raise --max-memory.",
-            )
+            f"The run needs about {bytes_text(cost.peak_bytes)} of memory, most of it for {cost.place}",
+            expected=f"at most {bytes_text(limit)}, which is {which}",
+            fix="Give smaller shapes, or raise --max-memory.",
         )
     if cost.flops > LONG:
         for line in str(cost).splitlines():

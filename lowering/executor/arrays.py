@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, did_you_mean, explain, listed
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, did_you_mean, listed
 
 __all__ = ["ArrayCell", "ArrayDict", "ArrayList", "Device", "array_like", "zeros"]
 
@@ -83,12 +83,10 @@ class ArrayCell:
             )
         if not cast and _loses_digits(value.dtype, self.dtype):
             raise ExecutorValueError(
-                explain(
-                    f"Array {self.name!r} of the wrong dtype",
-                    expected=self.dtype.name,
-                    got=value.dtype.name,
-                    fix=f'Convert it: array.astype("{self.dtype.name}").',
-                )
+                f"Array {self.name!r} of the wrong dtype",
+                expected=self.dtype.name,
+                got=value.dtype.name,
+                fix=f'Convert it: array.astype("{self.dtype.name}").',
             )
         if value.shape != self.shape:
             value = np.full(self.shape, value, self.dtype)
@@ -116,11 +114,9 @@ class ArrayDict(MutableMapping[str, Any]):
     def _cell(self, name: str) -> ArrayCell | None:
         if name not in self._cells:
             raise UnknownArrayError(
-                explain(
-                    f"Unknown {self._what} {name!r}",
-                    expected=f"one of {listed(self._cells) if self._cells else 'none at all'}",
-                    fix=did_you_mean(str(name), self._cells) or None,
-                )
+                f"Unknown {self._what} {name!r}",
+                expected=f"one of {listed(self._cells) if self._cells else 'none at all'}",
+                fix=did_you_mean(str(name), self._cells) or None,
             )
         return self._cells[name]
 
@@ -174,9 +170,7 @@ class ArrayList(Sequence[Any]):
 def _assign(what: str, name: str | int, cell: ArrayCell | None, value: Any) -> None:
     if cell is None:
         raise ExecutorValueError(
-            explain(
-                f"There is no array for {what} {name!r} to be written to", fix="Bind with grad_req 'write' or 'add'."
-            )
+            f"There is no array for {what} {name!r} to be written to", fix="Bind with grad_req 'write' or 'add'."
         )
     cell.assign(value)
 

@@ -28,6 +28,7 @@ from symjax_nnvm.errors import (
     cut,
     explain,
     listed,
+    refuse_unknown,
 )
 from symjax_nnvm.ir.types import DType, dtype_name, is_known, shape_from_legacy
 from symjax_nnvm.passes.infer import infer_shape, infer_type
@@ -189,9 +190,7 @@ def bind(
     for arg, grad in zip(arg_cells, grads or (), strict=False):
         if arg and grad and (grad.shape, grad.dtype) != (arg.shape, arg.dtype):
             expected, got = f"{arg.dtype.name}{arg.shape}", f"{grad.dtype.name}{grad.shape}"
-            raise BindError(
-                explain(f"The gradient array does not fit argument {arg.name!r}", expected=expected, got=got)
-            )
+            raise BindError(f"The gradient array does not fit argument {arg.name!r}", expected=expected, got=got)
     if group2ctx is not None:
         check_groups(symbol, group2ctx)
     arguments, states = known[: len(names)], known[len(names) :]
@@ -251,15 +250,7 @@ def _grad_requests(network: _Network, grad_req: GradReq, where: str) -> list[str
         case str():
             requests = [grad_req] * len(names)
         case Mapping():
-            unknown = [name for name in grad_req if name not in names]
-            if unknown:
-                raise ExecutorValueError(
-                    explain(
-                        f"grad_req for unknown arguments {listed(unknown)}",
-                        expected=f"names among {listed(names)}",
-                        fix=close_names(unknown, names) or None,
-                    )
-                )
+            refuse_unknown(ExecutorValueError, "grad_req for unknown arguments", grad_req, names, "names")
             requests = [grad_req.get(name, "null") for name in names]
         case _:
             requests = list(grad_req)
@@ -360,8 +351,7 @@ def _decided_types(network: _Network, type_dict: Mapping[str, Any] | None) -> tu
     unknown = [name for name in type_dict or () if name not in network.inputs]
     if unknown:
         fix = close_names(unknown, network.inputs) or None
-        expected = f"dtypes of {listed(network.inputs)}"
-        raise BindError(explain(f"The graph has no {listed(unknown)}", expected=expected, fix=fix))
+        raise BindError(f"The graph has no {listed(unknown)}", expected=f"dtypes of {listed(network.inputs)}", fix=fix)
     given = dict.fromkeys(network.undeclared(), "float32") if type_dict is None else type_dict
     arg_types, aux_types = network.dtypes(given)
     named = zip((*network.arguments, *network.states), (*arg_types, *aux_types), strict=True)
@@ -376,20 +366,17 @@ def _decided_types(network: _Network, type_dict: Mapping[str, Any] | None) -> tu
 
 def _check_fit(network: _Network, cells: Sequence[ArrayCell]) -> None:
     """Raise BindError when shapes or dtypes contradict the graph."""
-    try:
-        network.shapes({cell.name: cell.shape for cell in cells})
-    except InferenceError as error:
-        listing = [f"{cell.name}: {cell.shape}\n" for cell in cells]
-        given = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
-        remedy = shape_remedy(network.symbol, {cell.name: cell.shape for cell in cells})
-        raise BindError(f"bind error. Arguments:\n{given}{error} {remedy}".rstrip()) from error
-    try:
-        network.dtypes({cell.name: cell.dtype for cell in cells})
-    except InferenceError as error:
-        listing = [f"{cell.name}: {cell.dtype.name}\n" for cell in cells]
-        given = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
-        remedy = dtype_remedy(network.symbol, {cell.name: cell.dtype.name for cell in cells})
-        raise BindError(f"bind error. Arguments:\n{given}{error} {remedy}".rstrip()) from error
+    shapes = {cell.name: cell.shape for cell in cells}
+    dtypes = {cell.name: cell.dtype.name for cell in cells}
+    checks: Any = ((network.shapes, shapes, shape_remedy), (network.dtypes, dtypes, dtype_remedy))
+    for infer, given, remedy in checks:
+        try:
+            infer(given)
+        except InferenceError as error:
+            listing = [f"{name}: {value}\n" for name, value in given.items()]
+            shown = "".join(listing[:_SHOWN]) + (f"and {len(listing) - _SHOWN} more\n" if len(listing) > _SHOWN else "")
+            advice = remedy(network.symbol, given)
+            raise BindError(f"bind error. Arguments:\n{shown}{error} {advice}".rstrip()) from error
 
 
 def _share(
@@ -403,14 +390,12 @@ def _share(
     arg_cells, grad_cells, aux_cells = executor.cells()
     unknown = [name for name in shared_arg_names if name not in arg_cells or name not in {cell.name for cell in args}]
     if unknown:
-        raise BindError(
-            explain(f"shared_exec and the graph do not both have {listed(unknown)}", fix="Name common arguments.")
-        )
+        raise BindError(f"shared_exec and the graph do not both have {listed(unknown)}", fix="Name common arguments.")
 
     def shared(cell: ArrayCell, other: ArrayCell) -> ArrayCell:
         if (cell.shape, cell.dtype) != (other.shape, other.dtype):
             expected, got = f"{cell.dtype.name}{cell.shape}", f"{other.dtype.name}{other.shape}"
-            raise BindError(explain(f"Array {cell.name!r} of shared_exec does not fit", expected=expected, got=got))
+            raise BindError(f"Array {cell.name!r} of shared_exec does not fit", expected=expected, got=got)
         return other
 
     for i, cell in enumerate(args):

@@ -19,7 +19,7 @@ from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
 from lowering.mxnet_words import unknown_attribute
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, explain, listed
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, listed
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -159,7 +159,7 @@ class Executor:
         for cell, array in pairs:
             if np.shape(array) != cell.shape:
                 raise ExecutorValueError(
-                    explain(f"Array {cell.name!r} of the wrong shape", expected=cell.shape, got=np.shape(array))
+                    f"Array {cell.name!r} of the wrong shape", expected=cell.shape, got=np.shape(array)
                 )
         for cell, array in pairs:
             cell.assign(array, cast=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.executor.arrays import array_like
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, explain, listed
+from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, listed
 
 __all__ = ["head_gradients"]
 
@@ -25,10 +25,7 @@ def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool
             unknown = [name for name in out_grads if name not in names]
             if unknown:
                 raise ExecutorValueError(
-                    explain(
-                        f"Head gradients of unknown outputs {listed(unknown)}",
-                        expected=f"names among {listed(names)}",
-                    )
+                    f"Head gradients of unknown outputs {listed(unknown)}", expected=f"names among {listed(names)}"
                 )
             given = [out_grads.get(name) for name in names]
         case list() | tuple():
@@ -41,11 +38,9 @@ def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool
             raise ExecutorTypeError(f"inputs must be NDArray, got {type(head).__name__} for output {name}")
         if needed and head is None:
             raise GradientError(
-                explain(
-                    "Because the last operator is not Loss function, head_gradient is required when calling backward",
-                    node=name,
-                    fix="If you are attempting to minimize the output as an objective, please modify your network "
-                    "and pass it through the make_loss symbol.",
-                )
+                "Because the last operator is not Loss function, head_gradient is required when calling backward",
+                node=name,
+                fix="If you are attempting to minimize the output as an objective, please modify your network "
+                "and pass it through the make_loss symbol.",
             )
     return [head if needed else None for needed, head in zip(required, given, strict=True)]

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from lowering.executor.arrays import ArrayCell
-from symjax_nnvm.errors import BindError, InferenceError, close_names, explain, listed
+from symjax_nnvm.errors import BindError, InferenceError, refuse_unknown
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -28,10 +28,7 @@ def reshaped_arrays(
 ) -> tuple[list[ArrayCell], list[ArrayCell | None] | None, list[ArrayCell]]:
     """(arguments, gradients, states) of `Executor.reshape`. Raises BindError."""
     args, grads, aux = arrays
-    unknown = [name for name in shapes if name not in symbol.list_inputs()]
-    if unknown:
-        expected, fix = f"names among {listed(symbol.list_inputs())}", close_names(unknown, symbol.list_inputs())
-        raise BindError(explain(f"reshape: the graph has no {listed(unknown)}", expected=expected, fix=fix))
+    refuse_unknown(BindError, "reshape: the graph has no", shapes, symbol.list_inputs(), "names")
     arg_shapes, aux_shapes = _infer(symbol, args, aux, shapes)
     changed = {}
     for what, cells, found in (("arg", args, arg_shapes), ("aux", aux, aux_shapes)):

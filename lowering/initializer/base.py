@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from symjax_nnvm.errors import InitializerError, explain
+from symjax_nnvm.errors import InitializerError
 
 __all__ = ["InitDesc", "Initializer", "Shape", "alias", "bilinear", "create", "draw", "register"]
 
@@ -109,7 +109,7 @@ class Initializer:
             return jax.device_put(np.broadcast_to(value, shape).astype(jax.dtypes.canonicalize_dtype(dtype)))
         except ValueError:
             raise InitializerError(
-                explain("An initial value does not fit its parameter", node=desc, expected=shape, got=value.shape)
+                "An initial value does not fit its parameter", node=desc, expected=shape, got=value.shape
             ) from None
 
     def dumps(self) -> str:
@@ -128,7 +128,7 @@ class Initializer:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._kwargs.items())})"
 
     def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
-        raise InitializerError(explain(f"{type(self).__name__} defines no _init_weight(desc, shape, key)", node=desc))
+        raise InitializerError(f"{type(self).__name__} defines no _init_weight(desc, shape, key)", node=desc)
 
     def _init_bias(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         return 0.0
@@ -155,9 +155,7 @@ def draw(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, *a
     """`sampler(key, *args)`. Raises InitializerError without a key."""
     if key is None:
         raise InitializerError(
-            explain(
-                "An initialiser that draws random numbers needs a key", node=desc, fix="Pass key=jax.random.key(0)."
-            )
+            "An initialiser that draws random numbers needs a key", node=desc, fix="Pass key=jax.random.key(0)."
         )
     return sampler(key, *args)
 
@@ -165,7 +163,7 @@ def draw(sampler: Callable[..., jax.Array], desc: str, key: jax.Array | None, *a
 def bilinear(desc: str, shape: Shape) -> np.ndarray:
     """The kernel (n, c, h, w) of bilinear interpolation by a deconvolution; its centre goes by the width alone."""
     if len(shape) != 4:
-        raise InitializerError(explain("Bilinear kernel: four axes", node=desc, expected="(n, c, h, w)", got=shape))
+        raise InitializerError("Bilinear kernel: four axes", node=desc, expected="(n, c, h, w)", got=shape)
     half = np.ceil(shape[3] / 2.0)
     centre = (2 * half - 1 - half % 2) / (2.0 * half)
     row, column = (1 - np.abs(np.arange(size) / half - centre) for size in shape[2:])
@@ -231,7 +229,7 @@ def create(initializer: Any, **kwargs: Any) -> Initializer:
     if isinstance(initializer, list | tuple) and len(initializer) == 2 and isinstance(initializer[1], Mapping):
         initializer, kwargs = initializer[0], {str(name): value for name, value in initializer[1].items()}
     if not isinstance(initializer, str):
-        raise InitializerError(explain("No initialiser", expected='a name, or ["name", {parameters}]', got=initializer))
+        raise InitializerError("No initialiser", expected='a name, or ["name", {parameters}]', got=initializer)
     cls = _CLASSES.get(initializer.strip().lower())
     if cls is None:
         raise InitializerError(_unknown(initializer))
@@ -245,7 +243,7 @@ def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InitializerError(explain("An initialiser's text is no JSON", got=f"{text[:200]!r} ({error})")) from None
+        raise InitializerError("An initialiser's text is no JSON", got=f"{text[:200]!r} ({error})") from None
 
 
 def _unknown(text: str) -> str:
@@ -267,11 +265,9 @@ def _from_attribute(text: str, name: str) -> Initializer:
     except InitializerError as error:
         name = str(name)
         raise InitializerError(
-            explain(
-                f"The attribute __init__ cannot be read: {error}",
-                node=name,
-                fix=f'Change it with symbol.get_internals()[{name!r}]._set_attr(__init__=\'["normal", '
-                '{"sigma": 0.01}]\'), or give the value itself: initializer=lowering.initializer.Load('
-                f"{{{name!r}: array}}, default).",
-            )
+            f"The attribute __init__ cannot be read: {error}",
+            node=name,
+            fix=f'Change it with symbol.get_internals()[{name!r}]._set_attr(__init__=\'["normal", '
+            '{"sigma": 0.01}]\'), or give the value itself: initializer=lowering.initializer.Load('
+            f"{{{name!r}: array}}, default).",
         ) from None

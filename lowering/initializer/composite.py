@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.initializer.base import Shape, create
-from symjax_nnvm.errors import InitializerError, explain, plain_list
+from symjax_nnvm.errors import InitializerError, plain_list
 from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
@@ -40,7 +40,7 @@ class Load:
     ):
         arrays = param if isinstance(param, Mapping) else load_arrays(param)
         if not isinstance(arrays, Mapping):
-            raise InitializerError(explain("Load needs arrays with names", got=f"{len(arrays)} arrays without"))
+            raise InitializerError("Load needs arrays with names", got=f"{len(arrays)} arrays without")
         self.param = {bare_name(name): value for name, value in arrays.items()}
         self.default_init = None if default_init is None else _nested(default_init)
         self.verbose = verbose
@@ -54,11 +54,9 @@ class Load:
             value = found.todense() if isinstance(found, SparseArray) else found
             if np.shape(value) != tuple(shape):
                 raise InitializerError(
-                    explain(
-                        f"Parameter {desc} cannot be initialized from loading. Shape mismatch",
-                        expected=tuple(shape),
-                        got=np.shape(value),
-                    )
+                    f"Parameter {desc} cannot be initialized from loading. Shape mismatch",
+                    expected=tuple(shape),
+                    got=np.shape(value),
                 )
             self._tell(desc, "loading")
             return jnp.asarray(value, dtype)
@@ -81,7 +79,7 @@ class Mixed:
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]):
         if len(patterns) != len(initializers):
             raise InitializerError(
-                explain("Mixed needs one initialiser for each pattern", expected=len(patterns), got=len(initializers))
+                "Mixed needs one initialiser for each pattern", expected=len(patterns), got=len(initializers)
             )
         try:
             self.map = [(re.compile(p), _nested(i)) for p, i in zip(patterns, initializers, strict=True)]

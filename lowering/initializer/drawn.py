@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import Tracer
 
 from lowering.initializer.base import Initializer, Shape, draw, register
-from symjax_nnvm.errors import InitializerError, explain
+from symjax_nnvm.errors import InitializerError
 
 __all__ = ["MSRAPrelu", "Normal", "Orthogonal", "Uniform", "Xavier"]
 
@@ -88,7 +88,7 @@ class Orthogonal(Initializer):
 
     def _init_weight(self, desc: str, shape: Shape, key: jax.Array | None) -> Any:
         if not shape:
-            raise InitializerError(explain("Orthogonal needs an axis", node=desc, got=shape))
+            raise InitializerError("Orthogonal needs an axis", node=desc, got=shape)
         rows, columns = shape[0], math.prod(shape[1:])
         left, _, right = jnp.linalg.svd(self._sampler(desc, key, (rows, columns), 1.0), full_matrices=False)
         return self.scale * (left if left.shape == (rows, columns) else right).reshape(shape)
@@ -139,5 +139,5 @@ class MSRAPrelu(Xavier):
 
 def _choose(parameter: str, value: str, choices: dict[str, Any]) -> Any:
     if value not in choices:
-        raise InitializerError(explain("No such choice", param=parameter, expected=list(choices), got=repr(value)))
+        raise InitializerError("No such choice", param=parameter, expected=list(choices), got=repr(value))
     return choices[value]

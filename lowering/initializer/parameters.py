@@ -14,7 +14,7 @@ from lowering.initializer.composite import Load, Mixed
 from lowering.initializer.drawn import Uniform
 from lowering.mxnet_words import takes_our_words
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import InferenceError, close_names, explain, listed, plain_list
+from symjax_nnvm.errors import InferenceError, plain_list, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["init_params"]
@@ -50,15 +50,7 @@ def init_params(
     base_key = jax.random.key(key) if isinstance(key, int) else key
     attrs = symbol.attr_dict()
     arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
-    unknown = [name for name in shapes if name not in symbol.list_inputs()]
-    if unknown:
-        expected, fix = (
-            f"names among {listed(symbol.list_inputs())}",
-            close_names(unknown, symbol.list_inputs()) or None,
-        )
-        raise InferenceError(
-            explain(f"Shapes of what the graph does not have: {listed(unknown)}", expected=expected, fix=fix)
-        )
+    refuse_unknown(InferenceError, "Shapes of what the graph does not have:", shapes, symbol.list_inputs(), "names")
     try:
         arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**shapes)
     except InferenceError as error:
@@ -72,11 +64,9 @@ def init_params(
         undecided = [name for name, shape, _ in wanted if not shape or 0 in shape]
         if undecided:
             raise InferenceError(
-                explain(
-                    f"The shapes of {plain_list(map(repr, undecided))} do not follow from those of "
-                    f"{plain_list(map(repr, shapes)) if shapes else 'no input'}",
-                    fix="Give the shapes of all inputs, or declare them: Variable(name, shape=...).",
-                )
+                f"The shapes of {plain_list(map(repr, undecided))} do not follow from those of "
+                f"{plain_list(map(repr, shapes)) if shapes else 'no input'}",
+                fix="Give the shapes of all inputs, or declare them: Variable(name, shape=...).",
             )
         found: Arrays = {}
         for name, shape, dtype in wanted:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from lowering.gradient_program import GradientProgram
-from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.ir.card import TStopsGradient
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -47,7 +47,7 @@ class Accumulation:
         size = next(iter(sizes.values()))
         if len(set(sizes.values())) > 1 or size % self.count:
             expected = f"arrays of one length, a multiple of {self.count}"
-            raise TrainingError(explain("The batch cannot be split for accumulate", expected=expected, got=sizes))
+            raise TrainingError("The batch cannot be split for accumulate", expected=expected, got=sizes)
         micro = size // self.count
         first = {name: array[:micro] for name, array in batch.items()}
         program = program_for({**constants, **first})
@@ -73,7 +73,7 @@ def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
     count, reduction = value if isinstance(value, tuple) else (value, None)
     if isinstance(count, bool) or not isinstance(count, int) or count < 1 or reduction not in (None, "sum", "mean"):
         expected = 'a number of micro-batches, or (number, "sum"), or (number, "mean")'
-        raise TrainingError(explain("Wrong accumulate", expected=expected, got=repr(value)))
+        raise TrainingError("Wrong accumulate", expected=expected, got=repr(value))
     return Accumulation(count, reduction)
 
 
@@ -89,14 +89,12 @@ def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int
         by_row = bool(shape) and micro > 1 and shape[0] % micro == 0
         if normalization == "valid" or not by_row:
             raise TrainingError(
-                explain(
-                    "Whether this loss sums over the batch or averages over it cannot be told",
-                    op=op,
-                    node=name,
-                    expected='accumulate=(number, "sum") or accumulate=(number, "mean")',
-                )
+                "Whether this loss sums over the batch or averages over it cannot be told",
+                op=op,
+                node=name,
+                expected='accumulate=(number, "sum") or accumulate=(number, "mean")',
             )
         found[name] = "mean" if normalization == "batch" else "sum"
     if len(set(found.values())) > 1:
-        raise TrainingError(explain("Some losses sum over the batch and others average over it", got=found))
+        raise TrainingError("Some losses sum over the batch and others average over it", got=found)
     return "mean" if "mean" in found.values() else "sum"

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from lowering.training.orbax_threads import Quiet, cancel_waiting, in_daemon, orbax_threads, wait_at_exit, waited_for
 from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
-from symjax_nnvm.errors import CheckpointError, explain, missing_extra
+from symjax_nnvm.errors import CheckpointError, missing_extra
 
 __all__ = ["Checkpoints"]
 
@@ -55,7 +55,7 @@ class Checkpoints:
     def __init__(self, directory: str | os.PathLike[str], keep: int = 3, every: int = 100, asynchronous: bool = True):
         for name, value in (("keep", keep), ("every", every)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise CheckpointError(explain("Not a number", param=name, expected="1 or more", got=repr(value)))
+                raise CheckpointError("Not a number", param=name, expected="1 or more", got=repr(value))
         self.directory = Path(os.path.abspath(directory))
         self.keep = keep
         self.every = every
@@ -137,7 +137,7 @@ class Checkpoints:
         except _FAILURES as error:
             raise _unreadable(where, error) from error
         if known != _FORMAT:
-            raise CheckpointError(explain(f"{where} is of another version", expected=_FORMAT, got=known))
+            raise CheckpointError(f"{where} is of another version", expected=_FORMAT, got=known)
         if like is not None:
             _check_same(where, arrays, {path: (leaf.shape, str(leaf.dtype)) for path, leaf in _listed(_tree(like))})
         try:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lowering.mxnet_words import takes_our_words
-from symjax_nnvm.errors import TrainingError, explain
+from symjax_nnvm.errors import TrainingError
 
 __all__ = ["Batches"]
 
@@ -36,16 +36,14 @@ class Batches:
     ):
         if not isinstance(arrays, Mapping):
             raise TrainingError(
-                explain(
-                    "Arrays without names",
-                    expected="a dict by the names of the network's arguments",
-                    got=type(arrays).__name__,
-                    fix="Batches({'data': x, 'softmax_label': y}, batch_size=32).",
-                )
+                "Arrays without names",
+                expected="a dict by the names of the network's arguments",
+                got=type(arrays).__name__,
+                fix="Batches({'data': x, 'softmax_label': y}, batch_size=32).",
             )
         if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer):
             got = type(batch_size).__name__
-            raise TrainingError(explain("Wrong batch size", param="batch_size", expected="a whole number", got=got))
+            raise TrainingError("Wrong batch size", param="batch_size", expected="a whole number", got=got)
         self.arrays = {name: value if isinstance(value, np.ndarray) else np.asarray(value) for name, value in
                        arrays.items()}  # fmt: skip
         self.batch_size = batch_size
@@ -55,16 +53,13 @@ class Batches:
         lengths = {name: array.shape[0] if array.shape else None for name, array in self.arrays.items()}
         if not lengths or None in lengths.values() or len(set(lengths.values())) > 1:
             fix = "Axis 0 of each array is the samples; a label belongs to each."
-            expected = "arrays of one length"
-            raise TrainingError(explain("Arrays that make no batches", expected=expected, got=lengths, fix=fix))
+            raise TrainingError("Arrays that make no batches", expected="arrays of one length", got=lengths, fix=fix)
         if last not in ("drop", "pad", "keep"):
-            raise TrainingError(explain("Unknown last", expected="'drop', 'pad' or 'keep'", got=repr(last)))
+            raise TrainingError("Unknown last", expected="'drop', 'pad' or 'keep'", got=repr(last))
         self.num_rows = next(iter(self.arrays.values())).shape[0]
         if batch_size < 1 or len(self) < 1:
             expected = f"1 to {self.num_rows}, the number of rows"
-            raise TrainingError(
-                explain("There is not one batch", param="batch_size", expected=expected, got=batch_size)
-            )
+            raise TrainingError("There is not one batch", param="batch_size", expected=expected, got=batch_size)
 
     def __len__(self) -> int:
         """Batches in an epoch."""

@@ -17,7 +17,7 @@ from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from lowering.xla_options import jit
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import InferenceError, TrainingError, explain, listed
+from symjax_nnvm.errors import InferenceError, TrainingError, listed
 from symjax_nnvm.pipeline import Options
 
 __all__ = ["Evaluation"]
@@ -60,9 +60,7 @@ class Evaluation:
         known = dict(zip(self._symbol.list_arguments(), shapes, strict=True))
         unknown = [name for name in missing if not known[name] or 0 in known[name]]
         if unknown:
-            raise TrainingError(
-                explain(f"The shapes of the labels {listed(unknown)} are unknown", fix="Pass the labels, too.")
-            )
+            raise TrainingError(f"The shapes of the labels {listed(unknown)} are unknown", fix="Pass the labels, too.")
         return args | {name: jnp.zeros(known[name], self._inputs.dtypes[name]) for name in missing}
 
     def _outputs(self, state: TrainState, batch: Any) -> tuple[list[jax.Array], jax.Array]:
@@ -111,7 +109,7 @@ class Evaluation:
         if not shape:
             got = ", ".join(f"{name} {type(value).__name__}" for name, value in batch.items()) or "nothing"
             fix = "For one sample pass x[None]; lists become arrays by numpy.asarray."
-            raise TrainingError(explain("A batch is arrays with the samples on axis 0", got=got, fix=fix))
+            raise TrainingError("A batch is arrays with the samples on axis 0", got=got, fix=fix)
         return shape[0]
 
     def _batches(self, data: Iterable[Any]) -> Iterator[tuple[dict[str, Any], int]]:

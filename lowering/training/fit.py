@@ -19,7 +19,7 @@ from lowering.training.inputs import Inputs
 from lowering.training.progress import Progress
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
-from symjax_nnvm.errors import CheckpointError, TrainingError, cut, explain
+from symjax_nnvm.errors import CheckpointError, TrainingError, cut
 
 __all__ = ["Run"]
 
@@ -86,7 +86,7 @@ class Run:
     def __post_init__(self) -> None:
         if self.check_finite not in ("interval", "step", None):
             expected = "'interval', 'step' or None"
-            raise TrainingError(explain("Wrong check_finite", expected=expected, got=repr(self.check_finite)))
+            raise TrainingError("Wrong check_finite", expected=expected, got=repr(self.check_finite))
         self._check_arguments()
         self._tracker = self.trainer.tracker(self.metrics, numbers=self.check_labels)
         self._last_look = 0.0
@@ -100,27 +100,23 @@ class Run:
         pair = isinstance(self.data, tuple) and len(self.data) == 2 and all(map(_is_array, self.data))
         if _is_array(self.data) or pair or _is_array(self.epochs):
             raise TrainingError(
-                explain(
-                    "fit takes batches, and how many epochs",
-                    got=f"{'whole arrays' if pair or _is_array(self.epochs) else 'one array'}",
-                    fix=f"Cut arrays into batches: trainer.fit({batches}, epochs=10).",
-                )
+                "fit takes batches, and how many epochs",
+                got=f"{'whole arrays' if pair or _is_array(self.epochs) else 'one array'}",
+                fix=f"Cut arrays into batches: trainer.fit({batches}, epochs=10).",
             )
         if isinstance(self.data, Mapping):
             fix = f"One dict is one batch: trainer.step(batch); or cut whole arrays: {batches}."
-            raise TrainingError(explain("fit takes an iterable of batches", got="one dict", fix=fix))
+            raise TrainingError("fit takes an iterable of batches", got="one dict", fix=fix)
         if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer):
-            raise TrainingError(explain("Wrong epochs", expected="a whole number", got=repr(self.epochs)))
+            raise TrainingError("Wrong epochs", expected="a whole number", got=repr(self.epochs))
         callbacks = self.callbacks if isinstance(self.callbacks, list | tuple) else [self.callbacks]
         for callback in callbacks:
             if not (hasattr(callback, "on_step_end") or hasattr(callback, "on_epoch_end")):
                 raise TrainingError(
-                    explain(
-                        "A callback that would never be called",
-                        expected="a list of objects with on_step_end(trainer, event) or on_epoch_end(trainer, record)",
-                        got=cut(repr(callback), 100),
-                        fix="class Mine: def on_epoch_end(self, trainer, record): ...; then callbacks=[Mine()].",
-                    )
+                    "A callback that would never be called",
+                    expected="a list of objects with on_step_end(trainer, event) or on_epoch_end(trainer, record)",
+                    got=cut(repr(callback), 100),
+                    fix="class Mine: def on_epoch_end(self, trainer, record): ...; then callbacks=[Mine()].",
                 )
         self.callbacks = callbacks
 
@@ -193,7 +189,7 @@ class Run:
             odd = {name: getattr(value, "dtype", type(value).__name__) for name, value in batch.items()}
             got = ", ".join(f"{name} {dtype}" for name, dtype in odd.items())
             fix = "Turn words into numbers first: classes, labels = np.unique(words, return_inverse=True)."
-            raise TrainingError(explain("A batch that is no numbers", got=got, fix=fix)) from error
+            raise TrainingError("A batch that is no numbers", got=got, fix=fix) from error
 
     def _check_step(self, before: Any, batch: Any, epoch: int, number: int) -> None:
         """Raise if the step made a number that is not finite; the state is then that before it."""

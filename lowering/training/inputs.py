@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from symjax_nnvm.errors import TrainingError, close_names, explain, listed
+from symjax_nnvm.errors import TrainingError, close_names, explain, listed, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Inputs", "find_inputs"]
@@ -44,16 +44,14 @@ class Inputs:
         groups = (item,) if not isinstance(item, (tuple, list)) else item
         names = (self.data, self.labels)
         if len(groups) > 2:
-            raise TrainingError(
-                explain("Not a batch", expected="a dict, or (data, label)", got=f"{len(groups)} values")
-            )
+            raise TrainingError("Not a batch", expected="a dict, or (data, label)", got=f"{len(groups)} values")
         batch: dict[str, Any] = {}
         for what, group, wanted in zip(("data", "label"), groups, names, strict=False):
             values = list(group) if isinstance(group, (tuple, list)) else [group]
             if len(values) != len(wanted):
                 expected = f"{len(wanted)} arrays of {what}, for {listed(wanted)}"
                 fix = f"Batches by name are dicts: {{{', '.join(f'{name!r}: ...' for name in self.names[:3])}}}."
-                raise TrainingError(explain("Not a batch of this network", expected=expected, got=len(values), fix=fix))
+                raise TrainingError("Not a batch of this network", expected=expected, got=len(values), fix=fix)
             batch.update(zip(wanted, values, strict=True))
         return batch
 
@@ -67,11 +65,9 @@ class Inputs:
         problems += [f"lacks the labels {listed(missing_labels)}"] if missing_labels else []
         if problems:
             raise TrainingError(
-                explain(
-                    f"The batch {' and '.join(problems)}",
-                    expected=f"exactly {listed(self.names)}",
-                    fix=self._way_out(unknown, missing, missing_labels),
-                )
+                f"The batch {' and '.join(problems)}",
+                expected=f"exactly {listed(self.names)}",
+                fix=self._way_out(unknown, missing, missing_labels),
             )
         return {name: self._array(name, value) for name, value in batch.items()}
 
@@ -87,28 +83,24 @@ class Inputs:
     def _array(self, name: str, value: Any) -> jax.Array:
         if not hasattr(value, "shape") or not hasattr(value, "dtype"):
             raise TrainingError(
-                explain(
-                    "Not an array",
-                    input=name,
-                    expected="an array",
-                    got=type(value).__name__,
-                    fix="numpy.asarray(...) makes one.",
-                )
+                "Not an array",
+                input=name,
+                expected="an array",
+                got=type(value).__name__,
+                fix="numpy.asarray(...) makes one.",
             )
         if not np.shape(value):
             raise TrainingError(
-                explain(
-                    "An input has the batch on axis 0",
-                    input=name,
-                    got="an array of shape ()",
-                    fix="For one sample: x[None].",
-                )
+                "An input has the batch on axis 0",
+                input=name,
+                got="an array of shape ()",
+                fix="For one sample: x[None].",
             )
         wanted = jnp.dtype(self.dtypes[name])
         from_float = jnp.issubdtype(value.dtype, jnp.floating)
         usable = from_float or value.dtype == jnp.bool_ or jnp.issubdtype(value.dtype, jnp.integer)
         if not usable or (from_float and not jnp.issubdtype(wanted, jnp.floating)):
-            raise TrainingError(explain("Input of the wrong dtype", input=name, expected=wanted.name, got=value.dtype))
+            raise TrainingError("Input of the wrong dtype", input=name, expected=wanted.name, got=value.dtype)
         return jnp.asarray(value, wanted)
 
 
@@ -121,11 +113,8 @@ def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence
     else:
         labels = (label_names,) if isinstance(label_names, str) else tuple(label_names)
     for what, names in (("data_names", data), ("label_names", labels)):
-        unknown = [name for name in names if name not in arguments]
-        if unknown:
-            expected, fix = f"arguments among {listed(arguments)}", close_names(unknown, arguments)
-            fix = fix or "Trainer(symbol, data_names=[...], label_names=[...]) says which arguments come with batches."
-            raise TrainingError(explain(f"{what} names {listed(unknown)}", expected=expected, fix=fix))
+        fix = "Trainer(symbol, data_names=[...], label_names=[...]) says which arguments come with batches."
+        refuse_unknown(TrainingError, f"{what} names", names, arguments, "arguments", fix)
     both = [name for name in data if name in labels]
     if both or not data:
         raise TrainingError(

@@ -14,8 +14,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
-from symjax_nnvm.errors import TrainingError, did_you_mean, explain, listed
+from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 
 __all__ = [
     "Metric",
@@ -32,8 +33,6 @@ __all__ = [
     "rmse",
     "top_k_accuracy",
 ]
-
-Array = jax.Array
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,12 @@ def make_metric(metric: Any) -> Metric:
             return maker()
         fix = did_you_mean(metric.lower(), _BY_NAME) or None
         expected = f"one of {listed(sorted(_BY_NAME), 30)}"
-        raise TrainingError(explain(f"No metric is called {metric!r}", expected=expected, fix=fix))
+        raise TrainingError(f"No metric is called {metric!r}", expected=expected, fix=fix)
     if isinstance(metric, tuple) and len(metric) == 3 and all(map(callable, metric)):
         init, update, result = metric
         return Metric(getattr(update, "__name__", "metric"), init, update, result)
     expected = f"a name among {sorted(_BY_NAME)}, a Metric, or functions (init, update, result)"
-    raise TrainingError(explain("Not a metric", expected=expected, got=repr(metric)))
+    raise TrainingError("Not a metric", expected=expected, got=repr(metric))
 
 
 # -- sums that keep their digits -------------------------------------------------------------------------------------
@@ -119,12 +118,10 @@ def _pairs(name: str, labels: list[Array], outputs: list[Array]) -> list[tuple[A
         )
     if len(labels) != len(outputs):
         raise TrainingError(
-            explain(
-                f"Metric {name!r} compares each label with one output",
-                expected=f"{len(labels)} outputs",
-                got=len(outputs),
-                fix="Choose which: metrics.accuracy().of(output_names=[...], label_names=[...]).",
-            )
+            f"Metric {name!r} compares each label with one output",
+            expected=f"{len(labels)} outputs",
+            got=len(outputs),
+            fix="Choose which: metrics.accuracy().of(output_names=[...], label_names=[...]).",
         )
     return list(zip(labels, outputs, strict=True))
 
@@ -153,7 +150,7 @@ def top_k_accuracy(top_k: int) -> Metric:
     def term(label: Array, output: Array) -> tuple[Array, int]:
         if output.ndim != 2:
             problem = "Metric 'top_k_accuracy' needs a row of classes for each label"
-            raise TrainingError(explain(problem, expected="an output of shape (n, classes)", got=output.shape))
+            raise TrainingError(problem, expected="an output of shape (n, classes)", got=output.shape)
         _, best = jax.lax.top_k(output.astype(jnp.float32), min(top_k, output.shape[1]))
         return jnp.sum(best == label.astype(jnp.int32).reshape(-1, 1)), label.size
 
@@ -200,7 +197,7 @@ def _probability(name: str, label: Array, output: Array, axis: int) -> Array:
 def _check_size(name: str, label: Array, chosen: Array) -> None:
     if label.size != chosen.size:
         problem = f"Shapes of labels and outputs do not fit metric {name!r}"
-        raise TrainingError(explain(problem, expected=f"{chosen.size} labels", got=f"shape {label.shape}"))
+        raise TrainingError(problem, expected=f"{chosen.size} labels", got=f"shape {label.shape}")
 
 
 # -- two classes -----------------------------------------------------------------------------------------------------
@@ -218,7 +215,7 @@ def mcc(average: str = "macro") -> Metric:
 
 def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
     if average not in ("macro", "micro"):
-        raise TrainingError(explain(f"Wrong average of {name}", expected="'macro' or 'micro'", got=repr(average)))
+        raise TrainingError(f"Wrong average of {name}", expected="'macro' or 'micro'", got=repr(average))
 
     def counts(label: Array, output: Array) -> Array:
         """True positives, false positives, false negatives, true negatives."""

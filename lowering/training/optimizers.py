@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from lowering.training.update_rules import RULES, Rule, Update
 from lowering.updates import with_master_copy
-from symjax_nnvm.errors import ParamError, close_names, did_you_mean, explain, listed
+from symjax_nnvm.errors import ParamError, close_names, did_you_mean, listed, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["MXNetOptimizer", "OptaxOptimizer", "Optimizer", "list_optimizers", "make_optimizer"]
@@ -60,11 +60,9 @@ def make_optimizer(
     if callable(getattr(optimizer, "init", None)) and callable(getattr(optimizer, "update", None)):
         return OptaxOptimizer(optimizer, given)
     raise ParamError(
-        explain(
-            "Not an optimiser",
-            expected=f"a name among {list_optimizers()}, or an Optax GradientTransformation",
-            got=f"{type(optimizer).__name__} {optimizer!r}",
-        )
+        "Not an optimiser",
+        expected=f"a name among {list_optimizers()}, or an Optax GradientTransformation",
+        got=f"{type(optimizer).__name__} {optimizer!r}",
     )
 
 
@@ -184,7 +182,7 @@ def _rule(name: str) -> Rule:
     rule = RULES.get(name.lower())
     if rule is None:
         expected, fix = f"one of {listed(list_optimizers(), 30)}", did_you_mean(name.lower(), RULES) or None
-        raise ParamError(explain(f"No optimiser is called {name!r}", expected=expected, fix=fix))
+        raise ParamError(f"No optimiser is called {name!r}", expected=expected, fix=fix)
     return rule
 
 
@@ -193,7 +191,7 @@ def _check_known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) 
     if unknown:
         fix = close_names(unknown, known) or None
         expected = f"names among {listed(sorted(known), 30)}"
-        raise ParamError(explain(f"{what} has no parameter {listed(unknown)}", expected=expected, fix=fix))
+        raise ParamError(f"{what} has no parameter {listed(unknown)}", expected=expected, fix=fix)
 
 
 def _number(optimizer: str, param: str, value: Any) -> float:
@@ -201,7 +199,7 @@ def _number(optimizer: str, param: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         problem = f"Optimiser {optimizer!r} cannot use this value"
-        raise ParamError(explain(problem, param=param, expected="a number", got=repr(value))) from None
+        raise ParamError(problem, param=param, expected="a number", got=repr(value)) from None
 
 
 def _schedule(optimizer: str, values: Mapping[str, Any], rate_given: bool) -> Callable[[Any], Any] | None:
@@ -212,16 +210,14 @@ def _schedule(optimizer: str, values: Mapping[str, Any], rate_given: bool) -> Ca
     if not callable(schedule):
         problem = f"Optimiser {optimizer!r} cannot use this value"
         expected = "a scheduler of lowering.training.schedules, or any function of the number of the update"
-        raise ParamError(explain(problem, param="lr_scheduler", expected=expected, got=repr(schedule)))
+        raise ParamError(problem, param="lr_scheduler", expected=expected, got=repr(schedule))
     base = getattr(schedule, "base_lr", None)
     if rate_given and rate != base:
         raise ParamError(
-            explain(
-                "learning_rate and lr_scheduler disagree",
-                expected="one of them" if base is None else f"one of them, or the scheduler's base_lr = {base}",
-                got=f"learning_rate = {rate}",
-                fix="MXNet would overwrite base_lr here, for some schedulers. Give the rate to the scheduler only.",
-            )
+            "learning_rate and lr_scheduler disagree",
+            expected="one of them" if base is None else f"one of them, or the scheduler's base_lr = {base}",
+            got=f"learning_rate = {rate}",
+            fix="MXNet would overwrite base_lr here, for some schedulers. Give the rate to the scheduler only.",
         )
     return schedule
 
@@ -230,13 +226,7 @@ def _multipliers(
     key: str, attrs: Mapping[str, Mapping[str, str]], given: Mapping[str, float], symbol: Symbol
 ) -> dict[str, float]:
     """`lr_mult` or `wd_mult` by parameter: from the variables' attributes, then from the dict given."""
-    unknown = sorted(set(given) - set(symbol.list_arguments()))
-    if unknown:
-        names = symbol.list_arguments()
-        fix = close_names(unknown, names) or None
-        raise ParamError(
-            explain(f"{key} names {listed(unknown)}", expected=f"arguments among {listed(names)}", fix=fix)
-        )
+    refuse_unknown(ParamError, f"{key} names", sorted(given), symbol.list_arguments(), "arguments")
     found = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
     return {name: _number("attribute", f"{name}.{key}", value) for name, value in (found | dict(given)).items()}
 
@@ -245,10 +235,8 @@ def _check_rows(params: Params, wds: Mapping[str, float]) -> None:
     for name, weight in params.items():
         if weight.ndim != 2 or wds[name]:
             raise ParamError(
-                explain(
-                    "Optimiser 'groupadagrad' updates matrices, without weight decay",
-                    param=name,
-                    expected="shape (rows, columns) and wd 0",
-                    got=f"shape {weight.shape} and wd {wds[name]}",
-                )
+                "Optimiser 'groupadagrad' updates matrices, without weight decay",
+                param=name,
+                expected="shape (rows, columns) and wd 0",
+                got=f"shape {weight.shape} and wd {wds[name]}",
             )

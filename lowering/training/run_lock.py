@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary, finalize
 
-from symjax_nnvm.errors import CheckpointError, explain
+from symjax_nnvm.errors import CheckpointError
 
 try:
     import fcntl
@@ -101,7 +101,7 @@ class RunLock:
             if mine
             else "Give this run a directory of its own, or wait until the other has ended."
         )
-        return CheckpointError(explain(f"Another run writes into {self.directory}", got=who, fix=fix))
+        return CheckpointError(f"Another run writes into {self.directory}", got=who, fix=fix)
 
 
 def _lock(descriptor: int) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from symjax_nnvm.errors import ParamError, explain
+from symjax_nnvm.errors import ParamError
 
 __all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler"]
 
@@ -42,7 +42,7 @@ class LRScheduler:
     def _check(self, holds: bool, param: str, expected: str) -> None:
         if not holds:
             problem = f"{type(self).__name__} cannot be made"
-            raise ParamError(explain(problem, param=param, expected=expected, got=getattr(self, param)))
+            raise ParamError(problem, param=param, expected=expected, got=getattr(self, param))
 
     def __call__(self, num_update: Any) -> jax.Array:
         """The learning rate of an update: float32, shape ()."""

@@ -12,7 +12,7 @@ import numpy as np
 from lowering.training.classes import Numbered, Numbers, first_outside
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import Metric, make_metric
-from symjax_nnvm.errors import TrainingError, explain, listed
+from symjax_nnvm.errors import TrainingError, listed
 
 __all__ = ["Tracker"]
 
@@ -35,7 +35,7 @@ class Tracker:
         self._output_names = list(output_names)
         names = [metric.name for metric in self.metrics]
         if len(set(names)) < len(names):
-            raise TrainingError(explain("Two metrics share a name", got=names, fix="Name them: metric.of(name=...)."))
+            raise TrainingError("Two metrics share a name", got=names, fix="Name them: metric.of(name=...).")
         for metric in self.metrics:
             _check_names(metric, "output", metric.output_names, self._output_names)
             _check_names(metric, "label", metric.label_names, inputs.labels)
@@ -59,12 +59,10 @@ class Tracker:
             self._states, self._first_bad, self._outside = self._jitted(*state, self._steps, read, outputs)
         except jax.errors.ConcretizationTypeError as error:
             raise TrainingError(
-                explain(
-                    f"A metric among {[metric.name for metric in self.metrics]} asks for the numbers of its arrays",
-                    got=str(error).splitlines()[0],
-                    fix="Its init and update are compiled: write them with jax.numpy, jnp.where for `if`, and call "
-                    "float() in its result only.",
-                )
+                f"A metric among {[metric.name for metric in self.metrics]} asks for the numbers of its arrays",
+                got=str(error).splitlines()[0],
+                fix="Its init and update are compiled: write them with jax.numpy, jnp.where for `if`, and call "
+                "float() in its result only.",
             ) from error
         self._steps += 1
 
@@ -102,12 +100,9 @@ class Tracker:
         i = int(first.argmin())
         if first[i] != _NEVER:
             raise TrainingError(
-                explain(
-                    f"An output is infinite or NaN since batch {first_batch + int(first[i])} of epoch {epoch}",
-                    node=self._output_names[i],
-                    fix="Lower the learning rate, clip gradients (clip_global_norm), look for log(0) or a division."
-                    + fix,
-                )
+                f"An output is infinite or NaN since batch {first_batch + int(first[i])} of epoch {epoch}",
+                node=self._output_names[i],
+                fix="Lower the learning rate, clip gradients (clip_global_norm), look for log(0) or a division." + fix,
             )
 
     def check_numbers(self, epoch: int, first_batch: int) -> None:
@@ -122,16 +117,14 @@ class Tracker:
         numbered = self._numbered[i]
         assert numbered is not None  # its places were looked at
         raise TrainingError(
-            explain(
-                f"Input {numbered.name!r} holds {bits[i].view(np.float32):g} as element {places[i]} of batch "
-                f"{first_batch + int(steps[i])} of epoch {epoch}",
-                op=numbered.op,
-                node=numbered.reader,
-                expected=f"numbers from 0 to {numbered.count - 1}: there are {numbered.count}",
-                fix="Count classes from 0, or give the layer that makes them more outputs (num_hidden=, input_dim=). "
-                "Labels to be skipped: SoftmaxOutput(..., use_ignore=True, ignore_label=-1). "
-                "fit(..., check_labels=False) trains as it is, as MXNet does.",
-            )
+            f"Input {numbered.name!r} holds {bits[i].view(np.float32):g} as element {places[i]} of batch "
+            f"{first_batch + int(steps[i])} of epoch {epoch}",
+            op=numbered.op,
+            node=numbered.reader,
+            expected=f"numbers from 0 to {numbered.count - 1}: there are {numbered.count}",
+            fix="Count classes from 0, or give the layer that makes them more outputs (num_hidden=, input_dim=). "
+            "Labels to be skipped: SoftmaxOutput(..., use_ignore=True, ignore_label=-1). "
+            "fit(..., check_labels=False) trains as it is, as MXNet does.",
         )
 
     def saved(self) -> list[Any]:
@@ -143,7 +136,7 @@ class Tracker:
         leaves, structure = jax.tree.flatten(self._states)
         if [np.shape(value) for value in saved] != [leaf.shape for leaf in leaves]:
             names = [metric.name for metric in self.metrics]
-            raise TrainingError(explain("The checkpoint was made with other metrics", expected=f"those of {names}"))
+            raise TrainingError("The checkpoint was made with other metrics", expected=f"those of {names}")
         values = [jnp.asarray(value, leaf.dtype) for value, leaf in zip(saved, leaves, strict=True)]
         self._states = jax.tree.unflatten(structure, values)
 
@@ -164,7 +157,7 @@ def _chosen(named: dict[str, Any], names: Sequence[str] | None) -> list[Any]:
 def _check_names(metric: Metric, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
     unknown = [name for name in names or () if name not in known]
     if unknown:
-        raise TrainingError(explain(f"Metric {metric.name!r} looks at {what}s {listed(unknown)}", expected=list(known)))
+        raise TrainingError(f"Metric {metric.name!r} looks at {what}s {listed(unknown)}", expected=list(known))
 
 
 def _is_float(value: Any) -> bool:

@@ -29,7 +29,7 @@ from lowering.training.step import make_step
 from lowering.training.tracking import Tracker
 from lowering.xla_options import jit
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, close_names, explain, listed
+from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, close_names, listed, refuse_unknown
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
@@ -86,10 +86,7 @@ class Trainer:
         self.inputs = find_inputs(symbol, data_names, label_names)
         rest = [name for name in symbol.list_arguments() if name not in self.inputs.names]
         self.wrt = rest if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
-        unknown = [name for name in self.wrt if name not in rest]
-        if unknown:
-            expected, fix = f"parameters among {listed(rest)}", close_names(unknown, rest) or None
-            raise TrainingError(explain(f"Cannot train {listed(unknown)}", expected=expected, fix=fix))
+        refuse_unknown(TrainingError, "Cannot train", self.wrt, rest, "parameters")
         self.initializer = initializer
         self.optimizer = make_optimizer(optimizer, optimizer_params, symbol, self.wrt)
         self.state: TrainState | None = None
@@ -127,7 +124,7 @@ class Trainer:
         for what, given in (("args", args), ("aux", aux)):
             if given is not None and not isinstance(given, Mapping):
                 fix = "trainer.init(0, args, aux, data=shape): dicts by name, as load_checkpoint gives them."
-                raise TrainingError(explain(f"{what} of init is no dict", got=type(given).__name__, fix=fix))
+                raise TrainingError(f"{what} of init is no dict", got=type(given).__name__, fix=fix)
         base_key = jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
         require_key(base_key)
         args, aux = dict(args or {}), dict(aux or {})
@@ -162,8 +159,7 @@ class Trainer:
             got = f"unknown names {listed(unknown)}" if unknown else f"no shape of {listed(missing)}"
             hints = [keyword_hint("Trainer.init", name, list(self.inputs.names)) for name in unknown[:3]]
             fix = " ".join(filter(None, (*hints, f"For example: {_INIT}.")))
-            names = list(self.inputs.names)
-            raise TrainingError(explain("Shapes of the inputs are needed", expected=names, got=got, fix=fix))
+            raise TrainingError("Shapes of the inputs are needed", expected=list(self.inputs.names), got=got, fix=fix)
 
     def _check_shapes(self, shapes: Mapping[str, Any], args: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
         try:
@@ -334,6 +330,5 @@ def _half_precision(compute_dtype: Any) -> DType | None:
         fix = (
             "float16 has too few exponents for gradients without a loss scale." if compute_dtype == "float16" else None
         )
-        expected = "None or 'bfloat16'"
-        raise TrainingError(explain("Wrong compute_dtype", expected=expected, got=repr(compute_dtype), fix=fix))
+        raise TrainingError("Wrong compute_dtype", expected="None or 'bfloat16'", got=repr(compute_dtype), fix=fix)
     return "bfloat16"

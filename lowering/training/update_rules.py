@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from lowering import layerwise_updates, updates
-from lowering.updates import Array, Number, clip, in_float32, mix
+from lowering.updates import Array, Number, formula, mix
 
 __all__ = ["RULES", "Rule", "Update"]
 
@@ -84,68 +84,62 @@ def one_minus_power(beta: float, t: Array) -> Array:
 # -- formulas that MXNet has in Python only --------------------------------------------------------------------------
 
 
-@in_float32
-def adagrad(w: Array, g: Array, history: Array, *, lr: Number, wd: Number, eps: float, rescale_grad: Number,
-            clip_gradient: float) -> tuple[Array, Array]:  # fmt: skip
-    """G ← G + h², w ← w - η (h / √(G + ε) + λ w), with h = clip(c g) (Duchi et al., 2011)."""
-    g = clip(rescale_grad * g, clip_gradient)
-    history = history + lax.square(g)
-    return w - lr * (g / lax.sqrt(history + eps) + wd * w), history
+@formula("apart")
+def adagrad(w: Array, h: Array, history: Array, *, lr: Number, wd: Number, eps: float) -> tuple[Array, Array]:
+    """G ← G + h², w ← w - η (h / √(G + ε) + λ w) (Duchi et al., 2011)."""
+    history = history + lax.square(h)
+    return w - lr * (h / lax.sqrt(history + eps) + wd * w), history
 
 
-@in_float32
-def group_adagrad(w: Array, g: Array, history: Array, *, lr: Number, eps: float, rescale_grad: Number,
-                  clip_gradient: float) -> tuple[Array, Array]:  # fmt: skip
+@formula("apart")
+def group_adagrad(w: Array, h: Array, history: Array, *, lr: Number, eps: float) -> tuple[Array, Array]:
     """AdaGrad with one learning rate for each row, from the mean of h² over it."""
-    g = clip(rescale_grad * g, clip_gradient)
-    history = history + jnp.mean(lax.square(g), axis=1, keepdims=True)
-    return w - lr * g / lax.sqrt(history + eps), history
+    history = history + jnp.mean(lax.square(h), axis=1, keepdims=True)
+    return w - lr * h / lax.sqrt(history + eps), history
 
 
-@in_float32
-def adadelta(w: Array, g: Array, acc_g: Array, acc_delta: Array, *, wd: Number, rho: float, epsilon: float,
-             rescale_grad: Number, clip_gradient: float) -> tuple[Array, Array, Array]:  # fmt: skip
+@formula("apart")
+def adadelta(
+    w: Array, h: Array, acc_g: Array, acc_delta: Array, *, wd: Number, rho: float, epsilon: float
+) -> tuple[Array, Array, Array]:
     """w ← w - δ - λ w, with δ = √(D + ε) / √(G + ε) h and moving averages G of h² and D of δ² (Zeiler, 2012)."""
-    g = clip(rescale_grad * g, clip_gradient)
-    acc_g = mix(acc_g, lax.square(g), rho)
-    delta = lax.sqrt(acc_delta + epsilon) / lax.sqrt(acc_g + epsilon) * g
+    acc_g = mix(acc_g, lax.square(h), rho)
+    delta = lax.sqrt(acc_delta + epsilon) / lax.sqrt(acc_g + epsilon) * h
     return w - delta - wd * w, acc_g, mix(acc_delta, lax.square(delta), rho)
 
 
-@in_float32
-def adamax(w: Array, g: Array, mean: Array, largest: Array, *, lr: Number, wd: Number, beta1: float, beta2: float,
-           rescale_grad: Number, clip_gradient: float) -> tuple[Array, Array, Array]:  # fmt: skip
+@formula("clipped")
+def adamax(
+    w: Array, h: Array, mean: Array, largest: Array, *, lr: Number, beta1: float, beta2: float
+) -> tuple[Array, Array, Array]:
     """w ← w - η m / u, with m the moving average of h and u ← max(β₂ u, |h|) (Kingma & Ba, 2015, section 7).
 
     Where u is 0, as no gradient has come yet, w stays; MXNet divides 0 by 0 there.
     """
-    g = clip(rescale_grad * g + wd * w, clip_gradient)
-    mean = mix(mean, g, beta1)
-    largest = jnp.maximum(beta2 * largest, lax.abs(g))
+    mean = mix(mean, h, beta1)
+    largest = jnp.maximum(beta2 * largest, lax.abs(h))
     return w - lr * jnp.where(largest > 0, mean / jnp.where(largest > 0, largest, 1), 0), mean, largest
 
 
-@in_float32
-def nadam(w: Array, g: Array, mean: Array, var: Array, schedule: Array, *, t: Array, lr: Number, wd: Number,
-          beta1: float, beta2: float, epsilon: float, schedule_decay: float, rescale_grad: Number,
-          clip_gradient: float) -> tuple[Array, ...]:  # fmt: skip
+@formula("clipped")
+def nadam(w: Array, h: Array, mean: Array, var: Array, schedule: Array, *, t: Array, lr: Number, beta1: float,
+          beta2: float, epsilon: float, schedule_decay: float) -> tuple[Array, ...]:  # fmt: skip
     """Adam with Nesterov's momentum (Dozat, 2016); schedule: the product of the momenta so far, shape ()."""
-    g = clip(rescale_grad * g + wd * w, clip_gradient)
     momentum = beta1 * (1 - 0.5 * 0.96 ** (t * schedule_decay))
     next_momentum = beta1 * (1 - 0.5 * 0.96 ** ((t + 1) * schedule_decay))
     schedule = schedule * momentum
-    mean = mix(mean, g, beta1)
-    var = mix(var, lax.square(g), beta2)
-    ahead = (1 - momentum) * g / (1 - schedule) + next_momentum * mean / (1 - schedule * next_momentum)
+    mean = mix(mean, h, beta1)
+    var = mix(var, lax.square(h), beta2)
+    ahead = (1 - momentum) * h / (1 - schedule) + next_momentum * mean / (1 - schedule * next_momentum)
     return w - lr * ahead / (lax.sqrt(var / one_minus_power(beta2, t)) + epsilon), mean, var, schedule
 
 
-@in_float32
-def dcasgd(w: Array, g: Array, previous: Array, *mom: Array, lr: Number, wd: Number, momentum: float, lamda: float,
-           rescale_grad: Number, clip_gradient: float) -> tuple[Array, ...]:  # fmt: skip
+@formula("apart")
+def dcasgd(
+    w: Array, h: Array, previous: Array, *mom: Array, lr: Number, wd: Number, momentum: float, lamda: float
+) -> tuple[Array, ...]:
     """m ← μ m - η (h + λ w + `lamda` h² (w - w_previous)); w ← w + m: compensated delay (Zheng et al., 2017)."""
-    g = clip(rescale_grad * g, clip_gradient)
-    step = -lr * (g + wd * w + lamda * lax.square(g) * (w - previous))
+    step = -lr * (h + wd * w + lamda * lax.square(h) * (w - previous))
     if mom:
         step = momentum * mom[0] + step
     return (w + step, w, *(step for _ in mom))
@@ -203,8 +197,7 @@ def _adamax(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) 
 
 
 def _ftml(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
-    numbers = {"lr": at.lr, "wd": at.wd, "rescale_grad": at.rescale_grad, "clip_grad": at.clip_gradient}
-    return updates.ftml(w, g, *slots, t=at.t, **_only(h, _BETAS), **numbers)
+    return updates.ftml(w, g, *slots, t=at.t, **_only(h, _BETAS), **at.common)
 
 
 def _rmsprop(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:

@@ -11,7 +11,7 @@ from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, chec
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
-from symjax_nnvm.errors import InferenceError, SymbolValueError, close_or_all, did_you_mean, explain
+from symjax_nnvm.errors import InferenceError, SymbolValueError, close_or_all, did_you_mean
 from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
 from symjax_nnvm.ir.attributes import FAsksSparse, FDeviation, FDraws, FLowering, TDataDependentShape
 from symjax_nnvm.ir.bulk import bulk_allocation
@@ -81,7 +81,7 @@ def _dtype(name: str, dtype: Any) -> DType:
         return dtype_name(dtype)
     except ValueError as error:
         fix = did_you_mean(str(dtype), DTYPE_CODES)
-        raise SymbolValueError(explain(f"No dtype for {name!r}: {error}", fix=fix or None)) from None
+        raise SymbolValueError(f"No dtype for {name!r}: {error}", fix=fix or None) from None
 
 
 def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> None:
@@ -89,7 +89,7 @@ def _check_names(symbol: Symbol, given: Sequence[str], findings: Findings) -> No
     for name in given:
         if name not in counts:
             fix = close_or_all(name, counts, "Its variables are")
-            raise SymbolValueError(explain(f"The symbol has no variable {name!r}", fix=fix))
+            raise SymbolValueError(f"The symbol has no variable {name!r}", fix=fix)
     for name, count in counts.items():
         if count > 1:
             findings.add("repeated name", "warning", name, "Several variables have this name and get one array")

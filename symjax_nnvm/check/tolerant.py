@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from symjax_nnvm.check.report import Findings, Kind
-from symjax_nnvm.errors import JSONFormatError, OpNotRegisteredError, SymbolTypeError, closest, explain
+from symjax_nnvm.errors import JSONFormatError, OpNotRegisteredError, SymbolTypeError, closest
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op, closest_ops, why_left_out
 from symjax_nnvm.ir.params import ParamField, ParamSchema
@@ -59,7 +59,7 @@ def read_model(source: Symbol | str | os.PathLike[str]) -> Model:
         return model
     if not isinstance(source, (str, os.PathLike)):
         raise SymbolTypeError(
-            explain("check looks at a Symbol, the path of a symbol file, or its text", got=type(source).__name__)
+            "check looks at a Symbol, the path of a symbol file, or its text", got=type(source).__name__
         )
     if isinstance(source, str) and source.lstrip().startswith("{"):
         text = source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.types import Shape, format_shape
 
 __all__ = ["completed", "known", "normal_axes", "normal_axis", "replaced", "size_of", "solve_sizes", "without_axis"]
@@ -14,7 +14,7 @@ __all__ = ["completed", "known", "normal_axes", "normal_axis", "replaced", "size
 def normal_axis(axis: int, ndim: int, param: str = "axis") -> int:
     """The axis counted from the front. Raises ParamError when an array of `ndim` axes has no such axis."""
     if not -ndim <= axis < ndim:
-        raise ParamError(explain("No such axis", param=param, expected=f"{-ndim} ≤ axis < {ndim}", got=axis))
+        raise ParamError("No such axis", param=param, expected=f"{-ndim} ≤ axis < {ndim}", got=axis)
     return axis % ndim
 
 
@@ -23,7 +23,7 @@ def normal_axes(axes: Iterable[int], ndim: int, param: str = "axis") -> tuple[in
     axes = tuple(axes)
     found = tuple(normal_axis(axis, ndim, param) for axis in axes)
     if len(set(found)) != len(found):
-        raise ParamError(explain("An axis is named twice", param=param, expected="distinct axes", got=axes))
+        raise ParamError("An axis is named twice", param=param, expected="distinct axes", got=axes)
     return found
 
 
@@ -87,9 +87,7 @@ def _solve(dims: Sequence[int | None], size: int, other: Sequence[int | None]) -
 
 def _unequal(a: Sequence[int | None], b: Sequence[int | None]) -> InferenceError:
     return InferenceError(
-        explain(
-            "The number of elements would change",
-            expected=f"as many elements as {format_shape(tuple(a))}",
-            got=format_shape(tuple(b)),
-        )
+        "The number of elements would change",
+        expected=f"as many elements as {format_shape(tuple(a))}",
+        got=format_shape(tuple(b)),
     )

@@ -18,6 +18,8 @@ from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Deviation, Op, OpMap
 
 __all__ = [
+    "ARRANGES",
+    "MOVES",
     "DeviationRule",
     "Deviations",
     "DrawsRule",
@@ -125,6 +127,13 @@ TSameValues: OpMap[bool] = Op.get_attr("TSameValues")
 
 TStopsGradient: OpMap[bool] = Op.get_attr("TStopsGradient")
 """The data themselves, through which no gradient passes."""
+
+
+MOVES: dict[str, Any] = {"flops": 0, "precision": "either"}
+"""What `register_op` takes for an operator that moves elements, without arithmetic."""
+
+ARRANGES: dict[str, Any] = {**MOVES, "same_values": True}
+"""The same, for one whose result holds values of its first input and no others."""
 
 
 def per_output(count: int) -> FlopsRule:

@@ -24,7 +24,7 @@ from typing import Any
 from symjax_nnvm.ir.attributes import FListInputNames
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import merge_dtypes, merge_shapes
 
@@ -36,8 +36,7 @@ _MAX_ORDER = 16
 """Directions of one operator, each with a copy of the inputs; `dual.py` works with 2 ** order parts of each."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DirectionParams:
+class DirectionParams(Params):
     """What derivative operators have besides the operator's own parameters."""
 
     order: int = param(0, ge=0, le=_MAX_ORDER, doc="number of directions")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symjax_nnvm.errors import GradientError, explain, listed
+from symjax_nnvm.errors import GradientError, listed
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import output_names
 from symjax_nnvm.ir.node import NodeEntry, apply
@@ -27,11 +27,9 @@ def gradient_entries(
     """
     if len(head_grads) != len(outputs):
         raise GradientError(
-            explain(
-                "Wrong number of head gradients",
-                expected=f"{len(outputs)}, one for each of {listed(output_names(outputs))}",
-                got=len(head_grads),
-            )
+            "Wrong number of head gradients",
+            expected=f"{len(outputs)}, one for each of {listed(output_names(outputs))}",
+            got=len(head_grads),
         )
     nodes = set(post_order(outputs)) if zeros_if_unreachable else ()
     found = [not zeros_if_unreachable or x.node in nodes for x in xs]

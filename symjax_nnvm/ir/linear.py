@@ -24,14 +24,13 @@ from symjax_nnvm.ir.card import TDrawing
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Op, OpMap
 from symjax_nnvm.ir.params import ParamSchema, schema_of
-from symjax_nnvm.ir.register import register_op
+from symjax_nnvm.ir.register import Entries, register_op
 from symjax_nnvm.ir.types import DType
 
 __all__ = ["Adjoint", "Linear", "gradient_as", "jointly_linear", "linear", "multilinear", "self_adjoint"]
 
 OGRAD = "ograd"
 
-Entries = list[NodeEntry]
 At = dict[str, NodeEntry]
 """Entries by the names of an operator's inputs."""
 
@@ -250,37 +249,25 @@ def multilinear(
     return declared
 
 
+_OF_ALL = ("params", "carried", "given", "restored", "like", "others")
+
+
 def linear(
     name: str,
     *,
     of: str,
     adjoint: str,
     inputs: Sequence[str] | None = None,
-    params: type | None = None,
-    carried: Sequence[str] | None = None,
-    given: bool = False,
     settings: Mapping[str, Any] | None = None,
-    restored: Mapping[str, Any] | None = None,
-    like: str | None = None,
-    others: Mapping[str, Rule] | None = None,
-    **attributes: Any,
+    **declared: Any,
 ) -> Linear:
-    """Declare that a registered operator is linear in one input, and register the adjoint; as `multilinear`.
+    """Declare that a registered operator is linear in one input, and register the adjoint.
 
-    inputs: `ograd` and names of the operator's inputs, in the adjoint's order; default all. attributes: of
-    `register_op`, for the adjoint, in place of those that follow.
+    inputs: `ograd` and names of the operator's inputs, in the adjoint's order; default all. declared: what
+    `multilinear` takes, and attributes of `register_op`, for the adjoint, in place of those that follow.
     """
-    declared = Adjoint(adjoint, inputs, settings or {}, attributes=attributes)
-    return multilinear(
-        name,
-        of={of: declared},
-        params=params,
-        carried=carried,
-        given=given,
-        restored=restored,
-        like=like,
-        others=others,
-    )
+    shared = {key: declared.pop(key) for key in _OF_ALL if key in declared}
+    return multilinear(name, of={of: Adjoint(adjoint, inputs, settings or {}, attributes=declared)}, **shared)
 
 
 def gradient_as(name: str, inputs: Entries, dy: NodeEntry, /, **params: Any) -> list[Any]:
@@ -293,39 +280,6 @@ def self_adjoint(node: Node, ograds: Entries) -> list[NodeEntry | None]:
     assert node.op is not None
     others = node.inputs[1:]
     return [apply(node.op, ograds[0], *others, **vars(node.attrs.parsed)), *[None] * len(others)]
-
-
-@dataclass(frozen=True)
-class _Jointly:
-    """An operator of any number of inputs, linear in all of them together; its adjoint has an output for each."""
-
-    op: Op
-    schema: ParamSchema
-    adjoint: str
-    count: str
-    carried: Sequence[str]
-    restored: Mapping[str, Any]
-
-    def _values(self, p: Any) -> dict[str, Any]:
-        return {name: getattr(p, name) for name in self.carried}
-
-    def gradient(self, node: Node, ograds: Entries) -> Entries:
-        """FGradient of the operator."""
-        inputs = [ograds[0], *node.inputs]
-        whole = apply(self.adjoint, *inputs, **{**self._values(node.attrs.parsed), self.count: len(inputs)})
-        return [whole._replace(index=i) for i in range(len(node.inputs))]
-
-    def backward(self, node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        """FGradient of the adjoint."""
-        params = {**self._values(node.attrs.parsed), **self.restored, self.count: len(ograds)}
-        return [apply(self.op, *ograds, **params), *[None] * len(ograds)]
-
-    def infer(self, table: OpMap[Any], p: Any, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The operator's own rule for shapes or dtypes, as `Linear.infer` asks it."""
-        params = self.schema.cls(**{**self._values(p), **self.restored, self.count: len(outs)})
-        known = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
-        found, (ograd,) = table[self.op](NodeAttrs(self.op, parsed=params), known, ins[:1])
-        return [ograd, *found], list(found)
 
 
 def jointly_linear(
@@ -341,18 +295,36 @@ def jointly_linear(
     assert schema is not None
     assert count is not None
     carried = [field for field in schema_of(params).fields if field in schema.fields and field != count]
-    declared = _Jointly(op, schema, adjoint, count, carried, restored or {})
+
+    def values(p: Any) -> dict[str, Any]:
+        return {name: getattr(p, name) for name in carried}
+
+    def gradient(node: Node, ograds: Entries) -> Entries:
+        whole = _counted(Op.get(adjoint), [ograds[0], *node.inputs], values(node.attrs.parsed))
+        return [whole._replace(index=i) for i in range(len(node.inputs))]
+
+    def backward(node: Node, ograds: Entries) -> list[NodeEntry | None]:
+        whole = _counted(op, ograds, {**values(node.attrs.parsed), **(restored or {})})
+        return [whole, *[None] * len(ograds)]
+
+    def infer(table: OpMap[Any], p: Any, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The operator's own rule for shapes or dtypes, as `Linear.infer` asks it."""
+        given = schema.cls(**{**values(p), **(restored or {}), count: len(outs)})
+        known = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
+        found, (ograd,) = table[op](NodeAttrs(op, parsed=given), known, ins[:1])
+        return [ograd, *found], list(found)
+
     register_op(
         adjoint,
         params=params,
         variadic=count,
         num_outputs=lambda p: getattr(p, count) - 1,
-        infer_shape=partial(declared.infer, FInferShape),
-        infer_type=partial(declared.infer, FInferType),
-        gradient=declared.backward,
+        infer_shape=partial(infer, FInferShape),
+        infer_type=partial(infer, FInferType),
+        gradient=backward,
         FIgnoreInputs=lambda attrs: tuple(range(1, getattr(attrs.parsed, count))),
         **{TAdjointOf.key: name, "drawing": TDrawing.get(op), **attributes},
     )
     if op not in FGradient:
-        op.set_attr("FGradient", declared.gradient)
-    return declared.gradient
+        op.set_attr("FGradient", gradient)
+    return gradient

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.types import Shape, format_shape
 
-__all__ = ["read_dims", "shapes_of"]
+__all__ = ["image_shape", "of_rank", "read_dims", "shapes_of"]
 
 Dims = dict[str, int | None]
 
@@ -24,6 +26,20 @@ def read_dims(patterns: Sequence[str], shapes: Sequence[Shape | None], **given: 
             if not name.isdecimal() and dims.get(name) is None:
                 dims[name] = size
     return dims
+
+
+def of_rank(shape: Shape | None, rank: int, problem: str, **facts: Any) -> Shape:
+    """A shape with so many axes, all of it unknown where it is None. Raises InferenceError: problem and facts."""
+    if shape is None:
+        return (None,) * rank
+    if len(shape) != rank:
+        raise InferenceError(problem, **{"expected": f"{rank} axes", "got": format_shape(shape), **facts})
+    return shape
+
+
+def image_shape(shape: Shape | None, name: str) -> Shape:
+    """The shape of a batch of images, an input's. Raises InferenceError for another rank."""
+    return of_rank(shape, 4, "Input data should be 4D in (batch, channel, y, x)", input=name)
 
 
 def shapes_of(patterns: Sequence[str], dims: Mapping[str, int | None]) -> list[Shape]:

@@ -1,7 +1,8 @@
 """Typed operator parameters: the only place where strings become values and values become strings.
 
-An operator declares its parameters as a frozen dataclass; `ParamSchema` reads the annotations and parses what users,
-files and gradient rules give. Accepted spellings are those of MXNet's parameter parser, plus surrounding blanks.
+An operator declares its parameters as a subclass of `Params`, or as any frozen dataclass; `ParamSchema` reads the
+annotations and parses what users, files and gradient rules give. Accepted spellings are those of MXNet's parameter
+parser, plus surrounding blanks.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from symjax_nnvm.errors import ParamError, cut, did_you_mean, explain
+from symjax_nnvm.errors import ParamError, cut, did_you_mean
 from symjax_nnvm.ir.types import MAX_RANK, dtype_name
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Axis",
     "ParamField",
     "ParamSchema",
+    "Params",
     "Tuple",
     "param",
     "schema_of",
@@ -80,6 +82,14 @@ def param(
         default=default,
         metadata={"doc": doc, "alias": alias, "bounds": {k: v for k, v in bounds.items() if v is not None}},
     )
+
+
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True)
+class Params:
+    """An operator's parameters: the annotated names of a subclass, which is a frozen dataclass of keywords."""
+
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
 # -- one parser per type ---------------------------------------------------------------------------------------------
@@ -345,57 +355,47 @@ class ParamSchema:
         for name in self._required:
             if name not in values:
                 raise ParamError(
-                    explain(
-                        f"Required parameter {name} of {self.fields[name].type} is not presented, in operator {shown}",
-                        fix=f"Pass {name}=.",
-                    )
+                    f"Required parameter {name} of {self.fields[name].type} is not presented, in operator {shown}",
+                    fix=f"Pass {name}=.",
                 )
         parsed = self.cls(**values)
         check = getattr(parsed, "check", None)
         problem = check() if check is not None else None
         if problem:
-            raise ParamError(explain(problem, op=op, node=node, got=shown))
+            raise ParamError(problem, op=op, node=node, got=shown)
         return parsed
 
     def unknown(self, key: str, op: object, node: object) -> ParamError:
         """The error for a key that is neither a parameter nor an attribute of the user's."""
         fix = _closest_key(key, (*self.fields, *self.aliases))
         return ParamError(
-            explain(
-                f"Cannot find argument '{cut(key)}', Possible Arguments: {', '.join(self.fields) or 'none'}",
-                op=op,
-                node=node,
-                fix=f"{fix} An attribute of your own must be spelled __{cut(key.strip('_'))}__.".lstrip(),
-            )
+            f"Cannot find argument '{cut(key)}', Possible Arguments: {', '.join(self.fields) or 'none'}",
+            op=op,
+            node=node,
+            fix=f"{fix} An attribute of your own must be spelled __{cut(key.strip('_'))}__.".lstrip(),
         )
 
     def _parse_field(self, field: ParamField, text: str, op: str, node: str, shown: str) -> Any:
         if not isinstance(text, str):
-            raise ParamError(explain("A parameter must be text", op=op, node=node, param=field.name, got=repr(text)))
+            raise ParamError("A parameter must be text", op=op, node=node, param=field.name, got=repr(text))
         if len(text) > _MAX_TEXT:
-            raise ParamError(
-                explain("Parameter too long", op=op, node=node, param=field.name, got=f"{len(text)} characters")
-            )
+            raise ParamError("Parameter too long", op=op, node=node, param=field.name, got=f"{len(text)} characters")
         try:
             value = field.parse(text.strip() if field.annotation is not str else text)
         except ValueError:
             raise ParamError(
-                explain(
-                    f"Invalid Parameter format for {field.name} expect {field.expected} but value='{cut(text)}', "
-                    f"in operator {shown}",
-                    fix=did_you_mean(text, map(str, field.choices)) or None,
-                )
+                f"Invalid Parameter format for {field.name} expect {field.expected} but value='{cut(text)}', "
+                f"in operator {shown}",
+                fix=did_you_mean(text, map(str, field.choices)) or None,
             ) from None
         if not field.admits(value):
             raise ParamError(
-                explain(
-                    f"Value {cut(text)} for Parameter {field.name} is out of range",
-                    op=op,
-                    node=node,
-                    param=field.name,
-                    expected=field.expected,
-                    got=cut(text),
-                )
+                f"Value {cut(text)} for Parameter {field.name} is out of range",
+                op=op,
+                node=node,
+                param=field.name,
+                expected=field.expected,
+                got=cut(text),
             )
         return value
 

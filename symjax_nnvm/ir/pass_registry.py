@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from symjax_nnvm.errors import GraphError, PassError, explain
+from symjax_nnvm.errors import GraphError, PassError
 from symjax_nnvm.ir.check_graph import check_graph
 from symjax_nnvm.ir.graph import Graph
 
@@ -84,11 +84,9 @@ def apply_passes(graph: G, names: Sequence[str]) -> G:
             if key not in result.attrs:
                 provider = next((p.name for p in _passes.values() if key in p.graph_attr_targets), None)
                 raise PassError(
-                    explain(
-                        f"Graph attr dependency {key} is required by pass {info.name} but is not available",
-                        got=f"attributes {sorted(result.attrs)}",
-                        fix=f"The attribute is provided by pass {provider}" if provider else None,
-                    )
+                    f"Graph attr dependency {key} is required by pass {info.name} but is not available",
+                    got=f"attributes {sorted(result.attrs)}",
+                    fix=f"The attribute is provided by pass {provider}" if provider else None,
                 )
         result = info.body(result)
         if info.change_graph and _checking.get():

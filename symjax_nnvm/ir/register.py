@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import completed
 from symjax_nnvm.ir.card import (
     DeviationRule,
@@ -28,10 +27,11 @@ from symjax_nnvm.ir.card import (
 )
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import ArgumentInfo, Op, register
-from symjax_nnvm.ir.params import ParamSchema, schema_of
+from symjax_nnvm.ir.params import Params, ParamSchema, schema_of
 from symjax_nnvm.ir.types import DType, Shape, is_float
 
 __all__ = [
+    "Entries",
     "NoParams",
     "ShapeRule",
     "Shapes",
@@ -40,12 +40,14 @@ __all__ = [
     "check_number",
     "first_type",
     "float_type",
+    "need_float",
     "register_op",
     "same_shape",
     "same_type",
     "type_of_readers",
 ]
 
+Entries = list[NodeEntry]
 Shapes = Sequence[Shape | None]
 Types = Sequence[DType | None]
 ShapeRule = Callable[[Any, Shapes, Shapes], tuple[Iterable[Shape | None], Iterable[Shape | None]]]
@@ -55,8 +57,7 @@ TypeRule = Callable[[Any, Types, Types], tuple[Iterable[DType | None], Iterable[
 """(parameters, known input dtypes, known output dtypes) → proposed (inputs, outputs)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoParams:
+class NoParams(Params):
     """Parameters of an operator that has none."""
 
 
@@ -82,11 +83,15 @@ def first_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
 def float_type(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
     """Every input and output has one dtype, and that is a floating-point one."""
     inputs, outputs = same_type(p, ins, outs)
-    dtype = next(iter((*inputs, *outputs)), None)
+    need_float(next(iter((*inputs, *outputs)), None))
+    return inputs, outputs
+
+
+def need_float(dtype: DType | None) -> None:
+    """Raise InferenceError for a dtype that is known and no floating-point one."""
     if dtype is not None and not is_float(dtype):
         problem = f"This operation only support floating point types, not {dtype}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
-    return inputs, outputs
+        raise InferenceError(problem, expected="a floating-point dtype", got=dtype)
 
 
 def type_of_readers(*dtypes: DType, unset: DType | None = "float32") -> dict[str, Any]:
@@ -118,12 +123,10 @@ def check_number(param: str, value: float, dtype: DType | None, *, wraps: bool =
     info = np.iinfo(dtype)
     if not math.isfinite(value) or not (wraps or info.min <= value <= info.max):
         raise InferenceError(
-            explain(
-                f"{value:g} is no number of dtype {dtype}",
-                param=param,
-                expected="a finite number" if wraps else f"a number from {info.min} to {info.max}",
-                got=value,
-            )
+            f"{value:g} is no number of dtype {dtype}",
+            param=param,
+            expected="a finite number" if wraps else f"a number from {info.min} to {info.max}",
+            got=value,
         )
 
 
@@ -142,7 +145,7 @@ def register_op(
     mutates: Sequence[int] = (),
     infer_shape: ShapeRule | None = None,
     infer_type: TypeRule | None = same_type,
-    gradient: Callable[[Node, list[NodeEntry]], Iterable[NodeEntry | None]] | None = None,
+    gradient: Callable[[Node, Entries], Iterable[NodeEntry | None]] | None = None,
     loss: Callable[[Node], NodeEntry] | None = None,
     aliases: Sequence[str] = (),
     doc: str = "",

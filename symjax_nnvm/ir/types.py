@@ -21,6 +21,7 @@ __all__ = [
     "MAX_SIZE",
     "DType",
     "DTypeList",
+    "Dim",
     "Shape",
     "ShapeList",
     "default_dtype",
@@ -40,7 +41,8 @@ __all__ = [
     "shape_to_legacy",
 ]
 
-Shape = tuple[int | None, ...]
+Dim = int | None
+Shape = tuple[Dim, ...]
 """A shape of known rank; None stands for an unknown dimension. An unknown rank is `None`, typed `Shape | None`."""
 
 DType = str

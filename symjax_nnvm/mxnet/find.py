@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError, explain, plain_list
+from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError, plain_list
 from symjax_nnvm.recognise import what_is_there
 
 __all__ = ["SYMBOL_SUFFIX", "as_epoch", "epochs", "params_path", "prefix_of", "symbol_path"]
@@ -24,7 +24,7 @@ def prefix_of(path: str | os.PathLike[str]) -> tuple[str, int | None]:
         text = os.fsdecode(path)
     except TypeError:
         raise SymbolTypeError(
-            explain("A model is found by the prefix of its files, text or a path", got=type(path).__name__)
+            "A model is found by the prefix of its files, text or a path", got=type(path).__name__
         ) from None
     if not Path(text + SYMBOL_SUFFIX).is_file():
         if text.endswith(SYMBOL_SUFFIX):
@@ -43,11 +43,9 @@ def as_epoch(epoch: object) -> int:
         number = -1
     if isinstance(epoch, bool) or not 0 <= number < _MAX_EPOCH:
         raise ParamsFormatError(
-            explain(
-                "No number of an epoch",
-                expected="a whole number from 0, the number in prefix-0003.params",
-                got=repr(epoch)[:80],
-            )
+            "No number of an epoch",
+            expected="a whole number from 0, the number in prefix-0003.params",
+            got=repr(epoch)[:80],
         )
     return number
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from symjax_nnvm.errors import ParamsFormatError, explain, missing_extra, plain_list
+from symjax_nnvm.errors import ParamsFormatError, missing_extra, plain_list
 from symjax_nnvm.files import atomic_write, open_regular
 from symjax_nnvm.formats import HEAD, FileFormat, array_suffixes, format_of_bytes, format_of_name
 from symjax_nnvm.mxnet.array_file import Arrays
@@ -64,18 +64,14 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
     """
     if not isinstance(arrays, (Mapping, Sequence)) or isinstance(arrays, (str, bytes)):
         raise ParamsFormatError(
-            explain(
-                "Arrays are saved by name or as a list", got=type(arrays).__name__, fix="Of one array: {'name': array}."
-            )
+            "Arrays are saved by name or as a list", got=type(arrays).__name__, fix="Of one array: {'name': array}."
         )
     row = format_of_name(fname) or MXNET
     if row.write is None:
         raise ParamsFormatError(
-            explain(
-                f"{os.fspath(fname)} is named as {row.title}, which is only read",
-                expected=f"a name that ends in {plain_list(array_suffixes(written=True))}",
-                fix="Or call what writes such files, as numpy.savez does .npz.",
-            )
+            f"{os.fspath(fname)} is named as {row.title}, which is only read",
+            expected=f"a name that ends in {plain_list(array_suffixes(written=True))}",
+            fix="Or call what writes such files, as numpy.savez does .npz.",
         )
     with atomic_write(fname) as file:
         row.write(file, arrays)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symjax_nnvm.errors import JSONFormatError, NNVMError, explain
+from symjax_nnvm.errors import JSONFormatError, NNVMError
 from symjax_nnvm.ir.attributes import FListInputNames, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
@@ -91,9 +91,7 @@ def _add_missing_inputs(nodes: Sequence[Node], report: Report | None) -> None:
             variable = f"{node.name}_{name}" if node.name else name
             copies += len(node.attrs.dict)
             if copies > _MAX_COPIES * (len(nodes) + _MAX_COPIES):
-                raise JSONFormatError(
-                    explain("Inputs are missing of operators with too many attributes", op=node.op, node=node)
-                )
+                raise JSONFormatError("Inputs are missing of operators with too many attributes", op=node.op, node=node)
             node.inputs.append(NodeEntry(create_variable_node(variable, dict(node.attrs.dict)), 0, 0))
 
 
@@ -121,13 +119,11 @@ def _input_names(node: Node) -> Sequence[str]:
     required = node.num_inputs()
     if required is not None and required > len(node.inputs) + _MAX_MISSING:
         raise JSONFormatError(
-            explain(
-                "Wrong number of inputs",
-                op=node.op,
-                node=node,
-                expected=f"{required} in field 'inputs', of which old files leave out a few",
-                got=len(node.inputs),
-            )
+            "Wrong number of inputs",
+            op=node.op,
+            node=node,
+            expected=f"{required} in field 'inputs', of which old files leave out a few",
+            got=len(node.inputs),
         )
     return list(FListInputNames[node.op](node.attrs))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symjax_nnvm.errors import OpNotRegisteredError, ParamError, explain
+from symjax_nnvm.errors import OpNotRegisteredError, ParamError
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import Op, list_all_names, register
 from symjax_nnvm.ir.register import NoParams, register_op
@@ -48,19 +48,17 @@ def _resolve(attrs: NodeAttrs) -> None:
     """Make the node one of the operator registered for its type. Raises ParamError, OpNotRegisteredError."""
     op_type = attrs.dict.get("op_type")
     if op_type is None:
-        raise ParamError(explain("Required parameter op_type of string is not presented", op="Custom", node=attrs.name))
+        raise ParamError("Required parameter op_type of string is not presented", op="Custom", node=attrs.name)
     name = custom_name(op_type)
     if not Op.exists(name):
         known = [n.removeprefix(_PREFIX) for n in list_all_names() if n.startswith(_PREFIX)]
         raise OpNotRegisteredError(
-            explain(
-                f"No operator is registered for op_type {op_type!r}",
-                op="Custom",
-                node=attrs.name,
-                expected=f"one of {known}" if known else "a registered op_type; there is none yet",
-                fix=f"Register it: symjax_nnvm.register_custom({op_type!r}, inputs=…, infer_shape=…, gradient=…), and "
-                f"its JAX rule: @lowering.lowers_custom({op_type!r}).",
-            )
+            f"No operator is registered for op_type {op_type!r}",
+            op="Custom",
+            node=attrs.name,
+            expected=f"one of {known}" if known else "a registered op_type; there is none yet",
+            fix=f"Register it: symjax_nnvm.register_custom({op_type!r}, inputs=…, infer_shape=…, gradient=…), and "
+            f"its JAX rule: @lowering.lowers_custom({op_type!r}).",
         )
     attrs.op = Op.get(name)
     attrs.parse()

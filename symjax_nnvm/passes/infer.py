@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from symjax_nnvm.errors import InferenceError, explain, unknown_keyword
+from symjax_nnvm.errors import InferenceError, unknown_keyword
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
@@ -132,11 +132,9 @@ def _infer(
     values = _known_before(graph, index, quantity)
     if len(given) > len(index.input_nodes):
         raise InferenceError(
-            explain(
-                "More provided shapes than number of arguments",
-                expected=f"at most {len(index.input_nodes)} {quantity.name}s, one per variable",
-                got=len(given),
-            )
+            "More provided shapes than number of arguments",
+            expected=f"at most {len(index.input_nodes)} {quantity.name}s, one per variable",
+            got=len(given),
         )
     for nid, value in zip(index.input_nodes, given, strict=False):
         if value is not None:
@@ -163,12 +161,10 @@ def _known_before(graph: Graph, index: IndexedGraph, quantity: Quantity) -> list
     before = _read_attribute(quantity.name, before, quantity)
     if len(before) != index.num_node_entries:
         raise InferenceError(
-            explain(
-                f"Graph attribute {quantity.name} does not fit the graph",
-                expected=f"{index.num_node_entries} values, one per entry",
-                got=len(before),
-                fix="Remove the attribute, or infer again on the graph it was inferred for.",
-            )
+            f"Graph attribute {quantity.name} does not fit the graph",
+            expected=f"{index.num_node_entries} values, one per entry",
+            got=len(before),
+            fix="Remove the attribute, or infer again on the graph it was inferred for.",
         )
     return list(before)
 
@@ -186,7 +182,7 @@ def _read_attribute(name: str, value: Any, quantity: Quantity) -> Sequence[Any]:
 
 
 def _wrong_attribute(name: str, expected: str, got: object) -> InferenceError:
-    return InferenceError(explain(f"Graph attribute {name}", expected=expected, got=brief(got)))
+    return InferenceError(f"Graph attribute {name}", expected=expected, got=brief(got))
 
 
 def _read_declarations(index: IndexedGraph, quantity: Quantity, key: str, values: list[Any]) -> None:
@@ -204,16 +200,14 @@ def _read_declarations(index: IndexedGraph, quantity: Quantity, key: str, values
             declared = quantity.from_text(text)
         except ValueError as error:
             raise InferenceError(
-                explain(f"Invalid attribute {key}={brief(text)}: {error}", node=attrs.name, expected=quantity.text_form)
+                f"Invalid attribute {key}={brief(text)}: {error}", node=attrs.name, expected=quantity.text_form
             ) from None
         try:
             values[eid] = quantity.merge(values[eid], declared)
         except ValueError:
             raise InferenceError(
-                explain(
-                    f"Error in variable {attrs.name}: {quantity.conflict(values[eid], declared)}",
-                    node=attrs.name,
-                    expected=f"{quantity.show(declared)}, which its attribute {key} declares",
-                    got=f"{quantity.show(values[eid])}, which was given",
-                )
+                f"Error in variable {attrs.name}: {quantity.conflict(values[eid], declared)}",
+                node=attrs.name,
+                expected=f"{quantity.show(declared)}, which its attribute {key} declares",
+                got=f"{quantity.show(values[eid])}, which was given",
             ) from None

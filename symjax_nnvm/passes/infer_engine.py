@@ -54,12 +54,10 @@ class InferenceEngine:
                     self.values[eid] = self.quantity.merge(self.values[eid], value)
                 except ValueError:
                     raise InferenceError(
-                        explain(
-                            self.quantity.conflict(self.values[eid], value),
-                            node=entry.node,
-                            expected=f"{self.quantity.show(value)}, as hinted for output {entry.index}",
-                            got=self.quantity.show(self.values[eid]),
-                        )
+                        self.quantity.conflict(self.values[eid], value),
+                        node=entry.node,
+                        expected=f"{self.quantity.show(value)}, as hinted for output {entry.index}",
+                        got=self.quantity.show(self.values[eid]),
                     ) from None
 
     def run(self) -> None:
@@ -184,13 +182,11 @@ class InferenceEngine:
         proposed = [*new_ins, *new_outs]
         if len(proposed) != len(ins) + len(outs):
             raise InferenceError(
-                explain(
-                    f"Error in operator {node.name}: its {self.quantity.name} rule does not fit the node",
-                    op=node.op,
-                    node=node,
-                    expected=f"{len(ins)} inputs and {len(outs)} outputs",
-                    got=f"{len(proposed)} proposed {self.quantity.name}s in all",
-                )
+                f"Error in operator {node.name}: its {self.quantity.name} rule does not fit the node",
+                op=node.op,
+                node=node,
+                expected=f"{len(ins)} inputs and {len(outs)} outputs",
+                got=f"{len(proposed)} proposed {self.quantity.name}s in all",
             )
         return proposed
 
@@ -267,14 +263,12 @@ class InferenceEngine:
             except ValueError:
                 node = inode.source
                 raise InferenceError(
-                    explain(
-                        f"Error in operator {node.name}: Backward {self.quantity.name} inconsistent with the forward "
-                        f"{self.quantity.name}",
-                        op=node.op,
-                        node=node,
-                        expected=self.quantity.show(value),
-                        got=self.quantity.show(current),
-                    )
+                    f"Error in operator {node.name}: Backward {self.quantity.name} inconsistent with the forward "
+                    f"{self.quantity.name}",
+                    op=node.op,
+                    node=node,
+                    expected=self.quantity.show(value),
+                    got=self.quantity.show(current),
                 ) from None
             if merged != current:
                 self.values[target] = merged
@@ -309,14 +303,12 @@ def _forward_pairs(index: IndexedGraph, nid: int, inode: IndexedNode) -> list[tu
                 pairs.append((rptr[inode.control_deps[0]] + built.index, rptr[source] + i))
     if generated is None:
         raise InferenceError(
-            explain(
-                f"Cannot find matching backward op for {node.name}",
-                op=node.op,
-                node=node,
-                expected="control_deps[0] to be the forward node, whose FGradient makes this operator",
-                got="no control dependency" if forward is None else f"node {forward.source.name!r}",
-                fix="Register a rule for the backward operator itself.",
-            )
+            f"Cannot find matching backward op for {node.name}",
+            op=node.op,
+            node=node,
+            expected="control_deps[0] to be the forward node, whose FGradient makes this operator",
+            got="no control dependency" if forward is None else f"node {forward.source.name!r}",
+            fix="Register a rule for the backward operator itself.",
         )
     return pairs
 

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Callable
 from typing import Any
 
-from symjax_nnvm.errors import JSONFormatError, explain
+from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.ir.types import DTypeList, ShapeList, dtype_code, shape_from_legacy, shape_to_legacy
 
 __all__ = ["ATTR_TYPES", "attr_from_json", "attr_to_json", "brief"]
@@ -90,17 +90,15 @@ def attr_from_json(key: str, type_name: object, value: Any) -> Any:
     convert = ATTR_TYPES.get(type_name) if isinstance(type_name, str) else None
     if convert is None:
         raise JSONFormatError(
-            explain(
-                f"Typename {type_name if isinstance(type_name, str) and len(type_name) <= 80 else brief(type_name)} "
-                f"has not been registered via DMLC_JSON_ENABLE_ANY, in graph attribute {brief(key)}",
-                expected=f"one of {', '.join(ATTR_TYPES)}",
-            )
+            f"Typename {type_name if isinstance(type_name, str) and len(type_name) <= 80 else brief(type_name)} "
+            f"has not been registered via DMLC_JSON_ENABLE_ANY, in graph attribute {brief(key)}",
+            expected=f"one of {', '.join(ATTR_TYPES)}",
         )
     try:
         return convert(value)
     except TypeError as error:
         raise JSONFormatError(
-            explain(f"Graph attribute {brief(key)} of type {type_name}", expected=error, got=brief(value))
+            f"Graph attribute {brief(key)} of type {type_name}", expected=error, got=brief(value)
         ) from None
 
 
@@ -125,11 +123,9 @@ def attr_to_json(key: str, value: Any) -> tuple[str, Any]:
         case list() | tuple() if all(isinstance(item, str) for item in value):
             return "list_str", list(value)
     raise JSONFormatError(
-        explain(
-            f"Graph attribute {key!r} cannot be written as JSON: Type {type(value).__name__} has not been registered "
-            "via DMLC_JSON_ENABLE_ANY",
-            expected="a string, an integer, a list of either, a ShapeList, a DTypeList, or a dict of integers",
-            got=brief(value),
-            fix="Remove the attribute from the graph before saving it.",
-        )
+        f"Graph attribute {key!r} cannot be written as JSON: Type {type(value).__name__} has not been registered "
+        "via DMLC_JSON_ENABLE_ANY",
+        expected="a string, an integer, a list of either, a ShapeList, a DTypeList, or a dict of integers",
+        got=brief(value),
+        fix="Remove the attribute from the graph before saving it.",
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from symjax_nnvm.errors import JSONFormatError, explain
+from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.ir.attributes import FNumFileOutputs, TFileName
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
@@ -141,7 +141,7 @@ def _node_text(inode: IndexedNode, depth: int) -> str:
     if attrs.subgraphs:
         if depth > 4 * MAX_SUBGRAPH_DEPTH:  # a graph inside a node adds four containers
             raise JSONFormatError(
-                explain(f"Subgraphs are nested more than {MAX_SUBGRAPH_DEPTH} levels deep", op=op, node=attrs.name)
+                f"Subgraphs are nested more than {MAX_SUBGRAPH_DEPTH} levels deep", op=op, node=attrs.name
             )
         graphs = [_graph_text(IndexedGraph(symbol.outputs), {}, depth + 1) for symbol in attrs.subgraphs]
         parts.append(f', {pad}"subgraphs": {_block("[]", graphs, depth + 1, True)}')
@@ -153,5 +153,5 @@ def _not_text(inode: IndexedNode) -> JSONFormatError:
     node = inode.source
     wrong = {k: v for k, v in node.attrs.dict.items() if not (isinstance(k, str) and isinstance(v, str))}
     return JSONFormatError(
-        explain("Attributes must be text", op=node.op, node=node, got=wrong, fix="Store str(value) as the attribute.")
+        "Attributes must be text", op=node.op, node=node, got=wrong, fix="Store str(value) as the attribute."
     )

@@ -76,14 +76,12 @@ def _way_out(op: str) -> str:
 
 
 def _refuse(field: str, where: str, expected: str, got: object) -> NoReturn:
-    raise JSONFormatError(
-        explain(f"Malformed graph JSON: field {field!r} of {where}", expected=expected, got=brief(got))
-    )
+    raise JSONFormatError(f"Malformed graph JSON: field {field!r} of {where}", expected=expected, got=brief(got))
 
 
 def _check_fields(item: Any, known: Sequence[str], required: Sequence[str], where: str) -> None:
     if type(item) is not dict:
-        raise JSONFormatError(explain(f"Malformed graph JSON: {where}", expected="an object", got=brief(item)))
+        raise JSONFormatError(f"Malformed graph JSON: {where}", expected="an object", got=brief(item))
     for field in item:
         if field not in known:
             raise JSONFormatError(

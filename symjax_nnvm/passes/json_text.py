@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from symjax_nnvm.errors import JSONFormatError, explain
+from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.passes.json_attrs import brief
 
 __all__ = ["MAX_VALUES", "decode"]
@@ -20,7 +20,7 @@ _FEW_CONTAINERS = 1 << 18
 def decode(text: object) -> Any:
     """The JSON value of a text, duplicate keys refused."""
     if not isinstance(text, str):
-        raise JSONFormatError(explain("Graph JSON must be text", got=type(text).__name__))
+        raise JSONFormatError("Graph JSON must be text", got=type(text).__name__)
     _refuse_bulk(text)
     try:
         # MXNet writes control characters as they are, which strict JSON forbids.
@@ -51,16 +51,14 @@ def _refuse_bulk(text: str) -> None:
     values = text.count(",") + containers  # every value but one follows one of these
     if values > MAX_VALUES:
         raise JSONFormatError(
-            explain(
-                "Graph JSON is too large to be read",
-                expected=f"at most {MAX_VALUES} values, those of about three million nodes",
-                got=f"about {values}",
-            )
+            "Graph JSON is too large to be read",
+            expected=f"at most {MAX_VALUES} values, those of about three million nodes",
+            got=f"about {values}",
         )
     # The shortest thing that a graph has many of is an entry, `[1,0],`; empty containers take twenty times their text.
     if containers > len(text) // 6 + _FEW_CONTAINERS:
         raise JSONFormatError(
-            explain("Malformed graph JSON: it is mostly brackets", got=f"{containers} in {len(text)} characters")
+            "Malformed graph JSON: it is mostly brackets", got=f"{containers} in {len(text)} characters"
         )
 
 
@@ -70,10 +68,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         name = found.get("name")
         raise JSONFormatError(
-            explain(
-                f"Malformed graph JSON: field {brief(twice)} occurs twice in one object",
-                node=name[:80] if isinstance(name, str) else None,
-                got=f"fields {brief([key for key, _ in pairs])}",
-            )
+            f"Malformed graph JSON: field {brief(twice)} occurs twice in one object",
+            node=name[:80] if isinstance(name, str) else None,
+            got=f"fields {brief([key for key, _ in pairs])}",
         )
     return found

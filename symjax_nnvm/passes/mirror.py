@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.errors import GradientError
 from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.card import TRecompute
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -93,11 +93,9 @@ def _rule(mirror: Mirror) -> Callable[[Node], bool]:
         case _ if callable(mirror):
             return mirror
     raise GradientError(
-        explain(
-            "Unknown way to mirror",
-            expected='None, "off", "attributes", "do_mirror", "blocks", or a function of a node',
-            got=repr(mirror),
-        )
+        "Unknown way to mirror",
+        expected='None, "off", "attributes", "do_mirror", "blocks", or a function of a node',
+        got=repr(mirror),
     )
 
 
@@ -115,13 +113,11 @@ def _forced(node: Node) -> bool:
         return False
     if text.lower() not in ("true", "1", "false", "0"):
         raise GradientError(
-            explain(
-                "Attribute '__force_mirroring__' is no boolean",
-                op=node.op,
-                node=node,
-                expected="True or False",
-                got=repr(text),
-            )
+            "Attribute '__force_mirroring__' is no boolean",
+            op=node.op,
+            node=node,
+            expected="True or False",
+            got=repr(text),
         )
     return text.lower() in ("true", "1") and TRecompute.get(node.op) != "in blocks"
 

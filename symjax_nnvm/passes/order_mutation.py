@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from symjax_nnvm.errors import GraphError, explain
+from symjax_nnvm.errors import GraphError
 from symjax_nnvm.ir.attributes import FMutateInputs
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
@@ -55,12 +55,10 @@ def order_mutation(graph: Graph) -> Graph:
         ordered.indexed_graph()
     except GraphError as error:
         raise GraphError(
-            explain(
-                "Reads and writes of a variable cannot be ordered: a node that reads a value before it is overwritten "
-                "uses the result of the node that overwrites it",
-                expected=f"versions that agree with the data flow of {', '.join(sorted(v.name for v in tracked))}",
-                got=str(error),
-            )
+            "Reads and writes of a variable cannot be ordered: a node that reads a value before it is overwritten "
+            "uses the result of the node that overwrites it",
+            expected=f"versions that agree with the data flow of {', '.join(sorted(v.name for v in tracked))}",
+            got=str(error),
         ) from error
     return ordered
 

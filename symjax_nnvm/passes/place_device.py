@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symjax_nnvm.errors import PassError, explain
+from symjax_nnvm.errors import PassError
 from symjax_nnvm.ir.attributes import FMutateInputs, TIsBackward
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
@@ -60,9 +60,7 @@ def place_device(
     operator = Op.get(copy_op)
     preset = graph.attrs.get("device") if device is None else device
     if preset is not None and len(preset) != index.num_nodes:
-        raise PassError(
-            explain("Wrong length of graph attribute device", expected=f"{index.num_nodes} nodes", got=len(preset))
-        )
+        raise PassError("Wrong length of graph attribute device", expected=f"{index.num_nodes} nodes", got=len(preset))
     placed = [UNPLACED] * index.num_nodes if preset is None else list(preset)
     _spread(index, placed, group_attr_key, assign_map)
     if len(set(placed)) <= 1:
@@ -80,12 +78,10 @@ def _spread(index: IndexedGraph, placed: list[int], group_attr_key: str, assign_
         if group is not None:
             if group not in assign_map:
                 raise PassError(
-                    explain(
-                        f"The device assignment not found for group {group}",
-                        op=node.source.op,
-                        node=node.source,
-                        expected=f"one of {sorted(assign_map)}",
-                    )
+                    f"The device assignment not found for group {group}",
+                    op=node.source.op,
+                    node=node.source,
+                    expected=f"one of {sorted(assign_map)}",
                 )
             placed[nid] = assign_map[group]
             continue
@@ -144,10 +140,8 @@ class _Transfers:
             if self.placed[node.inputs[i].node_id] != self.placed[nid]:
                 op = node.source.op
                 raise PassError(
-                    explain(
-                        f"mutable state cannot go across device op={op.name if op else None} input_state_index={i}",
-                        node=node.source,
-                        expected=f"the variable on device {self.placed[nid]}",
-                        got=f"device {self.placed[node.inputs[i].node_id]}",
-                    )
+                    f"mutable state cannot go across device op={op.name if op else None} input_state_index={i}",
+                    node=node.source,
+                    expected=f"the variable on device {self.placed[nid]}",
+                    got=f"device {self.placed[node.inputs[i].node_id]}",
                 )

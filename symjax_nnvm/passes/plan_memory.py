@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symjax_nnvm.errors import PassError, explain
+from symjax_nnvm.errors import PassError
 from symjax_nnvm.ir.attributes import FIgnoreInputs, FInplaceIdentity, FInplaceOption
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
@@ -86,8 +86,7 @@ def plan_memory(
     devices = [0] * index.num_nodes if device is None else _per("device", device, index.num_nodes)
     preset = [BAD_STORAGE] * entries if storage is None else list(_per("storage", storage, entries))
     if any(code not in (BAD_STORAGE, EXTERNAL_STORAGE, DYNAMIC_STORAGE) for code in preset):
-        problem = "Wrong code in graph attribute storage"
-        raise PassError(explain(problem, expected="-1, -2 or -3", got=sorted(set(preset))))
+        raise PassError("Wrong code in graph attribute storage", expected="-1, -2 or -3", got=sorted(set(preset)))
     counts = count_references(index) if ref_count is None else _per("ref_count", ref_count, entries)
     sizes = [shape_size(s) if s is not None and is_known(s) else None for s in shapes]
     best: _Planner | None = None
@@ -123,13 +122,13 @@ def count_references(index: IndexedGraph) -> list[int]:
 
 def _per(key: str, values: Sequence, length: int) -> Sequence:
     if len(values) != length:
-        raise PassError(explain(f"Wrong length of graph attribute {key}", expected=length, got=len(values)))
+        raise PassError(f"Wrong length of graph attribute {key}", expected=length, got=len(values))
     return values
 
 
 def _match_ranges(match_range: int, search: bool) -> list[int]:
     if match_range < 0:
-        raise PassError(explain("Wrong match range", expected="a number ≥ 0", got=match_range))
+        raise PassError("Wrong match range", expected="a number ≥ 0", got=match_range)
     if not search or match_range == 0:
         return [match_range]
     return [1 << i for i in range(match_range.bit_length())]
@@ -151,13 +150,11 @@ def _inplace_pairs(node: IndexedNode) -> list[tuple[tuple[int, int], bool]]:
     if len(flags) != len(pairs):
         op = node.source.op
         raise PassError(
-            explain(
-                "FInplaceOption and FInplaceIdentity returned vectors of different size for operator "
-                f"{op.name if op else None}",
-                node=node.source,
-                expected=f"{len(pairs)} flags",
-                got=len(flags),
-            )
+            "FInplaceOption and FInplaceIdentity returned vectors of different size for operator "
+            f"{op.name if op else None}",
+            node=node.source,
+            expected=f"{len(pairs)} flags",
+            got=len(flags),
         )
     return list(zip(pairs, flags, strict=True))
 
@@ -279,14 +276,12 @@ class _Planner:
             return True
         if a is None or b is None:
             raise PassError(
-                explain(
-                    "unknown type_flag=-1 of an in-place pair",
-                    op=node.source.op,
-                    node=node.source,
-                    input=i,
-                    got=f"dtypes {a} and {b}",
-                    fix="Run InferType with enough known dtypes first.",
-                )
+                "unknown type_flag=-1 of an in-place pair",
+                op=node.source.op,
+                node=node.source,
+                input=i,
+                got=f"dtypes {a} and {b}",
+                fix="Run InferType with enough known dtypes first.",
             )
         return _item_bytes(a) == _item_bytes(b)
 

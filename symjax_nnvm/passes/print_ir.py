@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from symjax_nnvm.errors import GraphError, PassError, explain, printable
+from symjax_nnvm.errors import GraphError, PassError, printable
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.pass_registry import register_pass
@@ -64,7 +64,7 @@ def _safe(line: str) -> str:
 
 def _key_list(keys: Any, name: str) -> Sequence[str]:
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) for key in keys):
-        raise PassError(explain(f"Graph attribute {name}", expected="a list of attribute names", got=repr(keys)[:80]))
+        raise PassError(f"Graph attribute {name}", expected="a list of attribute names", got=repr(keys)[:80])
     return keys
 
 
@@ -98,7 +98,7 @@ def _node_join(graph: Graph, index: IndexedGraph, key: str) -> Callable[[int], s
 def _value_texts(graph: Graph, key: str, count: int, per: str) -> list[str]:
     """The values of a graph attribute as text: shapes as `[2,3]`, dtypes as codes, as NNVM prints them."""
     if key not in graph.attrs:
-        raise PassError(explain(f"Cannot find {key} in graph attr", got=f"attributes {sorted(graph.attrs)}"))
+        raise PassError(f"Cannot find {key} in graph attr", got=f"attributes {sorted(graph.attrs)}")
     match graph.attrs[key]:
         case ShapeList() as shapes:
             texts = [f"[{','.join(map(str, shape_to_legacy(shape)))}]" for shape in shapes]
@@ -108,17 +108,11 @@ def _value_texts(graph: Graph, key: str, count: int, per: str) -> list[str]:
             texts = [str(value) for value in values]
         case value:
             raise PassError(
-                explain(
-                    f"Cannot handle type {type(value).__name__} of graph attribute {key}",
-                    expected="a list of shapes, integers or strings",
-                )
+                f"Cannot handle type {type(value).__name__} of graph attribute {key}",
+                expected="a list of shapes, integers or strings",
             )
     if len(texts) != count:
         raise GraphError(
-            explain(
-                f"Graph attribute {key} does not fit the graph",
-                expected=f"one value per {per}, {count}",
-                got=len(texts),
-            )
+            f"Graph attribute {key} does not fit the graph", expected=f"one value per {per}, {count}", got=len(texts)
         )
     return texts

@@ -8,7 +8,7 @@ too.
 
 from __future__ import annotations
 
-from symjax_nnvm.errors import InferenceError, PassError, explain
+from symjax_nnvm.errors import InferenceError, PassError
 from symjax_nnvm.ir.attributes import FInferDefaultType, FInferType, FMutateInputs
 from symjax_nnvm.ir.card import Precision, TPrecision
 from symjax_nnvm.ir.graph import Graph
@@ -34,9 +34,7 @@ def reduce_precision(graph: Graph, target_dtype: DType) -> Graph:
     Raises PassError for another dtype than bfloat16 or float16, InferenceError.
     """
     if target_dtype not in ("bfloat16", "float16"):
-        raise PassError(
-            explain("No half precision", param="target_dtype", expected="bfloat16 or float16", got=target_dtype)
-        )
+        raise PassError("No half precision", param="target_dtype", expected="bfloat16 or float16", got=target_dtype)
     casts = _Casts(graph, target_dtype)
     reduced = rewrite(graph.outputs, casts.insert)
     return graph.derive([casts.cast(head, "float32") for head in reduced.outputs], attrs={})
@@ -96,7 +94,7 @@ class _Casts:
         outputs = self._outputs(node, inputs)
         if outputs is None:
             got = [self._dtypes[entry.node, entry.index] for entry in inputs]
-            raise InferenceError(explain("Inputs of dtypes that do not fit together", op=node.op, node=node, got=got))
+            raise InferenceError("Inputs of dtypes that do not fit together", op=node.op, node=node, got=got)
         return inputs, outputs
 
     def _outputs(self, node: Node, inputs: list[NodeEntry]) -> list[DType | None] | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
 
-from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, explain, printable
+from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, printable
 from symjax_nnvm.ir.card import TBroadcasts, TShapeParameters
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -75,7 +75,7 @@ def set_batch_size(symbol: Symbol, n: int, old: int | None = None, *, merged: bo
         return Symbol(rebuild(symbol.outputs))
     new_size = {node: n for node, place in places.items() if place.size == old}
     if places and not new_size:
-        raise SymbolValueError(explain(f"No batch size {old} is written in the graph", got=_listed(places.values())))
+        raise SymbolValueError(f"No batch size {old} is written in the graph", got=_listed(places.values()))
     multiples = {
         node: place
         for node, place in places.items()
@@ -83,22 +83,18 @@ def set_batch_size(symbol: Symbol, n: int, old: int | None = None, *, merged: bo
     }
     if multiples and merged is None:
         raise GraphError(
-            explain(
-                f"Some sizes are multiples of the batch size {old}: is the batch merged with another axis there?",
-                got=_listed(multiples.values()),
-                fix="Pass merged=True to scale them with the batch, merged=False to leave them.",
-            )
+            f"Some sizes are multiples of the batch size {old}: is the batch merged with another axis there?",
+            got=_listed(multiples.values()),
+            fix="Pass merged=True to scale them with the batch, merged=False to leave them.",
         )
     if merged:
         new_size |= {node: n * (place.size // old) for node, place in multiples.items()}
     changed = Symbol(rebuild(symbol.outputs, _writing(places, new_size)))
     if _contradiction(symbol) is None and (error := _contradiction(changed)) is not None:
         raise GraphError(
-            explain(
-                f"The graph does not fit a batch size of {n}: {error}".rstrip("."),
-                fix="An attribute that was left alone depends on the batch, too. Changed were: "
-                + _listed(places[node] for node in new_size),
-            )
+            f"The graph does not fit a batch size of {n}: {error}".rstrip("."),
+            fix="An attribute that was left alone depends on the batch, too. Changed were: "
+            + _listed(places[node] for node in new_size),
         ) from error
     return changed
 
@@ -107,11 +103,9 @@ def _agreed(places: list[HardCodedBatch]) -> int | None:
     sizes = {place.size for place in places}
     if len(sizes) > 1:
         raise GraphError(
-            explain(
-                f"The batch size is ambiguous: the graph has {', '.join(map(str, sorted(sizes)))} in batch axes",
-                got=_listed(places),
-                fix="Pass the batch size that is written in the graph as old=.",
-            )
+            f"The batch size is ambiguous: the graph has {', '.join(map(str, sorted(sizes)))} in batch axes",
+            got=_listed(places),
+            fix="Pass the batch size that is written in the graph as old=.",
         )
     return sizes.pop() if sizes else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, did_you_mean, explain
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, did_you_mean
 from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -18,7 +18,7 @@ def find_outputs(symbol: Symbol, name: str) -> list[NodeEntry]:
     Raises SymbolValueError when there is none, or when several outputs or nodes have the name.
     """
     if not isinstance(name, str):
-        raise SymbolTypeError(explain("Outputs are found by name", got=type(name).__name__, fix=_HOW_TO_LIST))
+        raise SymbolTypeError("Outputs are found by name", got=type(name).__name__, fix=_HOW_TO_LIST)
     internals = symbol.get_internals()
     names = internals.list_outputs()
     found = [entry for entry, output in zip(internals.outputs, names, strict=True) if output == name]
@@ -29,18 +29,14 @@ def find_outputs(symbol: Symbol, name: str) -> list[NodeEntry]:
         nodes = len(found)
     if nodes > 1:
         raise SymbolValueError(
-            explain(
-                f"There are {nodes} outputs named {name!r}",
-                got=", ".join(repr(entry.node) for entry in found[:5]),
-                fix="Give the nodes names of their own first, with symjax_nnvm.rename.",
-            )
+            f"There are {nodes} outputs named {name!r}",
+            got=", ".join(repr(entry.node) for entry in found[:5]),
+            fix="Give the nodes names of their own first, with symjax_nnvm.rename.",
         )
     if not found:
         nodes_and_outputs = [*names, *(entry.node.name for entry in internals.outputs)]
         raise SymbolValueError(
-            explain(
-                f"The symbol has no output and no node named {name!r}",
-                fix=did_you_mean(name, nodes_and_outputs) or _HOW_TO_LIST,
-            )
+            f"The symbol has no output and no node named {name!r}",
+            fix=did_you_mean(name, nodes_and_outputs) or _HOW_TO_LIST,
         )
     return found

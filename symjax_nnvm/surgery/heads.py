@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain, plain_list
+from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, plain_list
 from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
@@ -42,11 +42,9 @@ def replace_head(symbol: Symbol, output_name: str, fn: Callable[[Symbol], Symbol
     expect_symbol(symbol, "replace_head")
     if isinstance(fn, Symbol) or not callable(fn):
         raise SymbolTypeError(
-            explain(
-                "replace_head needs a function that builds the new head on the features it is given",
-                got=type(fn).__name__,
-                fix="For instance: lambda features: symbol.FullyConnected(features, num_hidden=10, name='new_fc').",
-            )
+            "replace_head needs a function that builds the new head on the features it is given",
+            got=type(fn).__name__,
+            fix="For instance: lambda features: symbol.FullyConnected(features, num_hidden=10, name='new_fc').",
         )
     features = find_outputs(symbol, output_name)
     after = reachable_from(symbol.outputs, {features[0].node})
@@ -56,16 +54,12 @@ def replace_head(symbol: Symbol, output_name: str, fn: Callable[[Symbol], Symbol
     head = fn(Symbol(trunk.outputs))
     if not isinstance(head, Symbol):
         fix = "End it with `return` and the new head."
-        raise SymbolTypeError(
-            explain("The function of replace_head must return a Symbol", got=type(head).__name__, fix=fix)
-        )
+        raise SymbolTypeError("The function of replace_head must return a Symbol", got=type(head).__name__, fix=fix)
     if not _uses(head, trunk):
         raise ComposeError(
-            explain(
-                "The new head does not use the features it was given",
-                got=f"outputs {plain_list(head.list_outputs())}",
-                fix=f"Build it on the argument of the function, which is {output_name!r}.",
-            )
+            "The new head does not use the features it was given",
+            got=f"outputs {plain_list(head.list_outputs())}",
+            fix=f"Build it on the argument of the function, which is {output_name!r}.",
         )
     position = next((i for i, entry in enumerate(symbol.outputs) if entry.node in after), 0)
     outputs = copies[len(features) :]
@@ -87,9 +81,7 @@ def _refuse_repeated_variables(outputs: Sequence[NodeEntry], before: Sequence[No
     repeated = [name for name, count in have.items() if count > max(had[name], 1)]
     if repeated:
         raise ComposeError(
-            explain(
-                "The new head names variables as the network does",
-                got=plain_list(map(repr, repeated)),
-                fix="Give the operators of the new head names of their own: name=.",
-            )
+            "The new head names variables as the network does",
+            got=plain_list(map(repr, repeated)),
+            fix="Give the operators of the new head names of their own: name=.",
         )

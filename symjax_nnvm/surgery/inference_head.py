@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from symjax_nnvm.errors import GraphError, InferenceError, explain, plain_list
+from symjax_nnvm.errors import GraphError, InferenceError, plain_list
 from symjax_nnvm.ir.card import FPrediction
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -57,12 +57,10 @@ def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> 
     kept = [entry for entry in outputs if entry.node not in needing]
     if not kept and outputs:
         raise GraphError(
-            explain(
-                f"Every output needs a label ({plain_list(sorted(names))})",
-                got=f"outputs {plain_list(symbol.list_outputs())}",
-                fix="Cut the network where its prediction is, with symjax_nnvm.cut(symbol, name); outputs that need no "
-                f"label and feed the losses: {plain_list(_frontier(outputs, needing))}.",
-            )
+            f"Every output needs a label ({plain_list(sorted(names))})",
+            got=f"outputs {plain_list(symbol.list_outputs())}",
+            fix="Cut the network where its prediction is, with symjax_nnvm.cut(symbol, name); outputs that need no "
+            f"label and feed the losses: {plain_list(_frontier(outputs, needing))}.",
         )
     return Symbol(count_versions(kept))
 

@@ -13,7 +13,6 @@ from symjax_nnvm.errors import (
     SymbolValueError,
     close_or_all,
     did_you_mean,
-    explain,
     plain_list,
 )
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -42,9 +41,7 @@ def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> S
     expect_symbol(symbol, "rename")
     if not isinstance(names, Mapping) and not callable(names):
         fix = "For instance {'fc1': 'head'}, or lambda name: 'net_' + name."
-        raise SymbolTypeError(
-            explain("New names are a dict old → new, or a function", got=type(names).__name__, fix=fix)
-        )
+        raise SymbolTypeError("New names are a dict old → new, or a function", got=type(names).__name__, fix=fix)
     nodes = post_order(symbol.outputs)
     if isinstance(names, Mapping):
         existing = dict.fromkeys(node.name for node in nodes)
@@ -52,7 +49,7 @@ def rename(symbol: Symbol, names: Mapping[str, str] | Callable[[str], str]) -> S
         if unknown:
             close = " ".join(did_you_mean(str(name), existing) for name in unknown[:3]).strip()
             fix = close or f"Its variables are {plain_list(symbol.list_inputs())}."
-            raise SymbolValueError(explain(f"The symbol has no node named {plain_list(map(repr, unknown))}", fix=fix))
+            raise SymbolValueError(f"The symbol has no node named {plain_list(map(repr, unknown))}", fix=fix)
         mapping = names
         new_name = lambda name: mapping.get(name, name)  # noqa: E731
     else:
@@ -77,11 +74,9 @@ def _refuse_collisions(kind: str, olds: Iterable[str], renamed: Mapping[str, str
     if taken:
         sources = [old for old in renamed if renamed[old] == taken[0]]
         raise ComposeError(
-            explain(
-                f"Several {kind} would be named {plain_list(map(repr, taken))}",
-                got=f"{taken[0]!r} for {plain_list(map(repr, sources))}",
-                fix="Choose names that are not in use, or rename their holders at the same time.",
-            )
+            f"Several {kind} would be named {plain_list(map(repr, taken))}",
+            got=f"{taken[0]!r} for {plain_list(map(repr, sources))}",
+            fix="Choose names that are not in use, or rename their holders at the same time.",
         )
 
 
@@ -106,7 +101,7 @@ def freeze(
     for each in patterns:
         if not isinstance(each, (str, re.Pattern)):
             fix = "Shell patterns such as 'conv1_*', or a compiled regular expression."
-            raise SymbolTypeError(explain("Names are frozen by patterns", got=type(each).__name__, fix=fix))
+            raise SymbolTypeError("Names are frozen by patterns", got=type(each).__name__, fix=fix)
     nodes = symbol.list_input_nodes("read_only")
     names = list(dict.fromkeys(node.name for node in nodes))
     frozen = {node.name for node in nodes if _is_zero(node.attrs.dict.get("__lr_mult__"))}
@@ -114,8 +109,7 @@ def freeze(
         matched = [name for name in names if _matches(each, name)]
         if not matched:
             text = each if isinstance(each, str) else each.pattern
-            fix = close_or_all(text, names, "The arguments are")
-            raise SymbolValueError(explain(f"No argument matches {text!r}", fix=fix))
+            raise SymbolValueError(f"No argument matches {text!r}", fix=close_or_all(text, names, "The arguments are"))
         frozen.update(matched)
     labels = [node.name for node in label_variables(symbol)] if label_names is None else label_names
     data = [name for name in names if _DATA.fullmatch(name)] if data_names is None else data_names

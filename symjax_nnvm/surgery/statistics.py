@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
-from symjax_nnvm.errors import SymbolValueError, did_you_mean, explain, listed
+from symjax_nnvm.errors import SymbolValueError, did_you_mean, listed
 from symjax_nnvm.ir.attributes import FMutateInputs
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rebuild
@@ -33,7 +33,7 @@ def freeze_statistics(symbol: Symbol, pattern: str | Sequence[str] = "*") -> Sym
         if not matched:
             names = [node.name for node in norms]
             raise SymbolValueError(
-                explain(f"No batch norm matches {each!r}", got=names or "none", fix=did_you_mean(each, names) or None)
+                f"No batch norm matches {each!r}", got=names or "none", fix=did_you_mean(each, names) or None
             )
         chosen |= matched
     return _with_global_statistics(symbol, chosen)
@@ -48,11 +48,9 @@ def frozen_batch_norms(symbol: Symbol, trained: Collection[str]) -> Symbol:
     chosen = {node for node in norms if not any(name in trained for name in _learned(node))}
     if not chosen:
         raise SymbolValueError(
-            explain(
-                "There is no batch norm whose statistics can be frozen: gamma or beta of each is trained",
-                got=f"batch norms {listed(node.name for node in norms)}",
-                fix="Freeze their parameters, too: wrt=symjax_nnvm.freeze(symbol, ['bn_*', ...]).",
-            )
+            "There is no batch norm whose statistics can be frozen: gamma or beta of each is trained",
+            got=f"batch norms {listed(node.name for node in norms)}",
+            fix="Freeze their parameters, too: wrt=symjax_nnvm.freeze(symbol, ['bn_*', ...]).",
         )
     return _with_global_statistics(symbol, chosen)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, did_you_mean, explain, listed
+from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, did_you_mean, listed
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -34,9 +34,7 @@ def subset(
     for what, given in (("args", args), ("aux", {} if aux is None else aux)):
         if not isinstance(given, Mapping):
             raise SymbolTypeError(
-                explain(
-                    f"{what} of subset holds no names", expected="a dict of arrays by name", got=type(given).__name__
-                )
+                f"{what} of subset holds no names", expected="a dict of arrays by name", got=type(given).__name__
             )
     given = {**args, **(aux or {})}
     arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
@@ -52,10 +50,8 @@ def subset(
         surplus = [name for name in given if name not in needed]
         close = " ".join(filter(None, (did_you_mean(name, surplus, cutoff=0.75) for name in missing[:3])))
         raise ParamsMismatchError(
-            explain(
-                f"There are no arrays for {listed(missing)}",
-                got=f"arrays that the network does not have: {listed(surplus)}",
-                fix=f"{close} Name what is to get first values: subset(symbol, args, aux, new={missing[0]!r}).".strip(),
-            )
+            f"There are no arrays for {listed(missing)}",
+            got=f"arrays that the network does not have: {listed(surplus)}",
+            fix=f"{close} Name what is to get first values: subset(symbol, args, aux, new={missing[0]!r}).".strip(),
         )
     return {n: given[n] for n in arg_names if n in given}, {n: given[n] for n in aux_names if n in given}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from symjax_nnvm.errors import ComposeError, explain, listed, unknown_keyword
+from symjax_nnvm.errors import ComposeError, listed, unknown_keyword
 from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, FMutateInputs, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph, create_variable_node, update_node_version
@@ -55,12 +55,10 @@ def compose_atomic(node: Node, args: Sequence[Heads], kwargs: Mapping[str, Heads
     if op is None:
         if args or kwargs:
             raise ComposeError(
-                explain(
-                    "A variable takes no inputs",
-                    node=node,
-                    got=f"{len(args) + len(kwargs)} argument(s)",
-                    fix="Compose the symbol that uses the variable, with the variable's name as keyword.",
-                )
+                "A variable takes no inputs",
+                node=node,
+                got=f"{len(args) + len(kwargs)} argument(s)",
+                fix="Compose the symbol that uses the variable, with the variable's name as keyword.",
             )
         attrs.name = name or attrs.name
         return
@@ -116,13 +114,11 @@ def _check_single(
 
 def _grouped(node: Node, what: str, arg: Heads) -> ComposeError:
     return ComposeError(
-        explain(
-            f"{what} is a tuple, single value is required",
-            op=node.op,
-            node=node,
-            got=f"a symbol of {len(arg)} outputs",
-            fix="Choose one output, e.g. symbol[0].",
-        )
+        f"{what} is a tuple, single value is required",
+        op=node.op,
+        node=node,
+        got=f"a symbol of {len(arg)} outputs",
+        fix="Choose one output, e.g. symbol[0].",
     )
 
 
@@ -138,8 +134,7 @@ def _take_subgraphs(
         elif i < len(names) and names[i] in kwargs:
             subgraphs.append(Graph(kwargs.pop(names[i])))
         else:
-            missing = names[i] if i < len(names) else i
-            raise ComposeError(explain("A subgraph is missing", op=node.op, node=node, input=missing))
+            raise ComposeError("A subgraph is missing", op=node.op, node=node, input=names[i] if i < len(names) else i)
     return [arg for i, arg in enumerate(args) if i not in indices], kwargs, subgraphs
 
 
@@ -155,28 +150,22 @@ def _gather_inputs(
     if required is None:
         if kwargs:
             raise ComposeError(
-                explain("Variable length function do not accept kwargs", op=node.op, node=node, got=sorted(kwargs))
+                "Variable length function do not accept kwargs", op=node.op, node=node, got=sorted(kwargs)
             )
         return [arg[0] for arg in args]
     if len(args) > required:
         raise ComposeError(
-            explain(
-                f"Incorrect number of arguments, requires {required}, provided {len(args)}",
-                op=node.op,
-                node=name or node,
-            )
+            f"Incorrect number of arguments, requires {required}, provided {len(args)}", op=node.op, node=name or node
         )
     inputs = [arg[0] for arg in args]
     open_names = names[len(args) : required]
     if len(args) < required and len(names) != required:
         raise ComposeError(
-            explain(
-                f"Not enough argument to call operator {node.attrs.op.name if node.attrs.op else 'null'}",
-                node=name or node,
-                expected=f"{required} inputs",
-                got=f"{len(args)}, and input names {listed(names)} for the rest",
-                fix="Give every input by position, or register FListInputNames.",
-            )
+            f"Not enough argument to call operator {node.attrs.op.name if node.attrs.op else 'null'}",
+            node=name or node,
+            expected=f"{required} inputs",
+            got=f"{len(args)}, and input names {listed(names)} for the rest",
+            fix="Give every input by position, or register FListInputNames.",
         )
     _check_keywords(kwargs, open_names, node)
     for input_name in open_names:
@@ -221,7 +210,7 @@ def _compose_general(outputs: list[NodeEntry], args: Sequence[Heads], kwargs: Ma
             for i in () if mutates is None else mutates(node.attrs):
                 if not inputs[i].node.is_variable:
                     problem = "Mutation target can only be Variable"
-                    raise ComposeError(explain(problem, op=node.op, node=node, input=i, got=inputs[i].node))
+                    raise ComposeError(problem, op=node.op, node=node, input=i, got=inputs[i].node)
             changed.append((node, inputs))
     for node, inputs in changed:
         node.inputs = inputs

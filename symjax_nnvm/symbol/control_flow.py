@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError, explain
+from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
@@ -50,7 +50,7 @@ def foreach(
         flat_new, new_nesting = _flatten(new_states, "new states of foreach's body")
         if new_nesting != state_nesting:
             raise SymbolValueError(
-                explain("The body changes the nesting of the states", expected=state_nesting, got=new_nesting)
+                "The body changes the nesting of the states", expected=state_nesting, got=new_nesting
             )
         graph.close(flat_outputs, flat_new)
     locs = [graph.position(i, "data" if i < len(flat_data) else "states") for i in range(len(graph.formals))]
@@ -268,7 +268,7 @@ class _Body:
         node = self.formals[i].outputs[0].node
         if node not in self.variables:
             problem = f"The {what} must be used in the body of the loop, but {self._actuals[i].name!r} is not"
-            raise ComposeError(explain(problem, fix="Use it, or leave it out."))
+            raise ComposeError(problem, fix="Use it, or leave it out.")
         return self.variables.index(node)
 
     def outer_entries(self, positions: Sequence[int]) -> list[NodeEntry]:

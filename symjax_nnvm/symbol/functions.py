@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, explain
+from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.symbol.arithmetic import is_scalar
@@ -100,7 +100,7 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
     names = [*inputs, *(op.params.fields if op.params is not None else ())]
     if len(args) > len(names):
         raise SymbolTypeError(
-            explain(f"{op.name} takes {len(names)} positional arguments", expected=", ".join(names), got=len(args))
+            f"{op.name} takes {len(names)} positional arguments", expected=", ".join(names), got=len(args)
         )
     for key, arg in zip(names, args, strict=False):
         if key not in inputs:

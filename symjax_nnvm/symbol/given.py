@@ -17,14 +17,14 @@ def expect_symbol(value: object, function: str) -> None:
     """Raise SymbolTypeError, which says how a symbol is had, unless the value is one."""
     if not isinstance(value, Symbol):
         fix = "A file's is symjax_nnvm.symbol.load(path), a checkpoint's the first of load_checkpoint(prefix, epoch)."
-        raise SymbolTypeError(explain(f"{function} works on a Symbol", got=_brief(value), fix=fix))
+        raise SymbolTypeError(f"{function} works on a Symbol", got=_brief(value), fix=fix)
 
 
 def expect_arrays(value: object, what: str) -> None:
     """Raise SymbolTypeError unless the value is a dict of arrays by name."""
     if not isinstance(value, Mapping):
         fix = "A file's are symjax_nnvm.load_arrays(path); zip names and arrays where they come as lists."
-        raise SymbolTypeError(explain(f"{what} are arrays by name, a dict", got=_brief(value), fix=fix))
+        raise SymbolTypeError(f"{what} are arrays by name, a dict", got=_brief(value), fix=fix)
 
 
 def known_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape | None]:
@@ -34,7 +34,7 @@ def known_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape | None]
     """
     if not isinstance(shapes, Mapping):
         fix = "Name the input that it is the shape of: {'data': (1, 3, 224, 224)}."
-        raise SymbolTypeError(explain("Shapes are given by name, a dict", got=_brief(shapes), fix=fix))
+        raise SymbolTypeError("Shapes are given by name, a dict", got=_brief(shapes), fix=fix)
     return {name: _shape(name, shape) for name, shape in shapes.items()}
 
 
@@ -44,9 +44,7 @@ def _shape(name: str, shape: Any) -> Shape | None:
     except TypeError:
         fix = "Of an array it is array.shape." if hasattr(shape, "shape") else "One axis is written (5,)."
         raise SymbolTypeError(
-            explain(
-                f"No shape for {name!r}", expected="whole numbers, as in (1, 3, 224, 224)", got=_brief(shape), fix=fix
-            )
+            f"No shape for {name!r}", expected="whole numbers, as in (1, 3, 224, 224)", got=_brief(shape), fix=fix
         ) from None
     try:
         return shape_from_legacy(sizes) if sizes else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symjax_nnvm.errors import GradientError, explain, listed
+from symjax_nnvm.errors import GradientError, listed
 from symjax_nnvm.ir.listing import input_nodes, output_names
 from symjax_nnvm.ir.node import Node, NodeEntry, apply, create_variable_node
 
@@ -37,12 +37,10 @@ def wrt_entries(
             nodes = by_name[x] = [create_variable_node(x)]
         if len(nodes) != 1:
             raise GradientError(
-                explain(
-                    f"Cannot differentiate with respect to {x!r}",
-                    expected=f"one of {listed(by_name)}",
-                    got="no variable of that name" if not nodes else f"{len(nodes)} variables of that name",
-                    fix=None if nodes else "Call gradient(..., zeros_if_unreachable=True) for zeros in its shape.",
-                )
+                f"Cannot differentiate with respect to {x!r}",
+                expected=f"one of {listed(by_name)}",
+                got="no variable of that name" if not nodes else f"{len(nodes)} variables of that name",
+                fix=None if nodes else "Call gradient(..., zeros_if_unreachable=True) for zeros in its shape.",
             )
         entries.append(NodeEntry(nodes[0], 0, 0))
     return entries

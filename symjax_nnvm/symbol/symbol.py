@@ -18,7 +18,6 @@ from symjax_nnvm.errors import (
     SymbolIndexError,
     SymbolTypeError,
     SymbolValueError,
-    explain,
     plain_list,
     printable,
 )
@@ -128,9 +127,7 @@ class Symbol(Arithmetic, Fluent):
     def add_control_deps(self, source: Symbol) -> None:
         """Make this symbol's node run after the nodes of `source`. Raises ComposeError for a group."""
         if len(self.outputs) != 1:
-            raise ComposeError(
-                explain("AddControlDeps only works for nongrouped symbol", got=f"{len(self.outputs)} outputs")
-            )
+            raise ComposeError("AddControlDeps only works for nongrouped symbol", got=f"{len(self.outputs)} outputs")
         node = self.outputs[0].node
         node.control_deps = [*node.control_deps, *(entry.node for entry in source.outputs)]
 
@@ -471,7 +468,7 @@ def load_json(text: str) -> Symbol:
             if isinstance(text, os.PathLike)
             else "json.dumps makes text of a dict."
         )
-        raise SymbolTypeError(explain("fname need to be string, the JSON text", got=type(text).__name__, fix=fix))
+        raise SymbolTypeError("fname need to be string, the JSON text", got=type(text).__name__, fix=fix)
     return Symbol(apply_pass(Graph(attrs={"json": text}), "LoadLegacyJSON").outputs)
 
 
@@ -482,7 +479,7 @@ def load(fname: str | Path) -> Symbol:
     """
     if not isinstance(fname, (str, os.PathLike)):
         fix = "Of JSON text symbol.load_json makes a symbol."
-        raise SymbolTypeError(explain("load needs the path of a symbol file", got=type(fname).__name__, fix=fix))
+        raise SymbolTypeError("load needs the path of a symbol file", got=type(fname).__name__, fix=fix)
     if isinstance(fname, str) and fname.lstrip().startswith("{"):
         raise SymbolTypeError("load needs the path of a symbol file, and got JSON text. Give that to symbol.load_json.")
     text = read_text(fname)

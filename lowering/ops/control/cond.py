@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import jax
-from jax import lax
+from jax import Array, lax
 
 from lowering.interpret import Program
 from lowering.registry import lowers
 from symjax_nnvm.ops.control import cond as ops
-
-Array = jax.Array
 
 
 @lowers("_cond", "_backward_cond", needs=("key", "programs"))

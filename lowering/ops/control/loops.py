@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.interpret import Program
 from lowering.registry import lowers
-from symjax_nnvm.errors import LoweringError, explain
+from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ops.control import loops as ops
 
-Array = jax.Array
 Arrays = Sequence[Array]
 
 
@@ -27,12 +26,10 @@ def _checked(new: Arrays, old: Arrays) -> tuple[Array, ...]:
     for i, (after, before) in enumerate(zip(new, old, strict=True)):
         if after.shape != before.shape or after.dtype != before.dtype:
             raise LoweringError(
-                explain(
-                    f"The body changes the shape or dtype of state {i}",
-                    expected=f"{before.dtype}{before.shape}",
-                    got=f"{after.dtype}{after.shape}",
-                    fix="Cast or reshape it in the body.",
-                )
+                f"The body changes the shape or dtype of state {i}",
+                expected=f"{before.dtype}{before.shape}",
+                got=f"{after.dtype}{after.shape}",
+                fix="Cast or reshape it in the body.",
             )
     return tuple(new)
 
@@ -44,7 +41,7 @@ def _scan(p: ops.ForeachParams, inputs: Arrays, key: Array | None, body: Program
     rest = inputs[len(data) + len(states) :]
     stacked = (*mask, *data)
     if not stacked:
-        raise LoweringError(explain("A loop without data has no length", fix="Give foreach at least one data array."))
+        raise LoweringError("A loop without data has no length", fix="Give foreach at least one data array.")
     locs = (*p.in_data_locs, *p.in_state_locs, *p.remain_locs)
 
     def run(number: Array, states: Arrays, slices: Arrays) -> tuple[tuple[Array, ...], tuple[Array, ...]]:

@@ -7,13 +7,11 @@ from math import prod
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.elementwise.scalar import wrapped
 from lowering.registry import lowers
 from symjax_nnvm.ops.creation import arange_like as ops
-
-Array = jax.Array
 
 
 @lowers("_contrib_arange_like")

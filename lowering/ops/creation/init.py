@@ -7,13 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from lowering.registry import lowers, lowers_table
-from symjax_nnvm.errors import LoweringError, explain
+from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.types import Shape, is_known
 from symjax_nnvm.ops.creation import init as ops
-
-Array = jax.Array
 
 lowers_table({"zeros_like": jnp.zeros_like, "ones_like": jnp.ones_like})
 
@@ -24,13 +23,11 @@ def decided_shape(p: Any, shapes: list[Shape | None]) -> tuple[int, ...]:
     if shape is not None and is_known(shape):
         return shape  # type: ignore[return-value]  # every dimension is known
     raise LoweringError(
-        explain(
-            "The shape of an array to be made cannot be decided",
-            param="shape",
-            expected="a complete shape, or operators using the array that determine it",
-            got="()" if p.shape in ((), None) else p.shape,
-            fix="Pass shape=.",
-        )
+        "The shape of an array to be made cannot be decided",
+        param="shape",
+        expected="a complete shape, or operators using the array that determine it",
+        got="()" if p.shape in ((), None) else p.shape,
+        fix="Pass shape=.",
     )
 
 
@@ -65,12 +62,10 @@ def _range_length(shapes: list[Shape | None]) -> int:
     length = shapes[0][0] if shapes[0] else None
     if length is None:
         raise LoweringError(
-            explain(
-                "The length of a range cannot be decided",
-                param="stop",
-                expected="a number, or operators using the range that determine its length",
-                got="None with infer_range",
-            )
+            "The length of a range cannot be decided",
+            param="stop",
+            expected="a number, or operators using the range that determine its length",
+            got="None with infer_range",
         )
     return length
 

@@ -8,13 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering import layerwise_updates
 from lowering.registry import lowers
 from symjax_nnvm.ops.elementwise import amp as ops
-
-Array = jax.Array
 
 
 @lowers("amp_cast")

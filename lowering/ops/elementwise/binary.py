@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.elementwise.unary import is_integer
 from lowering.registry import lowers, lowers_table
 from symjax_nnvm.ops.elementwise import binary as ops
 
-Array = jax.Array
 Function = Callable[[Array, Array], Array]
 
 

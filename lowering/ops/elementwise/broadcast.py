@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.elementwise.binary import FUNCTIONS, Function
 from lowering.registry import lowers_table
-
-Array = jax.Array
 
 
 def _broadcast(function: Function) -> Function:

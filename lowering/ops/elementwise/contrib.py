@@ -5,15 +5,12 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.elementwise.unary import in_float
 from lowering.registry import lowers
 from symjax_nnvm.ops.elementwise import contrib as ops
-
-Array = jax.Array
 
 
 @lowers("_contrib_quadratic")

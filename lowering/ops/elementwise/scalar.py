@@ -8,14 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.elementwise.binary import FUNCTIONS
 from lowering.ops.elementwise.unary import is_integer
 from lowering.registry import lowers
 from symjax_nnvm.ops.elementwise.scalar import ScalarParams
-
-Array = jax.Array
 
 _MAX_CHAIN = 16
 """Largest whole power that is a chain of multiplications: beyond it `pow` is as precise and as fast."""

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers, lowers_table
 from symjax_nnvm.ops.elementwise import unary as ops
 
-Array = jax.Array
 Function = Callable[[Array], Array]
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.indexing import ravel_multi_index as ops
-
-Array = jax.Array
 
 
 def _whole(numbers: Array) -> Array:

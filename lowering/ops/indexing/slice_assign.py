@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.indexing.gather_nd import nd_places
 from lowering.ops.indexing.take import CLIP, integers
@@ -16,8 +15,6 @@ from lowering.registry import lowers
 from symjax_nnvm.ops.indexing import slice_assign as ops
 from symjax_nnvm.ops.indexing.gather_nd import ScatterNDParams
 from symjax_nnvm.ops.shape.slice import SliceParams, kept_indices
-
-Array = jax.Array
 
 
 @lowers("_contrib_index_copy")

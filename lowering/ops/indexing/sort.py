@@ -5,12 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.indexing import sort as ops
-
-Array = jax.Array
 
 
 def _line(data: Array, axis: int | None) -> tuple[Array, int]:

@@ -6,12 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.indexing import take as ops
-
-Array = jax.Array
 
 
 def integers(indices: Array) -> Array:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ops.linalg import dot as ops
-
-Array = jax.Array
 
 
 @lowers("dot")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.linalg.factorization import CholeskyParams
-
-Array = jax.Array
 
 
 @lowers("_linalg_potrf")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.indexing.take import CLIP, integers
 from lowering.registry import lowers
 from symjax_nnvm.ops.linalg import fft as ops
-
-Array = jax.Array
 
 
 def _at_least_float32(data: Array) -> Array:

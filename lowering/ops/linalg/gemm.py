@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from lowering.registry import lowers
 from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ops.linalg import gemm as ops
-
-Array = jax.Array
 
 
 def scaled(array: Array, factor: float) -> Array:

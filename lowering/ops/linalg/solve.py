@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.linalg.gemm import scaled
 from lowering.ops.linalg.triangle import diagonal
 from lowering.registry import lowers
 from symjax_nnvm.ops.linalg import gemm as ops
-
-Array = jax.Array
 
 
 @lowers("_linalg_trsm")

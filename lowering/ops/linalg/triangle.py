@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.linalg import triangle as ops
-
-Array = jax.Array
 
 
 @lowers("_triangle")

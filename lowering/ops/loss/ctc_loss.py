@@ -10,17 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering import dual
 from lowering.dual import Number, exp, linear, log, logsumexp, select
 from lowering.ops.nn.sequence import whole_lengths
 from lowering.registry import lowers
 from symjax_nnvm.ops.loss import ctc_loss as ops
-
-Array = jax.Array
 
 _IMPOSSIBLE = -1e30
 

@@ -14,17 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering import dual
 from lowering.dual import Number, exp, linear, log, reciprocal, select
 from lowering.ops.nn.sequence import whole_lengths
 from lowering.registry import lowers
 from symjax_nnvm.ops.loss import hawkes as ops
-
-Array = jax.Array
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import jax
+from jax import Array
 
 from lowering.registry import lowers, lowers_table
 from symjax_nnvm.ops.loss import heads as ops
-
-Array = jax.Array
 
 lowers_table(
     {

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.loss import kl_sparse_reg as ops
-
-Array = jax.Array
 
 
 @lowers("IdentityAttachKLSparseReg", needs=("is_train",))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.nn.softmax import softmax_over
 from lowering.registry import lowers
 from symjax_nnvm.ops.loss import softmax_output as ops
-
-Array = jax.Array
 
 
 @lowers("SoftmaxOutput")

@@ -7,12 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import activation as ops
-
-Array = jax.Array
 
 
 def _relu(x: Array) -> Array:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import attention as ops
-
-Array = jax.Array
 
 
 def _part(array: Array, heads: int, parts: int, part: int) -> Array:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ops.nn import batch_norm as ops
-
-Array = jax.Array
 
 
 def _along(vector: Array, axis: int, ndim: int) -> Array:

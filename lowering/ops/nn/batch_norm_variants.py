@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import jax
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.nn.batch_norm import normalise_batch
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import batch_norm_variants as ops
 from symjax_nnvm.ops.nn.batch_norm import BatchNormParams
-
-Array = jax.Array
 
 
 @lowers("BatchNorm_v1", "_contrib_SyncBatchNorm", needs=("is_train",))

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import jax
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.grouped import MAX_PRODUCTS, Shifts
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import convolution as ops
 
-Array = jax.Array
 Pairs = list[tuple[int, int]]
 
 

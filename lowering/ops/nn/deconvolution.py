@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import jax
+from jax import Array
 
 from lowering.ops.nn.convolution import convolve, data_gradient, weight_gradient, with_bias
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import deconvolution as ops
-
-Array = jax.Array
 
 
 @lowers("Deconvolution", needs=("platform",))

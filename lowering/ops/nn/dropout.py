@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import dropout as ops
-
-Array = jax.Array
 
 
 @lowers("Dropout", needs=("key",))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import jax
+from jax import Array
 
 from lowering.ops.indexing.take import add_along, take_along
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import embedding as ops
-
-Array = jax.Array
 
 
 @lowers("Embedding")

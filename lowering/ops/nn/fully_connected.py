@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 
-import jax
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import fully_connected as ops
-
-Array = jax.Array
 
 
 @lowers("FullyConnected")

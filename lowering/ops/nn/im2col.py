@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.nn import places
 from lowering.ops.nn.places import Number, add, cut, fold, position
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import im2col as ops
-
-Array = jax.Array
 
 
 def _start(p: ops.Im2ColParams, i: Number) -> list[Number]:

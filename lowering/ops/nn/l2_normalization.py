@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import l2_normalization as ops
 from symjax_nnvm.ops.reduce.reduction import reduced_axes
-
-Array = jax.Array
 
 
 def wide(x: Array) -> Array:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ops.nn import layer_norm as ops
 
-Array = jax.Array
 Gradients = tuple[Array, Array, Array]
 
 

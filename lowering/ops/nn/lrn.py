@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.nn.l2_normalization import wide
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import lrn as ops
-
-Array = jax.Array
 
 _UNROLLED = 16
 """Up to this many neighbours are added one array after the other, which XLA fuses into one pass over the data."""

@@ -10,11 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
-Array = jax.Array
 Number = int | Array
 
 WRITTEN_OUT = 256

@@ -15,15 +15,13 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.nn import places
 from lowering.ops.nn.places import Number, add, cut, fold, per_axis, position
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import pooling as ops
 from symjax_nnvm.ops.nn.pooling import Windows
-
-Array = jax.Array
 
 _UNROLLED = 16
 """Up to this many elements a block is reduced by slices, one for each: on a CPU five times faster than reduce-window

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.nn import pooling
 from lowering.ops.nn.places import Number, fold
@@ -15,8 +14,6 @@ from lowering.registry import FLowering, lowers
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.nn import pooling as windowing
 from symjax_nnvm.ops.nn import pooling_v1 as ops
-
-Array = jax.Array
 
 _pool = FLowering[Op.get("Pooling")].rule
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering import dual
 from lowering.dual import Number, linear, select, tanh
@@ -33,8 +33,6 @@ from lowering.ops.nn.rnn_cells import (
 from lowering.ops.nn.sequence import whole_lengths
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import rnn as ops
-
-Array = jax.Array
 
 
 def _stacked(parts: Sequence[Number]) -> Any:

@@ -9,15 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering import dual
 from lowering.dual import Number, bilinear, linear, select, sigmoid, tanh
 from symjax_nnvm.ops.nn import rnn as ops
 
-Array = jax.Array
 Numbers = tuple[Any, ...]
 
 # -- products --------------------------------------------------------------------------------------------------------

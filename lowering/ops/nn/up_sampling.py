@@ -6,16 +6,13 @@ Convolution with the roles exchanged: Y is the gradient of that convolution's da
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.nn.convolution import convolve, data_gradient, weight_gradient
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import up_sampling as ops
 from symjax_nnvm.ops.nn.convolution import ConvolutionGeometry
-
-Array = jax.Array
 
 _UNROLLED = 16
 """Up to this many elements a block is summed by slices, one for each: on a CPU nine times faster than a reduction of

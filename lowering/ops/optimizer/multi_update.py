@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+from jax import Array
 
 from lowering import layerwise_updates, updates
 from lowering.ops.optimizer.update import hyper_parameters
 from lowering.registry import lowers
 from symjax_nnvm.ops.optimizer import multi_update as ops
-
-Array = jax.Array
 
 FORMULAS: dict[str, updates.Update] = {
     "multi_sgd_update": updates.sgd,

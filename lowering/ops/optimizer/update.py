@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-import jax
 import numpy as np
+from jax import Array
 
 from lowering import layerwise_updates, updates
 from lowering.registry import lowers
 from symjax_nnvm.ops.optimizer import update as ops
 
-Array = jax.Array
-
 _WITHOUT_EFFECT = {"lazy_update"}
+_RENAMED = {"clip_grad": "clip_gradient"}
 
 
 def hyper_parameters(p: Any) -> dict[str, Any]:
@@ -22,7 +21,8 @@ def hyper_parameters(p: Any) -> dict[str, Any]:
 
     MXNet's are float32. That shows where one is subtracted from 1: 1 - 0.999 is 0.00099998713.
     """
-    return {f.name: _single(getattr(p, f.name)) for f in fields(p) if f.name not in _WITHOUT_EFFECT}
+    found = {f.name: _single(getattr(p, f.name)) for f in fields(p) if f.name not in _WITHOUT_EFFECT}
+    return {_RENAMED.get(name, name): value for name, value in found.items()}
 
 
 def _single(value: Any) -> Any:

@@ -9,16 +9,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import Array, lax, random
 
 from lowering import samplers
 from lowering.ops.creation.init import decided_shape
 from lowering.registry import lowers
-from symjax_nnvm.errors import LoweringError, explain
+from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.ops.random import distributions as ops
 
-Array = jax.Array
 Parameter = Array | float
 """A number, or an array that broadcasts against the shape to draw, in the dtype of the computation."""
 
@@ -135,13 +134,11 @@ def _randint(p: ops.RandintParams, *, key: Array, out_shapes: list[Shape | None]
     info = jnp.iinfo(dtype)
     if not info.min <= p.low < p.high <= info.max + 1:
         raise LoweringError(
-            explain(
-                "Integers of 64 bits are switched off in JAX",
-                param="low and high",
-                expected=f"{info.min} ≤ low < high ≤ {info.max + 1}",
-                got=f"{p.low} and {p.high}",
-                fix="Run inside `with jax.enable_x64(True):`.",
-            )
+            "Integers of 64 bits are switched off in JAX",
+            param="low and high",
+            expected=f"{info.min} ≤ low < high ≤ {info.max + 1}",
+            got=f"{p.low} and {p.high}",
+            fix="Run inside `with jax.enable_x64(True):`.",
         )
     # Unsigned distances from low, which is then added modulo 2ⁿ: the range may be all of the dtype's.
     unsigned = np.dtype(f"uint{info.bits}")

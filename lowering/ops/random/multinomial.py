@@ -9,12 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import Array, lax, random
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.random import multinomial as ops
-
-Array = jax.Array
 
 _FEW_CLASSES = 64
 """Up to so many classes comparing a draw with all of them is faster than a binary search."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 from jax.scipy.special import xlog1py, xlogy
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.random import pdf as ops
 
-Array = jax.Array
 Formula = Callable[..., Array]
 """(sample x, *parameters that broadcast against it) → log p (or p), in at least float32."""
 

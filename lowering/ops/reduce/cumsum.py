@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import jax
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.reduce import cumsum as ops
-
-Array = jax.Array
 
 
 @lowers("_np_cumsum")

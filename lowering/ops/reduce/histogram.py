@@ -7,11 +7,10 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.reduce import histogram as ops
-
-Array = jax.Array
 
 _PART = 1 << 16
 """So many edges of bins are made at a time."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.nn.l2_normalization import wide
 from lowering.registry import lowers
 from symjax_nnvm.ops.reduce import moments as ops
 from symjax_nnvm.ops.reduce.reduction import reduced_axes, reduced_shape
-
-Array = jax.Array
 
 
 @lowers("moments")

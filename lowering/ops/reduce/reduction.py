@@ -8,12 +8,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.reduce import reduction as ops
-
-Array = jax.Array
 
 
 def _mean(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:

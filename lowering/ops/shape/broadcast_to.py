@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.shape import broadcast_to as ops
-
-Array = jax.Array
 
 
 @lowers("broadcast_to")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.shape import concat as ops
-
-Array = jax.Array
 
 
 @lowers("Concat", "_rnn_param_concat")

@@ -6,14 +6,11 @@ a pad with gaps. Both are static, where indexing would gather and scatter.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.shape import diag as ops
-
-Array = jax.Array
 
 
 def _places(k: int, rows: int, columns: int) -> range:

@@ -7,12 +7,11 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.shape import reshape
 from symjax_nnvm.ops.shape import transpose as movement
-
-Array = jax.Array
 
 
 def _lower_by_shape(name: str, shapes) -> None:

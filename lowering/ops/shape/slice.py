@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.shape import slice as ops
-
-Array = jax.Array
 
 
 def _zero(data: Array) -> Array:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import jax
+from jax import Array
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.shape import transpose as ops
-
-Array = jax.Array
 
 
 @lowers("transpose")

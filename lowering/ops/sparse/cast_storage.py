@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from lowering.registry import FLowering, lowers, lowers_table
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.reduce.reduction import ReduceParams
-
-Array = jax.Array
 
 # The package imports the families of these rules before this one.
 for _name, _like in (

@@ -13,12 +13,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.vision import bounding_box as ops
 
-Array = jax.Array
 Sides = Sequence[Array]
 
 # -- shared algorithms -----------------------------------------------------------------------------------------------

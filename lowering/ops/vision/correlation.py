@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.vision.sampling import wide
 from lowering.registry import lowers
 from symjax_nnvm.ops.vision import correlation as ops
-
-Array = jax.Array
 
 
 def _padded(p: ops.CorrelationParams, x: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.vision.bounding_box import (
     Sides,
@@ -23,8 +23,6 @@ from lowering.ops.vision.bounding_box import (
 )
 from lowering.registry import lowers
 from symjax_nnvm.ops.vision import multibox as ops
-
-Array = jax.Array
 
 
 @lowers("_contrib_MultiBoxPrior")

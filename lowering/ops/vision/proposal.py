@@ -5,13 +5,11 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.vision.bounding_box import at_once, columns, descending, in_front, survivors, wide
 from lowering.registry import lowers
 from symjax_nnvm.ops.vision import proposal as ops
-
-Array = jax.Array
 
 
 def _anchors(p: ops.ProposalParams, h: int, w: int, dtype: np.dtype) -> Array:

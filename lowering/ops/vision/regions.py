@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-
-Array = jax.Array
+from jax import Array, lax
 
 _CHUNK = 1 << 25
 """The most elements of an intermediate array when regions are pooled: more regions are treated in turn."""

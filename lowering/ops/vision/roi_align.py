@@ -12,14 +12,12 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.vision.regions import divided, images, pool, unpool
 from lowering.ops.vision.sampling import Border, Taps, sample, spread, taps, wide
 from lowering.registry import lowers
 from symjax_nnvm.ops.vision import roi_align as ops
-
-Array = jax.Array
 
 _BORDER = Border(-1, 0)
 

@@ -10,17 +10,14 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.ops.vision.regions import divided, group_of_bin, images, pool, rounded, stored, unpool
 from lowering.ops.vision.sampling import wide
 from lowering.registry import lowers
 from symjax_nnvm.ops.vision import roi_pooling as ops
-
-Array = jax.Array
 
 
 class _Spans(NamedTuple):

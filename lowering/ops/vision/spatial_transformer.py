@@ -7,12 +7,10 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from lowering.registry import lowers
 from symjax_nnvm.ops.vision import spatial_transformer as ops
-
-Array = jax.Array
 
 
 def _wide(x: Array) -> Array:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import MAX_COUNT, param
+from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ops.control.subgraph import (
     Head,
@@ -22,8 +21,7 @@ from symjax_nnvm.ops.control.subgraph import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CondParams:
+class CondParams(Params):
     num_args: int = param(ge=3, le=MAX_COUNT, doc="number of inputs, predicate and branches included")
     num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of outputs of either branch")
     cond_input_locs: tuple[int, ...] = param(ge=0, doc="which inputs feed the predicate's variables")

@@ -16,7 +16,7 @@ from typing import Any
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node, superseding
-from symjax_nnvm.ir.params import MAX_COUNT, param
+from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ops.control.subgraph import (
     Head,
@@ -31,8 +31,7 @@ from symjax_nnvm.ops.control.subgraph import (
 # -- parameters ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForeachParams:
+class ForeachParams(Params):
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs, the body included")
     num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of outputs: stacked ones and final states")
     num_out_data: int = param(ge=0, doc="number of stacked outputs")
@@ -66,7 +65,6 @@ class ForeachParams:
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
 class BackwardForeachParams(ForeachParams):
     backwards: bool = param(True, doc="run the last step first")
     has_mask: bool = param(False, doc="the first input says, for each step, whether it runs")
@@ -80,8 +78,7 @@ class BackwardForeachParams(ForeachParams):
         return self.backwards
 
 
-@dataclass(frozen=True, kw_only=True)
-class WhileLoopParams:
+class WhileLoopParams(Params):
     num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs, condition and body included")
     num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of outputs: stacked ones and final loop variables")
     num_out_data: int = param(ge=0, doc="number of stacked outputs")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.ir.axes import normal_axis, replaced
-from symjax_nnvm.ir.params import Axes, Axis, param
+from symjax_nnvm.ir.params import Axes, Axis, Params, param
 from symjax_nnvm.ir.register import Shapes, Types, check_number, register_op, same_shape, same_type
 
 # -- arange_like -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArangeLikeParams:
+class ArangeLikeParams(Params):
     start: float = param(0.0, doc="first value; of integer data only its whole part counts")
     step: float = param(1.0, doc="difference of neighbours; of integer data only its whole part counts")
     repeat: int = param(1, ge=1, doc="how often each value appears")
@@ -56,8 +53,7 @@ register_op(
 # -- index_array -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class IndexArrayParams:
+class IndexArrayParams(Params):
     axes: Axes | None = param(None, doc="the axes whose indices are wanted, in this order; None: all")
 
     def check(self) -> str | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op, same_shape, type_of_readers
 from symjax_nnvm.ir.types import MAX_SIZE, dtype_from_code, shape_from_legacy
 
@@ -20,22 +19,19 @@ _DTYPE = "the dtype; float32, the default, gives way to what the operators using
 _CTX = "device of an imperative call; a graph's devices are chosen where it is run"
 
 
-@dataclass(frozen=True, kw_only=True)
-class InitParams:
+class InitParams(Params):
     shape: Tuple = param((), doc="the shape; 0 for a dimension, () for a rank, that the operators using it decide")
     dtype: FillType = param("float32", doc=_DTYPE)
     ctx: str = param("", doc=_CTX)
 
 
-@dataclass(frozen=True, kw_only=True)
-class InitWithoutDTypeParams:
+class InitWithoutDTypeParams(Params):
     shape: Tuple | None = param(None, doc="the shape; 0 for a dimension, None for a rank, that its users decide")
     ctx: str = param("", doc=_CTX)
     dtype: int = param(-1, ge=-1, le=12, doc="the dtype's code; -1: the operators using it decide")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FullParams:
+class FullParams(Params):
     shape: Tuple | None = param(None, doc="the shape")
     value: float = param(alias="val", doc="the value of every element")
     dtype: FillType = param("float32", doc=_DTYPE)
@@ -91,8 +87,7 @@ for _name, _aliases in (("zeros_like", ("_sparse_zeros_like",)), ("ones_like", (
 # -- ranges ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class RangeParams:
+class RangeParams(Params):
     start: float = param(doc="first value; without stop: the end, and the range begins at 0")
     stop: float | None = param(None, doc="the value before which the range ends")
     step: float = param(1.0, doc="difference of neighbours")
@@ -146,8 +141,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinspaceParams:
+class LinspaceParams(Params):
     start: float = param(doc="first value")
     stop: float = param(doc="last value")
     num: int = param(ge=1, doc="how many values")
@@ -168,8 +162,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class EyeParams:
+class EyeParams(Params):
     N: int = param(ge=1, doc="number of rows")
     M: int = param(0, ge=0, doc="number of columns; 0: as many as rows")
     k: int = param(0, doc="which diagonal: 0 the main one, positive above, negative below")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import MAX_COUNT, param
-from symjax_nnvm.ir.register import ShapeRule, Shapes, TypeRule, Types, float_type, register_op, same_shape, same_type
-from symjax_nnvm.ir.types import DType, is_float
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import MAX_COUNT, Params, param
+from symjax_nnvm.ir.register import (
+    Entries,
+    ShapeRule,
+    Shapes,
+    TypeRule,
+    Types,
+    float_type,
+    need_float,
+    register_op,
+    same_shape,
+    same_type,
+)
+from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.elementwise.unary import ROUNDED
-
-Entries = list[NodeEntry]
 
 # -- casts -----------------------------------------------------------------------------------------------------------
 
@@ -21,8 +28,7 @@ CASTABLE = frozenset({"float32", "float16", "bfloat16"})
 """What the casts convert; they leave arrays of any other dtype as they are."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AmpCastParams:
+class AmpCastParams(Params):
     dtype: Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"] = param(
         doc="the result's dtype, where data are float32, float16 or bfloat16"
     )
@@ -52,8 +58,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class AmpMulticastParams:
+class AmpMulticastParams(Params):
     num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of inputs, and of outputs")
     cast_narrow: bool = param(False, doc="cast to the narrowest of the dtypes, not to the widest")
 
@@ -110,19 +115,16 @@ register_op(
 # -- sums and checks over many arrays --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class AllFiniteParams:
+class AllFiniteParams(Params):
     init_output: bool = param(True, doc="start from 1; without effect, as a graph has no earlier value to go on from")
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiAllFiniteParams:
+class MultiAllFiniteParams(Params):
     num_arrays: int = param(1, ge=1, le=MAX_COUNT, doc="number of arrays")
     init_output: bool = param(True, doc="start from 1; without effect, as a graph has no earlier value to go on from")
 
 
-@dataclass(frozen=True, kw_only=True)
-class NumArraysParams:
+class NumArraysParams(Params):
     num_arrays: int = param(ge=1, le=MAX_COUNT, doc="number of arrays")
 
 
@@ -137,10 +139,8 @@ def _one_number(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
 
 def _each_float(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
     """Arrays of floating-point dtypes, each of its own → float32."""
-    other = next((dtype for dtype in ins if dtype is not None and not is_float(dtype)), None)
-    if other is not None:
-        problem = f"This operation only support floating point types, not {other}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=other))
+    for dtype in ins:
+        need_float(dtype)
     return ins, ["float32"]
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import MAX_COUNT, param
-from symjax_nnvm.ir.register import Types, register_op, same_shape, same_type
+from symjax_nnvm.ir.params import MAX_COUNT, Params, param
+from symjax_nnvm.ir.register import Entries, Types, register_op, same_shape, same_type
 
-Entries = list[NodeEntry]
+add = partial(apply, "elemwise_add")
+sub = partial(apply, "elemwise_sub")
+mul = partial(apply, "elemwise_mul")
+div = partial(apply, "elemwise_div")
 
 Binary = Callable[[str, NodeEntry, NodeEntry], NodeEntry]
 """(function's name, left, right) → node: applies the element-by-element or the broadcasting operator of a function."""
@@ -166,7 +170,7 @@ def number_type(p: object, ins: Types, outs: Types) -> tuple[Types, Types]:
     """One dtype for all, which is not boolean: arithmetic is for numbers."""
     ins, outs = same_type(p, ins, outs)
     if "bool" in ins:
-        raise InferenceError(explain("Booleans cannot be calculated with", expected="a number's dtype", got="bool"))
+        raise InferenceError("Booleans cannot be calculated with", expected="a number's dtype", got="bool")
     return ins, outs
 
 
@@ -252,8 +256,7 @@ register_op(
 # -- add_n -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class AddNParams:
+class AddNParams(Params):
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import MOVES
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape, same_type
-from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape, same_type
+from symjax_nnvm.ir.types import Dim, format_shape
 from symjax_nnvm.ops.elementwise.binary import FUNCTIONS, Formula, type_rule
-
-Entries = list[NodeEntry]
-Dim = int | None
 
 
 def broadcast_shapes(p: NoParams, ins: Shapes, outs: Shapes):
@@ -23,10 +21,8 @@ def broadcast_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     left, right = ((1,) * (ndim - len(shape)) + tuple(shape) for shape in (lhs, rhs))
     if any(a != b and None not in (a, b) and 1 not in (a, b) for a, b in zip(left, right, strict=True)):
         raise InferenceError(
-            explain(
-                f"operands could not be broadcast together with shapes {format_shape(lhs)} {format_shape(rhs)}",
-                expected="dimensions that are equal or 1, aligned at the last axis",
-            )
+            f"operands could not be broadcast together with shapes {format_shape(lhs)} {format_shape(rhs)}",
+            expected="dimensions that are equal or 1, aligned at the last axis",
         )
     result = tuple(map(_broadcast_dim, left, right, out))
     left = tuple(map(_operand_dim, left, right, result))
@@ -120,7 +116,6 @@ register_op(
     infer_shape=_where_shapes,
     infer_type=_where_types,
     gradient=_where_gradient,
-    flops=0,
-    precision="either",
+    **MOVES,
     doc="x where the condition is not 0, else y; a condition of one axis chooses whole rows.",
 )

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from math import prod
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape, same_type
-
-Entries = list[NodeEntry]
-
-_times = partial(apply, "elemwise_mul")
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape, same_type
+from symjax_nnvm.ops.elementwise.binary import mul
 
 # -- quadratic -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuadraticParams:
+class QuadraticParams(Params):
     a: float = param(0.0, doc="coefficient of data²")
     b: float = param(0.0, doc="coefficient of data")
     c: float = param(0.0, doc="summand")
@@ -30,7 +24,7 @@ def _quadratic_gradient(node: Node, ograds: Entries):
     """dX = dY (2 a X + b)."""
     p: QuadraticParams = node.attrs.parsed
     slope = apply("_plus_scalar", apply("_mul_scalar", node.inputs[0], scalar=2 * p.a), scalar=p.b)
-    return [_times(ograds[0], slope)]
+    return [mul(ograds[0], slope)]
 
 
 register_op(
@@ -51,7 +45,7 @@ register_op(
 def _div_sqrt_dim_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """data (…, d) ↔ the same shape."""
     if ins[0] == ():
-        raise InferenceError(explain("There is no last axis", expected="data with at least one axis", got="()"))
+        raise InferenceError("There is no last axis", expected="data with at least one axis", got="()")
     return same_shape(p, ins, outs)
 
 
@@ -68,8 +62,7 @@ register_op(
 # -- allclose --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class AllCloseParams:
+class AllCloseParams(Params):
     rtol: float = param(1e-5, doc="bound on the difference, relative to |b|")
     atol: float = param(1e-8, doc="bound on the difference, added to the relative one")
     equal_nan: bool = param(True, doc="whether NaN is close to NaN")

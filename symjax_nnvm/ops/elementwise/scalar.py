@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from symjax_nnvm.ir.node import NodeEntry, apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Types, check_number, register_op, same_shape
 from symjax_nnvm.ir.types import is_float
-from symjax_nnvm.ops.elementwise.binary import MOD_ZERO
+from symjax_nnvm.ops.elementwise.binary import MOD_ZERO, div, mul
 
 Formula = Callable[[float, NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
 """(number s, head gradient g, data x, output y) → gradient of data; None where nothing flows."""
 
-_mul = partial(apply, "elemwise_mul")
-_div = partial(apply, "elemwise_div")
+
+minus_one = partial(apply, "_minus_scalar", scalar=1.0)
+one_minus = partial(apply, "_rminus_scalar", scalar=1.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScalarParams:
+def times(x: NodeEntry, number: float) -> NodeEntry:
+    """x · number."""
+    return apply("_mul_scalar", x, scalar=number)
+
+
+def plus(x: NodeEntry, number: float) -> NodeEntry:
+    """x + number."""
+    return apply("_plus_scalar", x, scalar=number)
+
+
+class ScalarParams(Params):
     scalar: float = param(1.0, doc="the number; of integer data only its whole part counts")
     is_int: bool = param(True, doc="whether integer data stay integers; if not, they become float64")
 
@@ -40,30 +49,26 @@ def _scalar_type(p: ScalarParams, ins: Types, outs: Types):
     return [data], ["int64" if data == "bool" else data]
 
 
-def _times(number: float, x: NodeEntry) -> NodeEntry:
-    return apply("_mul_scalar", x, scalar=number)
-
-
 def _power_gradient(s: float, g: NodeEntry, x: NodeEntry, y: NodeEntry) -> NodeEntry | None:
     """dX = dY s X^(s-1); exact at 0 for whole s, so that every higher derivative is."""
     if s == 0:
         return None
     if s == 1:
         return g
-    return _mul(_times(s, g), x if s == 2 else apply("_power_scalar", x, scalar=s - 1))
+    return mul(times(g, s), x if s == 2 else apply("_power_scalar", x, scalar=s - 1))
 
 
 def _rpower_gradient(s: float, g: NodeEntry, x: NodeEntry, y: NodeEntry) -> NodeEntry:
     """dX = dY Y log s; NaN for negative s."""
     with np.errstate(all="ignore"):
-        return _times(float(np.log(s)), _mul(g, y))
+        return times(mul(g, y), float(np.log(s)))
 
 
 FUNCTIONS: tuple[tuple[str, tuple[str, ...], Formula | None, str], ...] = (
     ("_plus_scalar", ("_PlusScalar",), lambda s, g, x, y: g, "data + scalar."),
     ("_minus_scalar", ("_MinusScalar",), lambda s, g, x, y: g, "data - scalar."),
     ("_rminus_scalar", ("_RMinusScalar",), lambda s, g, x, y: apply("negative", g), "scalar - data."),
-    ("_mul_scalar", ("_MulScalar",), lambda s, g, x, y: _times(s, g), "data · scalar."),
+    ("_mul_scalar", ("_MulScalar",), lambda s, g, x, y: times(g, s), "data · scalar."),
     (
         "_div_scalar",
         ("_DivScalar",),
@@ -73,14 +78,14 @@ FUNCTIONS: tuple[tuple[str, tuple[str, ...], Formula | None, str], ...] = (
     (
         "_rdiv_scalar",
         ("_RDivScalar",),
-        lambda s, g, x, y: apply("negative", _mul(g, _div(y, x))),
+        lambda s, g, x, y: apply("negative", mul(g, div(y, x))),
         "scalar / data; of integers truncated towards 0.",
     ),
     ("_mod_scalar", ("_ModScalar",), lambda s, g, x, y: g, "data modulo scalar, with its sign; 0 when it is 0."),
     (
         "_rmod_scalar",
         ("_RModScalar",),
-        lambda s, g, x, y: apply("negative", _mul(g, apply("floor", apply("_rdiv_scalar", x, scalar=s)))),
+        lambda s, g, x, y: apply("negative", mul(g, apply("floor", apply("_rdiv_scalar", x, scalar=s)))),
         "scalar modulo data, with the sign of data; 0 where data is 0.",
     ),
     ("_power_scalar", ("_PowerScalar",), _power_gradient, "data to the power of scalar."),
@@ -88,19 +93,19 @@ FUNCTIONS: tuple[tuple[str, tuple[str, ...], Formula | None, str], ...] = (
     (
         "_maximum_scalar",
         ("_MaximumScalar", "_npi_maximum_scalar"),
-        lambda s, g, x, y: _mul(g, apply("_greater_equal_scalar", x, scalar=s)),
+        lambda s, g, x, y: mul(g, apply("_greater_equal_scalar", x, scalar=s)),
         "The larger one; data receives the gradient of ties.",
     ),
     (
         "_minimum_scalar",
         ("_MinimumScalar", "_npi_minimum_scalar"),
-        lambda s, g, x, y: _mul(g, apply("_lesser_equal_scalar", x, scalar=s)),
+        lambda s, g, x, y: mul(g, apply("_lesser_equal_scalar", x, scalar=s)),
         "The smaller one; data receives the gradient of ties.",
     ),
     (
         "_hypot_scalar",
         ("_HypotScalar", "_npi_hypot_scalar"),
-        lambda s, g, x, y: _mul(g, _div(x, y)),
+        lambda s, g, x, y: mul(g, div(x, y)),
         "√(data² + scalar²).",
     ),
     ("_equal_scalar", ("_EqualScalar",), None, "1 where data = scalar, else 0."),

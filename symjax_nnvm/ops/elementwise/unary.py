@@ -4,98 +4,82 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
+from symjax_nnvm.ops.elementwise.binary import div, mul
+from symjax_nnvm.ops.elementwise.scalar import one_minus, plus, times
 
-Entries = list[NodeEntry]
 Formula = Callable[[NodeEntry, NodeEntry, NodeEntry], NodeEntry | None]
 """(head gradient g, data x, output y) → gradient of data; None where nothing flows."""
 
-_mul = partial(apply, "elemwise_mul")
-_div = partial(apply, "elemwise_div")
-_square = partial(apply, "square")
 _sqrt = partial(apply, "sqrt")
-
-
-def _times(x: NodeEntry, number: float) -> NodeEntry:
-    return apply("_mul_scalar", x, scalar=number)
-
-
-def _plus(x: NodeEntry, number: float) -> NodeEntry:
-    return apply("_plus_scalar", x, scalar=number)
-
-
-def _one_minus(x: NodeEntry) -> NodeEntry:
-    return apply("_rminus_scalar", x, scalar=1.0)
+square = partial(apply, "square")
+log = partial(apply, "log")
+digamma = partial(apply, "_polygamma", n=0)
 
 
 def _no_gradient(g: NodeEntry, x: NodeEntry, y: NodeEntry) -> None:
     """Nothing flows: the function is constant between its steps."""
 
 
-def _digamma(x: NodeEntry) -> NodeEntry:
-    return apply("_polygamma", x, n=0)
-
-
 # -- functions without parameters: (name, gradient, meaning) ---------------------------------------------------------
 
 FUNCTIONS: tuple[tuple[str, Formula, str], ...] = (
-    ("abs", lambda g, x, y: _mul(g, apply("sign", x)), "|x|; its gradient at 0 is 0."),
+    ("abs", lambda g, x, y: mul(g, apply("sign", x)), "|x|; its gradient at 0 is 0."),
     ("negative", lambda g, x, y: apply("negative", g), "-x."),
-    ("reciprocal", lambda g, x, y: apply("negative", _mul(g, _square(y))), "1 / x."),
-    ("square", lambda g, x, y: _times(_mul(g, x), 2.0), "x²."),
-    ("sqrt", lambda g, x, y: _div(_times(g, 0.5), y), "√x."),
-    ("rsqrt", lambda g, x, y: _mul(_times(g, -0.5), _div(y, x)), "1 / √x."),
-    ("cbrt", lambda g, x, y: _div(_times(g, 1 / 3), _square(y)), "The cube root of x."),
-    ("rcbrt", lambda g, x, y: _mul(_times(g, -1 / 3), _div(y, x)), "1 over the cube root of x."),
-    ("exp", lambda g, x, y: _mul(g, y), "eˣ."),
-    ("expm1", lambda g, x, y: _mul(g, apply("exp", x)), "eˣ - 1, precise near 0."),
-    ("log", lambda g, x, y: _div(g, x), "The natural logarithm."),
-    ("log10", lambda g, x, y: _div(g, _times(x, math.log(10))), "The logarithm to base 10."),
-    ("log2", lambda g, x, y: _div(g, _times(x, math.log(2))), "The logarithm to base 2."),
-    ("log1p", lambda g, x, y: _div(g, _plus(x, 1.0)), "log(1 + x), precise near 0."),
-    ("sin", lambda g, x, y: _mul(g, apply("cos", x)), "The sine of radians."),
-    ("cos", lambda g, x, y: apply("negative", _mul(g, apply("sin", x))), "The cosine of radians."),
-    ("tan", lambda g, x, y: _mul(g, _plus(_square(y), 1.0)), "The tangent of radians."),
-    ("arcsin", lambda g, x, y: _div(g, _sqrt(_one_minus(_square(x)))), "The inverse of sin, in [-π/2, π/2]."),
+    ("reciprocal", lambda g, x, y: apply("negative", mul(g, square(y))), "1 / x."),
+    ("square", lambda g, x, y: times(mul(g, x), 2.0), "x²."),
+    ("sqrt", lambda g, x, y: div(times(g, 0.5), y), "√x."),
+    ("rsqrt", lambda g, x, y: mul(times(g, -0.5), div(y, x)), "1 / √x."),
+    ("cbrt", lambda g, x, y: div(times(g, 1 / 3), square(y)), "The cube root of x."),
+    ("rcbrt", lambda g, x, y: mul(times(g, -1 / 3), div(y, x)), "1 over the cube root of x."),
+    ("exp", lambda g, x, y: mul(g, y), "eˣ."),
+    ("expm1", lambda g, x, y: mul(g, apply("exp", x)), "eˣ - 1, precise near 0."),
+    ("log", lambda g, x, y: div(g, x), "The natural logarithm."),
+    ("log10", lambda g, x, y: div(g, times(x, math.log(10))), "The logarithm to base 10."),
+    ("log2", lambda g, x, y: div(g, times(x, math.log(2))), "The logarithm to base 2."),
+    ("log1p", lambda g, x, y: div(g, plus(x, 1.0)), "log(1 + x), precise near 0."),
+    ("sin", lambda g, x, y: mul(g, apply("cos", x)), "The sine of radians."),
+    ("cos", lambda g, x, y: apply("negative", mul(g, apply("sin", x))), "The cosine of radians."),
+    ("tan", lambda g, x, y: mul(g, plus(square(y), 1.0)), "The tangent of radians."),
+    ("arcsin", lambda g, x, y: div(g, _sqrt(one_minus(square(x)))), "The inverse of sin, in [-π/2, π/2]."),
     (
         "arccos",
-        lambda g, x, y: apply("negative", _div(g, _sqrt(_one_minus(_square(x))))),
+        lambda g, x, y: apply("negative", div(g, _sqrt(one_minus(square(x))))),
         "The inverse of cos, in [0, π].",
     ),
-    ("arctan", lambda g, x, y: _div(g, _plus(_square(x), 1.0)), "The inverse of tan, in (-π/2, π/2)."),
-    ("degrees", lambda g, x, y: _times(g, 180 / math.pi), "Radians to degrees."),
-    ("radians", lambda g, x, y: _times(g, math.pi / 180), "Degrees to radians."),
-    ("sinh", lambda g, x, y: _mul(g, apply("cosh", x)), "The hyperbolic sine."),
-    ("cosh", lambda g, x, y: _mul(g, apply("sinh", x)), "The hyperbolic cosine."),
-    ("tanh", lambda g, x, y: _mul(g, _one_minus(_square(y))), "The hyperbolic tangent."),
-    ("arcsinh", lambda g, x, y: _div(g, _sqrt(_plus(_square(x), 1.0))), "The inverse of sinh."),
-    ("arccosh", lambda g, x, y: _div(g, _sqrt(_plus(_square(x), -1.0))), "The inverse of cosh, ≥ 0."),
-    ("arctanh", lambda g, x, y: _div(g, _one_minus(_square(x))), "The inverse of tanh."),
+    ("arctan", lambda g, x, y: div(g, plus(square(x), 1.0)), "The inverse of tan, in (-π/2, π/2)."),
+    ("degrees", lambda g, x, y: times(g, 180 / math.pi), "Radians to degrees."),
+    ("radians", lambda g, x, y: times(g, math.pi / 180), "Degrees to radians."),
+    ("sinh", lambda g, x, y: mul(g, apply("cosh", x)), "The hyperbolic sine."),
+    ("cosh", lambda g, x, y: mul(g, apply("sinh", x)), "The hyperbolic cosine."),
+    ("tanh", lambda g, x, y: mul(g, one_minus(square(y))), "The hyperbolic tangent."),
+    ("arcsinh", lambda g, x, y: div(g, _sqrt(plus(square(x), 1.0))), "The inverse of sinh."),
+    ("arccosh", lambda g, x, y: div(g, _sqrt(plus(square(x), -1.0))), "The inverse of cosh, ≥ 0."),
+    ("arctanh", lambda g, x, y: div(g, one_minus(square(x))), "The inverse of tanh."),
     (
         "erf",
-        lambda g, x, y: _mul(_times(g, 2 / math.sqrt(math.pi)), apply("exp", apply("negative", _square(x)))),
+        lambda g, x, y: mul(times(g, 2 / math.sqrt(math.pi)), apply("exp", apply("negative", square(x)))),
         "The error function.",
     ),
     (
         "erfinv",
-        lambda g, x, y: _mul(_times(g, math.sqrt(math.pi) / 2), apply("exp", _square(y))),
+        lambda g, x, y: mul(times(g, math.sqrt(math.pi) / 2), apply("exp", square(y))),
         "The inverse of erf.",
     ),
-    ("gamma", lambda g, x, y: _mul(g, _mul(y, _digamma(x))), "Γ(x)."),
-    ("gammaln", lambda g, x, y: _mul(g, _digamma(x)), "log |Γ(x)|."),
+    ("gamma", lambda g, x, y: mul(g, mul(y, digamma(x))), "Γ(x)."),
+    ("gammaln", lambda g, x, y: mul(g, digamma(x)), "log |Γ(x)|."),
     (
         "relu",
-        lambda g, x, y: _mul(g, apply("_greater_scalar", y, scalar=0.0)),
+        lambda g, x, y: mul(g, apply("_greater_scalar", y, scalar=0.0)),
         "max(x, 0); its gradient at 0 is 0.",
     ),
-    ("sigmoid", lambda g, x, y: _mul(g, _mul(y, _one_minus(y))), "1 / (1 + e⁻ˣ)."),
-    ("softsign", lambda g, x, y: _div(g, _square(_plus(apply("abs", x), 1.0))), "x / (1 + |x|)."),
+    ("sigmoid", lambda g, x, y: mul(g, mul(y, one_minus(y))), "1 / (1 + e⁻ˣ)."),
+    ("softsign", lambda g, x, y: div(g, square(plus(apply("abs", x), 1.0))), "x / (1 + |x|)."),
     ("sign", _no_gradient, "-1, 0 or 1."),
     ("rint", _no_gradient, "The nearest integer; halves go down: 2.5 → 2, -2.5 → -3."),
     ("round", _no_gradient, "The nearest integer; halves go away from 0."),
@@ -176,8 +160,7 @@ register_op(
 # -- the derivatives of log Γ ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PolygammaParams:
+class PolygammaParams(Params):
     n: int = param(0, ge=0, le=256, doc="order of the derivative: 0 is the digamma function, 1 the trigamma function")
 
 
@@ -186,7 +169,7 @@ register_op(
     params=PolygammaParams,
     infer_shape=same_shape,
     gradient=lambda node, ograds: [
-        _mul(ograds[0], apply("_polygamma", node.inputs[0], n=node.attrs.parsed.n + 1)),
+        mul(ograds[0], apply("_polygamma", node.inputs[0], n=node.attrs.parsed.n + 1)),
     ],
     inplace=((0, 0),),
     flops=1,
@@ -197,8 +180,7 @@ register_op(
 # -- functions with parameters ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClipParams:
+class ClipParams(Params):
     a_min: float = param(doc="smallest value")
     a_max: float = param(doc="largest value")
 
@@ -214,7 +196,7 @@ register_op(
     params=ClipParams,
     infer_shape=same_shape,
     # What clipping left as it was, the bounds included, is exactly what equals its output.
-    gradient=lambda node, ograds: [_mul(ograds[0], apply("_equal", node.inputs[0], NodeEntry(node, 0, 0)))],
+    gradient=lambda node, ograds: [mul(ograds[0], apply("_equal", node.inputs[0], NodeEntry(node, 0, 0)))],
     inplace=((0, 0),),
     flops=1,
     layout="agnostic",
@@ -224,8 +206,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmoothL1Params:
+class SmoothL1Params(Params):
     scalar: float = param(1.0, doc="σ: the function is quadratic where |x| < 1/σ²")
     is_int: bool = param(True, doc="changes nothing; MXNet takes it as one of its functions of an array and a number")
 
@@ -233,8 +214,8 @@ class SmoothL1Params:
 def _smooth_l1_gradient(node: Node, ograds: Entries):
     """dX = dY clip(σ² X, -1, 1)."""
     sigma: float = node.attrs.parsed.scalar
-    slope = _times(node.inputs[0], sigma * sigma)  # of huge numbers infinite, where ** is an error
-    return [_mul(ograds[0], apply("clip", slope, a_min=-1.0, a_max=1.0))]
+    slope = times(node.inputs[0], sigma * sigma)  # of huge numbers infinite, where ** is an error
+    return [mul(ograds[0], apply("clip", slope, a_min=-1.0, a_max=1.0))]
 
 
 register_op(
@@ -250,8 +231,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class HardSigmoidParams:
+class HardSigmoidParams(Params):
     alpha: float = param(0.2, doc="slope")
     beta: float = param(0.5, doc="value at 0")
 
@@ -259,8 +239,8 @@ class HardSigmoidParams:
 def _hard_sigmoid_gradient(node: Node, ograds: Entries):
     """dX = α dY where 0 < Y < 1."""
     y = NodeEntry(node, 0, 0)
-    inside = _mul(apply("_greater_scalar", y, scalar=0.0), apply("_lesser_scalar", y, scalar=1.0))
-    return [_mul(_times(ograds[0], node.attrs.parsed.alpha), inside)]
+    inside = mul(apply("_greater_scalar", y, scalar=0.0), apply("_lesser_scalar", y, scalar=1.0))
+    return [mul(times(ograds[0], node.attrs.parsed.alpha), inside)]
 
 
 register_op(
@@ -283,8 +263,7 @@ ROUNDED = "rounded to fewer digits the function is a staircase; the gradient is 
 """Why the gradient of a cast is not its derivative."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CastParams:
+class CastParams(Params):
     dtype: Literal["bfloat16", "bool", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"] = param(
         doc="the result's dtype"
     )

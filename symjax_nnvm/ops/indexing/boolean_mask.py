@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.params import Axis, param
+from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Shapes, first_type, register_op
 from symjax_nnvm.ir.types import format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class BooleanMaskParams:
+class BooleanMaskParams(Params):
     axis: Axis = param(0, doc="the axis whose slices are kept or dropped; negative counts from the end")
 
 
@@ -21,7 +18,7 @@ def boolean_mask_shapes(p: BooleanMaskParams, ins: Shapes, outs: Shapes):
     """data (…, n, …), index (n,) → (…, ?, …)."""
     data, index = ins
     if index is not None and len(index) != 1:
-        raise InferenceError(explain("A mask has one axis", input="index", expected="(n,)", got=format_shape(index)))
+        raise InferenceError("A mask has one axis", input="index", expected="(n,)", got=format_shape(index))
     given = index[0] if index else None
     if data is None:
         return [None, (given,)], outs

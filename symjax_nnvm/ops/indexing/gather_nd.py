@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScatterNDParams:
+class ScatterNDParams(Params):
     shape: Tuple = param(ge=1, doc="shape of the result")
 
 
@@ -21,11 +18,9 @@ def _gathered(data: Shape, indices: Shape) -> Shape:
     """The shape of data[indices[0], indices[1], …]. Raises InferenceError when data has too few axes."""
     depth = indices[0]
     if depth == 0:
-        raise InferenceError(explain("Indices without a row", input="indices", expected="at least one row", got=0))
+        raise InferenceError("Indices without a row", input="indices", expected="at least one row", got=0)
     if depth is not None and depth > len(data):
-        raise InferenceError(
-            explain("More indices than axes", input="indices", expected=f"at most {len(data)} rows", got=depth)
-        )
+        raise InferenceError("More indices than axes", input="indices", expected=f"at most {len(data)} rows", got=depth)
     return (*indices[1:], *data[depth:])
 
 
@@ -40,7 +35,7 @@ def _gather_nd_shapes(p: NoParams, ins: Shapes, outs: Shapes):
 def scatter_nd_shapes(p: ScatterNDParams, ins: Shapes, outs: Shapes):
     """data (i…, dm, …), indices (m, i…) → shape (d0, …)."""
     if not p.shape:
-        raise ParamError(explain("The result needs a shape", param="shape", expected="at least one axis", got="()"))
+        raise ParamError("The result needs a shape", param="shape", expected="at least one axis", got="()")
     indices = ins[1]
     if not indices or indices[0] is None:
         return ins, [p.shape]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import size_of
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
 from symjax_nnvm.ir.types import format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class RavelParams:
+class RavelParams(Params):
     shape: Tuple | None = param(None, doc="shape of the array that is indexed; its first dimension may be -1, unknown")
 
     def check(self) -> str | None:
@@ -32,8 +29,7 @@ def _ravel_shapes(p: RavelParams, ins: Shapes, outs: Shapes):
     """data (axes, n) ↔ (n,)."""
     data, out = ins[0], outs[0]
     if data is not None and len(data) != 2:
-        expected = f"({len(p.dims)}, n)"
-        raise InferenceError(explain("Indices must stand in columns", expected=expected, got=format_shape(data)))
+        raise InferenceError("Indices must stand in columns", expected=f"({len(p.dims)}, n)", got=format_shape(data))
     n = data[1] if data is not None else None
     if n is None and out:
         n = out[0]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.types import DType, Shape, format_shape
 from symjax_nnvm.ops.indexing.gather_nd import ScatterNDParams, scatter_nd_shapes
 from symjax_nnvm.ops.shape.slice import SliceParams, kept_indices
-
-Entries = list[NodeEntry]
 
 
 def _values_type(position: int):
@@ -36,13 +33,13 @@ def _index_copy_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     _, (whole,) = same_shape(p, [ins[0]], [outs[0]])
     index, new = ins[1:]
     if whole == () or new == ():
-        raise InferenceError(explain("There are no rows to copy", expected="at least one axis", got="()"))
+        raise InferenceError("There are no rows to copy", expected="at least one axis", got="()")
     count = known(*(shape[0] for shape in (index, new) if shape))
     _, (row,) = same_shape(p, [None if whole is None else whole[1:]], [None if new is None else new[1:]])
     rows = None if whole is None else whole[0]
     if count is not None and rows is not None and count > rows:
         raise InferenceError(
-            explain("More new rows than places", input="new_tensor", expected=f"at most {rows} rows", got=count)
+            "More new rows than places", input="new_tensor", expected=f"at most {rows} rows", got=count
         )
     if row is None:
         return [whole, (count,), new], [whole]
@@ -106,12 +103,10 @@ register_op(
 # -- at a slice ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScalarFirst:
+class ScalarFirst(Params):
     scalar: float = param(0.0, doc="the new value; of integer data only its whole part counts")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SliceAssignScalarParams(SliceParams, ScalarFirst):  # fields of the last base come first, as MXNet has them
     pass
 
@@ -119,9 +114,7 @@ class SliceAssignScalarParams(SliceParams, ScalarFirst):  # fields of the last b
 def assigned_places(p: SliceParams, shape: Shape) -> list[range | None]:
     """The indices assigned of each axis; None where its length is not known. Raises ParamError for too many axes."""
     if len(p.begin) > len(shape):
-        raise ParamError(
-            explain("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
-        )
+        raise ParamError("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
     return [None if dim is None else kept_indices(p, axis, dim) for axis, dim in enumerate(shape)]
 
 
@@ -179,7 +172,7 @@ def _fill_element_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """lhs (n, d), mhs (n,), rhs (n,) → (n, d)."""
     _, (whole,) = same_shape(p, [ins[0]], [outs[0]])
     if whole is not None and len(whole) != 2:
-        raise InferenceError(explain("Not a matrix", input="lhs", expected="2 axes", got=format_shape(whole)))
+        raise InferenceError("Not a matrix", input="lhs", expected="2 axes", got=format_shape(whole))
     rows = known(*(shape[0] for shape in (whole, *ins[1:]) if shape))
     matrix = (rows, None if whole is None else whole[1])
     return [matrix, (rows,), (rows,)], [matrix]

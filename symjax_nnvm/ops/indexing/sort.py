@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
-from symjax_nnvm.errors import ParamError, explain
+from symjax_nnvm.errors import ParamError
 from symjax_nnvm.ir.axes import normal_axis, replaced, size_of
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.params import Axis, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.types import Shape
-
-Entries = list[NodeEntry]
 
 IndexType = Literal["float16", "float32", "float64", "int32", "int64", "uint8"]
 
@@ -40,16 +37,12 @@ def _to_data(dy: NodeEntry, indices: NodeEntry, data: NodeEntry, axis: int | Non
 # -- sort, argsort ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SortParams:
+class SortParams(Params):
     axis: Axis | None = param(-1, doc=_AXIS)
     is_ascend: bool = param(True, doc="smallest first; else largest first")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArgsortParams:
-    axis: Axis | None = param(-1, doc=_AXIS)
-    is_ascend: bool = param(True, doc="smallest first; else largest first")
+class ArgsortParams(SortParams):
     dtype: IndexType = param("float32", doc=_INDEX_TYPE)
 
 
@@ -98,8 +91,7 @@ register_op(
 # -- topk ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopKParams:
+class TopKParams(Params):
     axis: Axis | None = param(-1, doc=_AXIS)
     k: int = param(1, doc="number of elements of each line; less than 1: all of them")
     ret_typ: Literal["both", "indices", "mask", "value"] = param(
@@ -112,7 +104,7 @@ class TopKParams:
 def chosen(p: TopKParams, length: int) -> int:
     """How many elements of a line are chosen. Raises ParamError when there are not so many."""
     if p.k > length:
-        raise ParamError(explain("k must not exceed the axis", param="k", expected=f"k ≤ {length}", got=p.k))
+        raise ParamError("k must not exceed the axis", param="k", expected=f"k ≤ {length}", got=p.k)
     return p.k if p.k > 0 else length
 
 
@@ -171,8 +163,7 @@ register_op(
 # -- taking along an axis --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class AlongAxisParams:
+class AlongAxisParams(Params):
     axis: Axis = param(-1, doc="the axis to take from")
     distinct: bool = param(False, doc="the indices of each line are known to be distinct")
 

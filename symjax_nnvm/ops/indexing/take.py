@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Axis, param
+from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, check_number, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
 NumberType = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneHotParams:
+class OneHotParams(Params):
     depth: int = param(ge=0, doc="length of the new last axis")
     on_value: float = param(1.0, doc="the value where the index is")
     off_value: float = param(0.0, doc="the value everywhere else")
@@ -55,8 +53,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PickParams:
+class PickParams(Params):
     axis: Axis | None = param(-1, doc="the axis to pick from")
     keepdims: bool = param(False, doc="keep the axis, with length 1")
     mode: Literal["clip", "wrap"] = param("clip", doc="what an index outside means: the nearest, or the rest modulo d")
@@ -115,7 +112,7 @@ def _batch_take_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     """a (n, d), indices (n,) → (n,)."""
     a, indices = ins
     if a is not None and len(a) != 2:
-        raise InferenceError(explain("Not a matrix", input="a", expected="2 axes", got=format_shape(a)))
+        raise InferenceError("Not a matrix", input="a", expected="2 axes", got=format_shape(a))
     rows = known(*(shape[0] for shape in (a, indices, outs[0]) if shape))
     return [(rows, None), (rows,)], [(rows,)]
 
@@ -132,8 +129,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TakeParams:
+class TakeParams(Params):
     axis: Axis = param(0, doc="the axis to take from; negative counts from the end")
     mode: Literal["clip", "raise", "wrap"] = param(
         "clip", doc="what an index outside means: the nearest, or the rest modulo d; `raise` acts as `clip`"

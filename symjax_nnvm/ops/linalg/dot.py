@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, Literal, Protocol
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import MAX_COUNT, Axis, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
-
 
 Storage = Literal["csr", "default", "row_sparse"]
 
@@ -32,15 +28,13 @@ class Transposed(Protocol):
     def transpose_b(self) -> bool: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class DotParams:
+class DotParams(Params):
     transpose_a: bool = param(False, doc="take the first axis of lhs instead of the last (batch_dot: swap its two)")
     transpose_b: bool = param(False, doc="take the last axis of rhs instead of the first (batch_dot: swap its two)")
     forward_stype: Storage | None = param(None, doc="storage of the result; accepted and without effect: all is dense")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DotGradientParams:
+class DotGradientParams(Params):
     transpose_a: bool = False
     transpose_b: bool = False
     operand: Literal["lhs", "rhs"] = param(doc="the operand whose gradient it is")
@@ -58,14 +52,12 @@ def _dot_shapes(p: Transposed, ins: Shapes, outs: Shapes):
         return ins, outs
     if not lhs or not rhs:
         shown = f"{format_shape(lhs)} and {format_shape(rhs)}"
-        raise InferenceError(explain("A product needs operands with axes", expected="at least one axis", got=shown))
+        raise InferenceError("A product needs operands with axes", expected="at least one axis", got=shown)
     i, j = contracted_axes(p, len(lhs), len(rhs))
     k = known(lhs[i], rhs[j])
     if len(lhs) == len(rhs) == 1:
         if p.transpose_a or p.transpose_b:
-            raise InferenceError(
-                explain("Cannot transpose vectors", param="transpose_a, transpose_b", expected=False, got=True)
-            )
+            raise InferenceError("Cannot transpose vectors", param="transpose_a, transpose_b", expected=False, got=True)
         return [(k,), (k,)], [(1,)]
     rows, columns = replaced(lhs, i), replaced(rhs, j)
     if out is not None and len(out) == len(rows) + len(columns):
@@ -108,8 +100,7 @@ multilinear(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gemm2Params:
+class Gemm2Params(Params):
     transpose_a: bool = param(False, doc="transpose the matrices of A")
     transpose_b: bool = param(False, doc="transpose the matrices of B")
     alpha: float = param(1.0, doc="factor of the product")
@@ -124,11 +115,11 @@ def product_shapes(p: Transposed, ins: Shapes, outs: Shapes, rows: int, least: i
     if ndim is None:
         return ins, outs
     if ndim < least:
-        raise InferenceError(explain("Too few axes for a product of matrices", expected=f"at least {least}", got=ndim))
+        raise InferenceError("Too few axes for a product of matrices", expected=f"at least {least}", got=ndim)
     shapes = [(None,) * ndim if shape is None or len(shape) != ndim else shape for shape in shapes]
     row = normal_axis(rows, ndim)
     if row == ndim - 1:
-        raise InferenceError(explain("Rows and columns are one axis", param="axis", expected="not the last", got=rows))
+        raise InferenceError("Rows and columns are one axis", param="axis", expected="not the last", got=rows)
     batch = [known(*dims) for dims in zip(*shapes, strict=True)]
     pairs = [(shape[row], shape[-1]) for shape in shapes]
     (m, k), (k2, n) = pairs[0][:: -1 if p.transpose_a else 1], pairs[1][:: -1 if p.transpose_b else 1]
@@ -188,13 +179,11 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class KhatriRaoParams:
+class KhatriRaoParams(Params):
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of matrices")
 
 
-@dataclass(frozen=True, kw_only=True)
-class KhatriRaoGradientParams:
+class KhatriRaoGradientParams(Params):
     num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient and the matrices")
     number: int = param(ge=0, doc="which matrix's gradient it is")
 

@@ -6,15 +6,14 @@ The gradients follow M. Seeger, A. Hetzel, Z. Dai, E. Meissner, N. D. Lawrence: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, FlopsRule
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, register_op
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, register_op
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.linalg.shapes import (
     batch_of,
@@ -26,13 +25,10 @@ from symjax_nnvm.ops.linalg.shapes import (
     transposed,
 )
 
-Entries = list[NodeEntry]
-
 # -- Cholesky --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class CholeskyParams:
+class CholeskyParams(Params):
     lower: bool = param(True, doc="whether the Cholesky factor is lower-triangular; MXNet takes it and does not say so")
 
 
@@ -104,7 +100,7 @@ def _gelqf_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     a, q, l = found  # noqa: E741  (the factor's name)
     m, n = known(a[-2], q[-2], *l[-2:]), known(a[-1], q[-1])
     if m is not None and n is not None and m > n:
-        raise InferenceError(explain("More rows than columns", input="A", expected="m ≤ n", got=format_shape(a)))
+        raise InferenceError("More rows than columns", input="A", expected="m ≤ n", got=format_shape(a))
     batch = batch_of(a, q, l)
     return [(*batch, m, n)], [(*batch, m, n), (*batch, m, m)]
 

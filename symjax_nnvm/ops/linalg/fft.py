@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as, per_input
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
 # -- fft, ifft -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class FFTParams:
+class FFTParams(Params):
     compute_size: int = param(128, ge=1, doc="accepted for MXNet's sake: all rows are transformed at once")
 
 
@@ -33,18 +31,16 @@ def _halved(shape: Shape | None) -> Shape | None:
         return None
     if not shape or (shape[-1] or 0) % 2:
         raise InferenceError(
-            explain(
-                "The last axis does not hold pairs of real and imaginary parts",
-                expected="(…, 2 d)",
-                got=format_shape(shape),
-            )
+            "The last axis does not hold pairs of real and imaginary parts",
+            expected="(…, 2 d)",
+            got=format_shape(shape),
         )
     return (*shape[:-1], shape[-1] and shape[-1] // 2)
 
 
 def _with_last_axis(shape: Shape | None) -> Shape | None:
     if shape == ():
-        raise InferenceError(explain("There is no last axis to transform", expected="(…, d)", got="()"))
+        raise InferenceError("There is no last axis to transform", expected="(…, d)", got="()")
     return shape
 
 
@@ -85,8 +81,7 @@ for _name, _other, _to, _back, _doc in (
 # -- count_sketch ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class CountSketchParams:
+class CountSketchParams(Params):
     out_dim: int = param(ge=1, doc="length of the sketch")
     processing_batch_size: int = param(32, ge=1, doc="accepted for MXNet's sake: all rows are sketched at once")
 
@@ -95,7 +90,7 @@ def _count_sketch_shapes(p: CountSketchParams, ins: Shapes, outs: Shapes):
     """data (…, d), h (1, d), s (1, d) → (…, out_dim)."""
     data, out = ins[0], outs[0]
     if data == ():
-        raise InferenceError(explain("There is no last axis to sketch", input="data", expected="(…, d)", got="()"))
+        raise InferenceError("There is no last axis to sketch", input="data", expected="(…, d)", got="()")
     length = known(*(shape[-1] for shape in ins if shape))
     batch = data[:-1] if data is not None else out[:-1] if out is not None else None
     row = (1, length)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Axis, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ops.linalg.dot import Gemm2Params, gemm_flops, product_shapes
 from symjax_nnvm.ops.linalg.factorization import square_flops
 from symjax_nnvm.ops.linalg.shapes import batch_of, of_one_rank
 
-Entries = list[NodeEntry]
-
 # -- gemm ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class GemmParams:
+class GemmParams(Params):
     transpose_a: bool = param(False, doc="transpose the matrices of A")
     transpose_b: bool = param(False, doc="transpose the matrices of B")
     alpha: float = param(1.0, doc="factor of the product")
@@ -61,8 +56,7 @@ register_op(
 # -- syrk ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SyrkParams:
+class SyrkParams(Params):
     transpose: bool = param(False, doc="Aᵀ A instead of A Aᵀ")
     alpha: float = param(1.0, doc="factor of the product")
 
@@ -104,8 +98,7 @@ register_op(
 # -- trmm ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class TriangularParams:
+class TriangularParams(Params):
     transpose: bool = param(False, doc="use Aᵀ instead of A")
     rightside: bool = param(False, doc="A stands to the right of B")
     lower: bool = param(True, doc="A is the lower triangle of the matrix given; else the upper one")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.register import Shapes, Types, same_type
@@ -33,7 +33,7 @@ def of_one_rank(*shapes: Shape | None, least: int = 2) -> list[Shape] | None:
         return None
     if len(shape) < least:
         what = "Not a matrix" if least == 2 else "Too few axes"
-        raise InferenceError(explain(what, expected=f"at least {least} axes", got=format_shape(shape)))
+        raise InferenceError(what, expected=f"at least {least} axes", got=format_shape(shape))
     return [(None,) * len(shape) if s is None or len(s) != len(shape) else s for s in shapes]
 
 
@@ -63,7 +63,7 @@ def solver_type(p: Any, ins: Types, outs: Types) -> tuple[Sequence[str | None], 
     dtype = next(iter((*inputs, *outputs)), None)
     if dtype not in ("float32", "float64", None):
         problem = "This operation only supports 32-bit and 64-bit floating point"
-        raise InferenceError(explain(problem, expected="float32 or float64", got=dtype))
+        raise InferenceError(problem, expected="float32 or float64", got=dtype)
     return inputs, outputs
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op
 from symjax_nnvm.ops.linalg.factorization import square_flops
 from symjax_nnvm.ops.linalg.gemm import TriangularParams, of_triangle, triangular_shapes
 from symjax_nnvm.ops.linalg.shapes import batch_shape, solver_type, square_shapes, transposed
-
-Entries = list[NodeEntry]
 
 # -- trsm ------------------------------------------------------------------------------------------------------------
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, first_type, float_type, register_op
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.ops.linalg.shapes import batch_of, batch_shape, of_one_rank, square_shapes
-
-Entries = list[NodeEntry]
 
 # -- one triangle ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class TriangleParams:
+class TriangleParams(Params):
     lower: bool = param(True, doc="keep what is on and below the diagonal; else what is on and above")
     offset: int = param(0, doc="the diagonal; positive: above the main one")
 
@@ -43,8 +39,7 @@ register_op(
 # -- diagonals -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiagonalParams:
+class DiagonalParams(Params):
     offset: int = param(0, doc="the diagonal; positive: above the main one, negative: below")
 
 
@@ -53,9 +48,7 @@ def _shortened(n: int | None, offset: int) -> int | None:
     if n is None:
         return None
     if abs(offset) >= n:
-        raise ParamError(
-            explain("The matrix has no such diagonal", param="offset", expected=f"|offset| < {n}", got=offset)
-        )
+        raise ParamError("The matrix has no such diagonal", param="offset", expected=f"|offset| < {n}", got=offset)
     return n - abs(offset)
 
 
@@ -93,8 +86,7 @@ def _makediag_shapes(p: DiagonalParams, ins: Shapes, outs: Shapes):
 # -- packed triangles ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PackedParams:
+class PackedParams(Params):
     offset: int = param(0, doc="the triangle's diagonal; positive: above the main one, negative: below")
     lower: bool = param(True, doc="the lower triangle; only asked when offset = 0: other triangles end at a corner")
 
@@ -117,7 +109,7 @@ def _unpacked_side(length: int | None, offset: int) -> int | None:
     side = (math.isqrt(8 * length + 1) - 1) // 2
     if side * (side + 1) // 2 != length:
         expected = "n (n + 1) / 2 for some n: 1, 3, 6, 10, …"
-        raise InferenceError(explain("No triangle has so many elements", expected=expected, got=length))
+        raise InferenceError("No triangle has so many elements", expected=expected, got=length)
     return side + abs(offset)
 
 

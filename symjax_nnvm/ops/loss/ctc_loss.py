@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, Types, register_op
-from symjax_nnvm.ir.types import Shape, format_shape, is_float
-
-Entries = list[NodeEntry]
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, need_float, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class CTCLossParams:
+class CTCLossParams(Params):
     use_data_lengths: bool = param(False, doc="take the number of steps of each sequence")
     use_label_lengths: bool = param(False, doc="take the number of labels of each sequence; else they end at padding")
     blank_label: Literal["first", "last"] = param(
@@ -27,7 +23,6 @@ class CTCLossParams:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class CTCLossGradientParams(CTCLossParams, DirectionParams):
     """Those of CTCLoss, and the number of directions."""
 
@@ -42,7 +37,7 @@ def _ranked(shape: Shape | None, rank: int, name: str, meaning: str) -> Shape:
         return (None,) * rank
     if len(shape) != rank:
         problem = f"The number of dimensions of {name} must be {rank}"
-        raise InferenceError(explain(problem, input=name, expected=meaning, got=format_shape(shape)))
+        raise InferenceError(problem, input=name, expected=meaning, got=format_shape(shape))
     return shape
 
 
@@ -55,12 +50,10 @@ def _operand_shapes(p: CTCLossParams, at: Operands) -> Operands:
     batch = known(batch, rows, *lengths, at.heads[0][0] if at.heads[0] else None)
     if steps is not None and count is not None and count > steps:
         raise InferenceError(
-            explain(
-                "The max number of labels cannot exceed the maximum sequence length of the data",
-                input="label",
-                expected=f"at most {steps} labels",
-                got=count,
-            )
+            "The max number of labels cannot exceed the maximum sequence length of the data",
+            input="label",
+            expected=f"at most {steps} labels",
+            got=count,
         )
     data = (steps, batch, classes)
     return Operands([(batch,)], [data], [(batch, count), *[(batch,)] * len(lengths), data], [])
@@ -69,9 +62,7 @@ def _operand_shapes(p: CTCLossParams, at: Operands) -> Operands:
 def _operand_types(p: CTCLossParams, at: Operands) -> Operands:
     """Data, loss and gradient of one floating-point dtype; labels and lengths of any."""
     dtype = next((t for t in (*at.smooth, *at.heads, at.fixed[-1]) if t is not None), None)
-    if dtype is not None and not is_float(dtype):
-        problem = f"This operation only support floating point types, not {dtype}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
+    need_float(dtype)
     return Operands([dtype], [dtype], [*(label or dtype for label in at.fixed[:-1]), dtype], [])
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, register_op
-from symjax_nnvm.ir.types import Shape, format_shape, is_float
-
-Entries = list[NodeEntry]
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, need_float, register_op
+from symjax_nnvm.ir.types import Shape, format_shape
 
 INPUTS = ("lda", "alpha", "beta", "state", "lags", "marks", "valid_length", "max_time")
 _SMOOTH = ("lda", "alpha", "beta", "state", "lags", "max_time")
 _FIXED = ("marks", "valid_length", "memory")
 
 
-@dataclass(frozen=True, kw_only=True)
 class HawkesGradientParams(DirectionParams):
     """The number of directions."""
 
@@ -32,12 +28,10 @@ def _known_sizes(shapes: dict[str, Shape | None]) -> dict[str, int | None]:
         letters = AXES[name]
         if shape is not None and len(shape) != len(letters):
             raise InferenceError(
-                explain(
-                    f"Input {name} has the wrong number of axes",
-                    input=name,
-                    expected=f"({', '.join(letters)})",
-                    got=format_shape(shape),
-                )
+                f"Input {name} has the wrong number of axes",
+                input=name,
+                expected=f"({', '.join(letters)})",
+                got=format_shape(shape),
             )
         for letter, size in zip(letters, shape or [None] * len(letters), strict=True):
             sizes[letter] = known(sizes.get(letter), size)
@@ -73,9 +67,7 @@ def _operand_shapes(p: object, at: Operands) -> Operands:
 def _operand_types(p: object, at: Operands) -> Operands:
     """One floating-point dtype; marks are int32."""
     dtype = next((t for t in (*at.heads, *at.smooth, *at.fixed[1:]) if t is not None), None)
-    if dtype is not None and not is_float(dtype):
-        problem = f"This operation only support floating point types, not {dtype}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
+    need_float(dtype)
     return Operands([dtype] * 2, [dtype] * len(_SMOOTH), ["int32", dtype, dtype], [])
 
 

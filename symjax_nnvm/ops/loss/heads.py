@@ -7,20 +7,18 @@ differentiated again; XLA merges what it recomputes with the forward part. Label
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.elementwise.unary import the_data
 from symjax_nnvm.ops.loss.softmax_output import labelled
 
-Entries = list[NodeEntry]
 Elements = Callable[[NodeEntry, NodeEntry], NodeEntry]
 """(data, label) → a number for each element."""
 
@@ -41,8 +39,7 @@ def _times(entry: NodeEntry, factor: float) -> NodeEntry:
 # -- normalisation ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PerCountParams:
+class PerCountParams(Params):
     scale: float = param(1.0, doc="factor")
     count: Literal["outputs", "rows"] = param(doc="divisor: elements of one sample, or rows of the last axis")
 
@@ -59,8 +56,7 @@ register_op(
 # -- regression ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegressionParams:
+class RegressionParams(Params):
     grad_scale: float = param(1.0, doc="factor of the gradient")
 
     any_key: ClassVar[bool] = True  # only the backward operators of MXNet look at their parameters
@@ -156,8 +152,7 @@ for _name, _residual, _elements, _flops, _prediction, _doc in (
 # -- MakeLoss, make_loss ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class MakeLossParams:
+class MakeLossParams(Params):
     grad_scale: float = param(1.0, doc="factor of the gradient")
     valid_thresh: float = param(0.0, doc="elements above it are valid")
     normalization: Literal["batch", "null", "valid"] = param(
@@ -228,8 +223,7 @@ register_op(
 # -- SVMOutput -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SVMOutputParams:
+class SVMOutputParams(Params):
     margin: float = param(1.0, doc="how far on its side of 0 a score has to be")
     regularization_coefficient: float = param(1.0, doc="factor of the gradient")
     use_linear: bool = param(False, doc="hinge loss; else squared hinge loss")
@@ -240,7 +234,7 @@ def _svm_shapes(p: SVMOutputParams, ins: Shapes, outs: Shapes):
     (data,), _ = same_shape(p, ins[:1], outs)
     if data is not None and len(data) < 2:
         raise InferenceError(
-            explain("Samples and classes need an axis each", expected="at least 2 axes", got=format_shape(data))
+            "Samples and classes need an axis each", expected="at least 2 axes", got=format_shape(data)
         )
     if data is None:
         return ins, outs

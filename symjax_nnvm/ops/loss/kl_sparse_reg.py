@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, replaced
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, Types, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class KLSparseRegParams:
+class KLSparseRegParams(Params):
     sparseness_target: float = param(0.100000001, ge=0, le=1, doc="the mean activation aimed at, ρ")
     penalty: float = param(0.00100000005, doc="factor of the penalty's gradient")
     momentum: float = param(0.899999976, ge=0, le=1, doc="share of the old value in the moving average")
@@ -28,7 +23,7 @@ def _shapes(p: KLSparseRegParams, ins: Shapes, outs: Shapes):
     size = known(*(shape[0] for shape in (ins[1], outs[1]) if shape))
     if data is not None:
         if len(data) < 2:
-            raise InferenceError(explain("No axis of units", expected="data (n, c, …)", got=format_shape(data)))
+            raise InferenceError("No axis of units", expected="data (n, c, …)", got=format_shape(data))
         size = known(data[1], size)
         data = out = replaced(data, 1, size)
     return [data, (size,)], [out, (size,)]

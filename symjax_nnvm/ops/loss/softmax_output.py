@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Entries = list[NodeEntry]
 Normalization = Literal["batch", "null", "valid"]
 
 # -- SoftmaxOutput ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SoftmaxOutputParams:
+class SoftmaxOutputParams(Params):
     grad_scale: float = param(1.0, doc="factor of the gradient")
     ignore_label: float = param(-1.0, doc="the label without gradient (use_ignore), not counted as valid")
     multi_output: bool = param(False, doc="data (n, k, …), one label for each place of a sample; softmax over axis 1")
@@ -54,7 +51,7 @@ def _softmax_output_shapes(p: SoftmaxOutputParams, ins: Shapes, outs: Shapes):
         return ins, outs
     if len(data) < 2:
         raise InferenceError(
-            explain("Samples and classes need an axis each", expected="at least 2 axes", got=format_shape(data))
+            "Samples and classes need an axis each", expected="at least 2 axes", got=format_shape(data)
         )
     if label is not None and _agrees(label, data):
         (data, label), outputs = same_shape(p, [data, label], [out])
@@ -87,7 +84,7 @@ def _places(data: Shape, label: Shape | None) -> Shape | None:
         if _agrees(label, form):
             return form
     expected = " or ".join(format_shape(form) for form in dict.fromkeys(forms))
-    raise InferenceError(explain("Label does not fit data", input="label", expected=expected, got=format_shape(label)))
+    raise InferenceError("Label does not fit data", input="label", expected=expected, got=format_shape(label))
 
 
 def _probabilities(p: SoftmaxOutputParams, data: NodeEntry) -> NodeEntry:

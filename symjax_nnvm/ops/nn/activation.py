@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, first_type, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ops.elementwise.scalar import times
 from symjax_nnvm.ops.elementwise.unary import FUNCTIONS
-
-Entries = list[NodeEntry]
 
 # -- Activation ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ActivationParams:
+class ActivationParams(Params):
     act_type: Literal["relu", "sigmoid", "softrelu", "softsign", "tanh"] = param(doc="the function")
 
 
@@ -54,8 +51,7 @@ register_op(
 # -- LeakyReLU -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeakyReLUParams:
+class LeakyReLUParams(Params):
     act_type: Literal["elu", "gelu", "leaky", "prelu", "rrelu", "selu"] = param("leaky", doc="the function")
     slope: float = param(0.25, doc="leaky: factor of x < 0; elu: factor of eˣ - 1")
     lower_bound: float = param(0.125, doc="rrelu: smallest slope")
@@ -91,12 +87,10 @@ def slopes_shape(gamma: Shape, data: Shape) -> Shape:
         channels = data[min(1, len(data) - 1)] if data else None
         first = "" if channels is None else f"({channels},), one for each channel, "
         raise InferenceError(
-            explain(
-                "Cannot broadcast gamma to data",
-                input="gamma",
-                expected=f"{first}(1,), or the leading dimensions of data {format_shape(data)}",
-                got=format_shape(gamma),
-            )
+            "Cannot broadcast gamma to data",
+            input="gamma",
+            expected=f"{first}(1,), or the leading dimensions of data {format_shape(data)}",
+            got=format_shape(gamma),
         )
     return tuple(places)
 
@@ -130,12 +124,12 @@ def _leaky_relu_gradient(node: Node, ograds: Entries):
     positive = apply("_greater_scalar", data, scalar=0.0)
     match p.act_type:
         case "leaky":
-            below = _times(dy, p.slope)
+            below = times(dy, p.slope)
         case "elu":
             below = apply("elemwise_mul", dy, apply("_plus_scalar", y, scalar=p.slope))
         case "selu":
             below = apply("elemwise_mul", dy, apply("_plus_scalar", y, scalar=SELU_SCALE * SELU_ALPHA))
-            return [apply("where", positive, _times(dy, SELU_SCALE), below)]
+            return [apply("where", positive, times(dy, SELU_SCALE), below)]
         case "rrelu":
             below = apply("elemwise_mul", dy, NodeEntry(node, 1, 0))
         case _:
@@ -153,14 +147,10 @@ def _prelu_gradient(node: Node, dy: NodeEntry, positive: NodeEntry) -> Entries:
 
 def _gelu_slope(x: NodeEntry) -> NodeEntry:
     """Φ(x) + x φ(x), the normal distribution and its density."""
-    error = apply("erf", _times(x, math.sqrt(0.5)))
-    distribution = _times(apply("_plus_scalar", error, scalar=1.0), 0.5)
-    density = _times(apply("exp", _times(apply("square", x), -0.5)), 1 / math.sqrt(2 * math.pi))
+    error = apply("erf", times(x, math.sqrt(0.5)))
+    distribution = times(apply("_plus_scalar", error, scalar=1.0), 0.5)
+    density = times(apply("exp", times(apply("square", x), -0.5)), 1 / math.sqrt(2 * math.pi))
     return apply("elemwise_add", distribution, apply("elemwise_mul", x, density))
-
-
-def _times(entry: NodeEntry, factor: float) -> NodeEntry:
-    return apply("_mul_scalar", entry, scalar=factor)
 
 
 _DEVIATIONS = (

@@ -17,25 +17,21 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, gradient_as, multilinear
+from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
-Dim = int | None
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadsParams:
+class HeadsParams(Params):
     heads: int = param(ge=1, doc="number of attention heads")
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScoresParams(HeadsParams):
     a_parts: int = param(ge=1, doc="interleaved parts of the first operand")
     a_part: int = param(ge=0, doc="the one that is used")
@@ -44,7 +40,6 @@ class ScoresParams(HeadsParams):
     scaled: bool = param(doc="divide by √d")
 
 
-@dataclass(frozen=True, kw_only=True)
 class MixtureParams(HeadsParams):
     parts: int = param(ge=1, doc="interleaved parts of what is mixed")
     part: int = param(ge=0, doc="the one that is used")
@@ -76,31 +71,23 @@ def _projection(shape: Shape | None, heads: int, parts: int, name: str) -> _Proj
     steps, batch, features = _three_axes(shape, name, "(steps, batch, features)")
     if features is not None and features % (heads * parts):
         raise InferenceError(
-            explain(
-                f"Input {name} cannot be shared out among {heads} heads",
-                input=name,
-                param="heads",
-                expected=f"features divisible by {heads * parts} = heads · {parts}",
-                got=format_shape(shape),
-            )
+            f"Input {name} cannot be shared out among {heads} heads",
+            input=name,
+            param="heads",
+            expected=f"features divisible by {heads * parts} = heads · {parts}",
+            got=format_shape(shape),
         )
     return _Projection(steps, batch, None if features is None else features // (heads * parts))
 
 
-def _three_axes(shape: Shape | None, name: str, meaning: str) -> tuple[Dim, Dim, Dim]:
-    if shape is None:
-        return None, None, None
-    if len(shape) != 3:
-        raise InferenceError(
-            explain(f"Input {name} should be 3D", input=name, expected=meaning, got=format_shape(shape))
-        )
-    return shape[0], shape[1], shape[2]
+def _three_axes(shape: Shape | None, name: str, meaning: str) -> Shape:
+    return of_rank(shape, 3, f"Input {name} should be 3D", input=name, expected=meaning)
 
 
 def _batch_of(rows: Dim, heads: int, name: str) -> Dim:
     if rows is not None and rows % heads:
         raise InferenceError(
-            explain("The first axis is batch · heads", input=name, expected=f"a multiple of {heads} heads", got=rows)
+            "The first axis is batch · heads", input=name, expected=f"a multiple of {heads} heads", got=rows
         )
     return None if rows is None else rows // heads
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis
 from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
-from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, first_type, register_op, same_shape
-from symjax_nnvm.ir.types import DType, is_float
-
-Entries = list[NodeEntry]
+from symjax_nnvm.ir.params import Axis, Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type, need_float, register_op, same_shape
+from symjax_nnvm.ir.types import DType
 
 # -- a vector along one axis of an array -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChannelParams:
+class ChannelParams(Params):
     axis: Axis = param(1, doc="the axis of `like` that the vector runs along; past the last axis: the last")
 
 
@@ -54,8 +50,7 @@ register_op(
 # -- BatchNorm -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchNormParams:
+class BatchNormParams(Params):
     eps: float = param(0.0010000000474974513, doc="added to the variance")
     momentum: float = param(0.899999976, doc="share of the old value in a moving statistic")
     fix_gamma: bool = param(True, doc="take 1 for gamma and give it no gradient")
@@ -108,9 +103,7 @@ def batch_norm_types(p: BatchNormLike, ins: Types, outs: Types):
     data = next((t for t in (outs[0], ins[0]) if t is not None), None)
     if data is None:
         return ins, outs
-    if not is_float(data):
-        problem = f"This operation only support floating point types, not {data}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=data))
+    need_float(data)
     return [data, *[_statistics_type(data)] * 4], [data, *[_statistics_type(data)] * 2]
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import register_op
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, register_op
 from symjax_nnvm.ops.nn.batch_norm import (
     BatchNormParams,
     batch_norm_gradients,
@@ -17,11 +15,8 @@ from symjax_nnvm.ops.nn.batch_norm import (
     statistics_ignored,
 )
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class BatchNormV1Params:
+class BatchNormV1Params(Params):
     eps: float = param(0.00100000005, doc="added to the variance")
     momentum: float = param(0.899999976, doc="share of the old value in a moving statistic")
     fix_gamma: bool = param(True, doc="take 1 for gamma and give it no gradient")
@@ -34,7 +29,6 @@ class BatchNormV1Params:
         return 1
 
 
-@dataclass(frozen=True, kw_only=True)
 class SyncBatchNormParams(BatchNormV1Params):
     ndev: int = param(1, doc="number of devices; accepted and without effect")
     key: str = param(doc="name that the devices meet under; without effect")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, Literal, Protocol
 
-from symjax_nnvm.errors import InferenceError, explain
-from symjax_nnvm.ir.axes import known
+from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.linear import Adjoint, At, multilinear
+from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ir.types import Dim, Shape
 
-Dim = int | None
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
 Tuning = Literal["fastest", "limited_workspace", "off"]
 
@@ -65,18 +64,33 @@ def window_steps(p: Window) -> tuple[Step, ...]:
     return tuple(((k - 1) * d + 1, s, d, pad) for k, s, d, pad in parts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConvolutionGeometry:
+class WindowParams(Params):
     kernel: Tuple = param(ge=1, doc="window: one, two or three spatial sizes")
     stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
     dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")
     pad: Tuple = param((), ge=0, doc="zeros added on both sides of each spatial axis; (): none")
+
+    def check(self) -> str | None:
+        return window_problem(self)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The window's way along each spatial axis."""
+        return window_steps(self)
+
+    @property
+    def window_size(self) -> int:
+        """The number of elements in a window."""
+        return size_of(self.kernel) or 1
+
+
+class ConvolutionGeometry(WindowParams):
     num_filter: int = param(ge=1, doc="number of output channels")
     num_group: int = param(1, ge=1, doc="number of groups; each convolves its own share of the channels")
     layout: Layout | None = param(None, doc="order of the axes of data; None: channels first")
 
     def check(self) -> str | None:
-        problem = window_problem(self)
+        problem = super().check()
         if problem:
             return problem
         rank = len(self.kernel)
@@ -101,13 +115,7 @@ class ConvolutionGeometry:
         """The axes of data, of the output and of the weight that the window moves over."""
         return tuple(i for i, letter in enumerate(self.axes) if letter not in "NC")
 
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The window's way along each spatial axis."""
-        return window_steps(self)
 
-
-@dataclass(frozen=True, kw_only=True)
 class ConvolutionParams(ConvolutionGeometry):
     positional: ClassVar = (
         *("kernel", "stride", "dilate", "pad", "num_filter", "num_group"),
@@ -125,12 +133,10 @@ def output_size(size: Dim, step: Step) -> Dim:
         return None
     if kernel > size + 2 * pad:
         raise InferenceError(
-            explain(
-                "kernel size exceed input",
-                param="kernel",
-                expected=f"a dilated kernel of at most {size + 2 * pad}, the padded input",
-                got=kernel,
-            )
+            "kernel size exceed input",
+            param="kernel",
+            expected=f"a dilated kernel of at most {size + 2 * pad}, the padded input",
+            got=kernel,
         )
     return (size + 2 * pad - kernel) // stride + 1
 
@@ -142,19 +148,8 @@ def input_size(size: Dim, step: Step) -> Dim:
 
 
 def ranked(shape: Shape | None, p: ConvolutionGeometry, what: str) -> Shape:
-    ndim = len(p.axes)
-    if shape is None:
-        return (None,) * ndim
-    if len(shape) != ndim:
-        raise InferenceError(
-            explain(
-                f"Input {what} should be {ndim}D in {p.axes} for a kernel of {len(p.kernel)} sizes",
-                param="kernel",
-                expected=f"{ndim} axes",
-                got=format_shape(shape),
-            )
-        )
-    return shape
+    problem = f"Input {what} should be {len(p.axes)}D in {p.axes} for a kernel of {len(p.kernel)} sizes"
+    return of_rank(shape, len(p.axes), problem, param="kernel")
 
 
 def arranged(p: ConvolutionGeometry, first: Dim, channels: Dim, sizes: Sequence[Dim]) -> Shape:
@@ -166,12 +161,10 @@ def arranged(p: ConvolutionGeometry, first: Dim, channels: Dim, sizes: Sequence[
 def weight_channels(p: ConvolutionGeometry, channels: Dim) -> Dim:
     if channels is not None and channels % p.num_group:
         raise InferenceError(
-            explain(
-                "Input channels must be divisible by the number of groups",
-                param="num_group",
-                expected=f"a divisor of {channels} channels",
-                got=p.num_group,
-            )
+            "Input channels must be divisible by the number of groups",
+            param="num_group",
+            expected=f"a divisor of {channels} channels",
+            got=p.num_group,
         )
     return None if channels is None else channels // p.num_group
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.ir.attributes import FGradient, FInferShape
@@ -12,7 +11,6 @@ from symjax_nnvm.ir.register import float_type, register_op
 from symjax_nnvm.ops.nn.convolution import ConvolutionParams, convolution_flops, padded
 
 
-@dataclass(frozen=True, kw_only=True)
 class ConvolutionV1Params(ConvolutionParams):
     workspace: int = param(1024, ge=0, doc="memory limit of cuDNN in MB; accepted and without effect")
     layout: Literal["NCDHW", "NCHW", "NDHWC", "NHWC"] | None = param(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Dim
 from symjax_nnvm.ops.nn.convolution import (
     ConvolutionGeometry,
     Step,
@@ -25,10 +25,7 @@ from symjax_nnvm.ops.nn.convolution import (
     weight_channels,
 )
 
-Dim = int | None
 
-
-@dataclass(frozen=True, kw_only=True)
 class DeconvolutionGeometry(ConvolutionGeometry):
     adj: Tuple = param((), ge=0, doc="elements added at the end of each spatial axis, fewer than its stride; (): none")
     target_shape: Tuple = param((), ge=0, doc="spatial sizes of the output; pad and adj then follow from it")
@@ -65,7 +62,6 @@ class DeconvolutionGeometry(ConvolutionGeometry):
         return self.adj or (0,) * len(self.kernel)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeconvolutionParams(DeconvolutionGeometry):
     positional: ClassVar = (
         *("kernel", "stride", "dilate", "pad", "adj", "target_shape", "num_filter"),
@@ -85,16 +81,14 @@ def _margins(size: int, step: Step, adj: int, target: int | None) -> tuple[int, 
     rest = (size - 1) * stride + kernel - target
     if rest < 0:
         raise InferenceError(
-            explain("too big target shape", param="target_shape", expected=f"at most {target + rest}", got=target)
+            "too big target shape", param="target_shape", expected=f"at most {target + rest}", got=target
         )
     if rest % 2 >= stride:
         raise InferenceError(
-            explain(
-                "A target that needs an adjustment, which must be smaller than the stride",
-                param="target_shape",
-                expected=f"{target + rest} less an even number, since the stride is {stride}",
-                got=target,
-            )
+            "A target that needs an adjustment, which must be smaller than the stride",
+            param="target_shape",
+            expected=f"{target + rest} less an even number, since the stride is {stride}",
+            got=target,
         )
     return (rest + 1) // 2, rest % 2
 
@@ -107,12 +101,10 @@ def _output_size(size: Dim, step: Step, adj: int, target: int | None) -> Dim:
     result = (size - 1) * stride + kernel - 2 * pad + adj
     if result < 1:
         raise InferenceError(
-            explain(
-                "The padding leaves nothing of the output",
-                param="pad",
-                expected=f"at most {(result + 2 * pad - 1) // 2}",
-                got=pad,
-            )
+            "The padding leaves nothing of the output",
+            param="pad",
+            expected=f"at most {(result + 2 * pad - 1) // 2}",
+            got=pad,
         )
     return result
 
@@ -125,12 +117,10 @@ def _input_size(size: Dim, step: Step, adj: int, target: int | None) -> Dim:
     rest = size + 2 * pad - kernel - adj
     if rest < 0 or rest % stride:
         raise InferenceError(
-            explain(
-                "No input has an output of this size",
-                param="stride",
-                expected=f"{kernel + adj - 2 * pad} plus a multiple of {stride}",
-                got=size,
-            )
+            "No input has an output of this size",
+            param="stride",
+            expected=f"{kernel + adj - 2 * pad} plus a multiple of {stride}",
+            got=size,
         )
     return rest // stride + 1
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from symjax_nnvm.ir.axes import normal_axis
-from symjax_nnvm.ir.card import When
+from symjax_nnvm.ir.card import MOVES, When
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Axes, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Axes, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 
-Entries = list[NodeEntry]
 Dim = TypeVar("Dim", int, int | None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DropoutParams:
+class DropoutParams(Params):
     p: float = param(0.5, ge=0, le=1, doc="the share of elements that is dropped")
     mode: Literal["always", "training"] = param("training", doc="when elements are dropped")
     axes: Axes = param((), doc="axes along which whole slices are dropped: the mask has length 1 there")
@@ -59,8 +56,7 @@ register_op(
     infer_type=float_type,
     gradient=_dropout_gradient,
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
+    **MOVES,
     draws=_draws,
     deviation=Deviation("p=1 gives zeros; MXNet's result and gradient are NaN", "training", lambda p: p.p == 1),
     layout=lambda p: "axis" if p.axes else "agnostic",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import NodeAttrs
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op
 from symjax_nnvm.ops.indexing.take import NumberType
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmbeddingParams:
+class EmbeddingParams(Params):
     input_dim: int = param(ge=1, doc="number of rows of weight: the size of the vocabulary")
     output_dim: int = param(ge=1, doc="length of each row")
     dtype: NumberType = param("float32", doc="dtype of weight, where nothing else says it")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from symjax_nnvm.ir.axes import completed, known, size_of, solve_sizes
 from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, register_op
-
-Entries = list[NodeEntry]
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, register_op
 
 
-@dataclass(frozen=True, kw_only=True)
-class FullyConnectedParams:
+class FullyConnectedParams(Params):
     num_hidden: int = param(ge=1, doc="length of the output's last axis")
     no_bias: bool = param(False, doc="leave the bias out")
     flatten: bool = param(True, doc="collapse all axes but the first before multiplying; else multiply the last axis")

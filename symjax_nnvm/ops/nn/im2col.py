@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
-from symjax_nnvm.ops.nn.convolution import Step, output_size, padded, unequal_ranks, window_problem, window_steps
-
-Dim = int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Im2ColParams:
-    kernel: Tuple = param(ge=1, doc="window: one, two or three spatial sizes")
-    stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
-    dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")
-    pad: Tuple = param((), ge=0, doc="zeros added on both sides of each spatial axis; (): none")
-
-    def check(self) -> str | None:
-        return window_problem(self)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The window's way along each spatial axis."""
-        return window_steps(self)
-
-    @property
-    def window_size(self) -> int:
-        """The number of elements in a window."""
-        return size_of(self.kernel) or 1
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
+from symjax_nnvm.ops.nn.convolution import (
+    WindowParams,
+    output_size,
+    padded,
+    unequal_ranks,
+)
 
 
-@dataclass(frozen=True, kw_only=True)
+class Im2ColParams(WindowParams):
+    """Those of the window."""
+
+
 class Col2ImParams(Im2ColParams):
     positional: ClassVar = ("output_size", "kernel", "stride", "dilate", "pad")
     output_size: Tuple = param(ge=1, doc="spatial sizes of the result")
@@ -55,7 +39,7 @@ def _ranked(shape: Shape | None, ndim: int, what: str) -> Shape:
         return (None,) * ndim
     if len(shape) != ndim:
         problem = f"The number of axes of {what} does not fit the kernel"
-        raise InferenceError(explain(problem, param="kernel", expected=f"{ndim} axes", got=format_shape(shape)))
+        raise InferenceError(problem, param="kernel", expected=f"{ndim} axes", got=format_shape(shape))
     return shape
 
 
@@ -67,12 +51,10 @@ def window_counts(p: Im2ColParams, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
 def _channels(p: Im2ColParams, rows: Dim) -> Dim:
     if rows is not None and rows % p.window_size:
         raise InferenceError(
-            explain(
-                "Every channel has a row for each element of the window",
-                param="kernel",
-                expected=f"a multiple of {p.window_size} rows",
-                got=rows,
-            )
+            "Every channel has a row for each element of the window",
+            param="kernel",
+            expected=f"a multiple of {p.window_size} rows",
+            got=rows,
         )
     return None if rows is None else rows // p.window_size
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.reduce.reduction import ReduceParams, reduced_shape
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class L2NormalizationParams:
+class L2NormalizationParams(Params):
     eps: float = param(1.00000001e-10, doc="added to the sum of squares")
     mode: Literal["channel", "instance", "spatial"] = param(
         "instance",
@@ -48,7 +44,7 @@ def _l2_shapes(p: L2NormalizationParams, ins: Shapes, outs: Shapes):
         return [data], [out, outs[1]]
     if p.mode != "instance" and len(data) < 3:
         problem = f"At least 3 dimensions required in {p.mode} mode"
-        raise InferenceError(explain(problem, param="mode", expected="data (n, c, …)", got=format_shape(data)))
+        raise InferenceError(problem, param="mode", expected="data (n, c, …)", got=format_shape(data))
     return [data], [out, reduced_shape(norm_reduction(p), data)]
 
 

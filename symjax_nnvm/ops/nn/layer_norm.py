@@ -6,33 +6,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Axis, Params, param
+from symjax_nnvm.ir.register import Entries, ShapeRule, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.nn.batch_norm import statistics_ignored
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class LayerNormParams:
+class LayerNormParams(Params):
     axis: Axis = param(-1, doc="the axis that is normalised; gamma and beta run along it")
     eps: float = param(9.99999975e-06, doc="added to the variance")
     output_mean_var: bool = param(False, doc="show the outputs `mean` and `std`")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupNormParams:
+class GroupNormParams(Params):
     num_groups: int = param(1, ge=1, doc="number of groups that the channels, axis 1, are shared out to")
     eps: float = param(9.99999975e-06, doc="added to the variance")
     output_mean_var: bool = param(False, doc="show the outputs `mean` and `std`")
 
 
-@dataclass(frozen=True, kw_only=True)
-class InstanceNormParams:
+class InstanceNormParams(Params):
     eps: float = param(0.00100000005, doc="added to the variance")
 
 
@@ -57,7 +52,7 @@ def _layer_norm_shapes(p: LayerNormParams, ins: Shapes, outs: Shapes):
 def _ranked(shape: Shape, op: str) -> None:
     if len(shape) < 3:
         problem = f"{op} only supports input tensors of rank >= 3"
-        raise InferenceError(explain(problem, input="data", expected="data (n, c, …)", got=format_shape(shape)))
+        raise InferenceError(problem, input="data", expected="data (n, c, …)", got=format_shape(shape))
 
 
 def _group_norm_shapes(p: GroupNormParams, ins: Shapes, outs: Shapes):
@@ -70,7 +65,7 @@ def _group_norm_shapes(p: GroupNormParams, ins: Shapes, outs: Shapes):
         if channels is not None and channels % p.num_groups:
             problem = "# of channels must be divisible by # of groups"
             wanted = f"a divisor of {channels} channels"
-            raise InferenceError(explain(problem, param="num_groups", expected=wanted, got=p.num_groups))
+            raise InferenceError(problem, param="num_groups", expected=wanted, got=p.num_groups)
     return [data, *[(p.num_groups,)] * 2], [out, *[(samples, p.num_groups)] * 2]
 
 

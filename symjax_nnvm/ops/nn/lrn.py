@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
-
-Entries = list[NodeEntry]
 
 FAST_BETA = 0.75
 """The usual exponent, whose power is two square roots: on a CPU many times faster than the general power."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WindowParams:
+class WindowParams(Params):
     nsize: int = param(ge=1, doc="number of neighbouring channels, itself included, in each sum; odd")
 
     def check(self) -> str | None:
@@ -30,7 +26,6 @@ class WindowParams:
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
 class LRNParams(WindowParams):
     positional: ClassVar = ("alpha", "beta", "knorm", "nsize")
     alpha: float = param(9.99999975e-05, doc="factor of the mean square")
@@ -43,7 +38,7 @@ def _channels(p: WindowParams, ins: Shapes, outs: Shapes):
     inputs, outputs = same_shape(p, ins, outs)
     data = next(iter(inputs))
     if data is not None and len(data) < 2:
-        raise InferenceError(explain("No axis of channels", expected="data (n, c, …)", got=format_shape(data)))
+        raise InferenceError("No axis of channels", expected="data (n, c, …)", got=format_shape(data))
     return inputs, outputs
 
 

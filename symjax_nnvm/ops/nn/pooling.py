@@ -8,25 +8,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
-Entries = list[NodeEntry]
-Dim = int | None
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]
 
 DEFAULT_LAYOUTS = ("NCW", "NCHW", "NCDHW")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolingParams:
+class PoolingParams(Params):
     kernel: Tuple = param((), ge=1, doc="window: one, two or three spatial sizes; not used by global_pool")
     pool_type: Literal["avg", "lp", "max", "sum"] = param("max", doc="what is made of each window")
     global_pool: bool = param(False, doc="one window: all of each channel; kernel, stride and pad are not used")
@@ -142,12 +139,10 @@ def _count(p: PoolingParams, i: int, size: Dim) -> Dim:
     room = size + 2 * pad - kernel
     if room < 0:
         raise InferenceError(
-            explain(
-                f"kernel size ({kernel}) exceeds input ({size} padded to {size + 2 * pad})",
-                param="kernel",
-                expected=f"at most {size + 2 * pad} in spatial axis {i}",
-                got=kernel,
-            )
+            f"kernel size ({kernel}) exceeds input ({size} padded to {size + 2 * pad})",
+            param="kernel",
+            expected=f"at most {size + 2 * pad} in spatial axis {i}",
+            got=kernel,
         )
     return 1 + (-(-room // stride) if p.pooling_convention == "full" else room // stride)
 
@@ -159,7 +154,7 @@ def _ranked(p: PoolingParams, shape: Shape) -> Shape:
     expected = "3, 4 or 5 axes" if ndim is None else f"{ndim} axes, {p.layout or DEFAULT_LAYOUTS[ndim - 3]}"
     param_name = "layout" if p.layout else "kernel"
     problem = f"Pooling: Input data should be {f'{ndim}D' if ndim else '3D, 4D or 5D'}"
-    raise InferenceError(explain(problem, param=param_name, expected=expected, got=format_shape(shape)))
+    raise InferenceError(problem, param=param_name, expected=expected, got=format_shape(shape))
 
 
 def pooling_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
@@ -171,7 +166,7 @@ def pooling_shapes(p: PoolingParams, ins: Shapes, outs: Shapes):
     axes = spatial_axes(p, ndim)
     if len(data) != len(out):
         raise InferenceError(
-            explain("Data and result of pooling have one rank", expected=format_shape(data), got=format_shape(out))
+            "Data and result of pooling have one rank", expected=format_shape(data), got=format_shape(out)
         )
     counts = {axis: known(_count(p, i, data[axis]), out[axis]) for i, axis in enumerate(axes)}
     kept = [known(a, b) for a, b in zip(data, out, strict=True)]

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.nn.pooling import PoolingParams, pooling_flops, pooling_gradient_flops, pooling_shapes
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class PoolingV1Params:
+class PoolingV1Params(Params):
     kernel: Tuple = param((), ge=1, doc="window: two or three spatial sizes; not used by global_pool")
     pool_type: Literal["avg", "max", "sum"] = param("max", doc="what is made of each window")
     global_pool: bool = param(False, doc="one window: all of each channel; kernel, stride and pad are not used")
@@ -56,7 +53,7 @@ def _pooling_shapes(p: PoolingV1Params, ins: Shapes, outs: Shapes):
     for shape in (*ins, *outs):
         if shape is not None and not 4 <= len(shape) <= 5:
             problem = "Pooling: Input data should be 4D in (batch, channel, y, x) Or 5D in (batch, channel, d, y, x)"
-            raise InferenceError(explain(problem, expected="4 or 5 axes", got=format_shape(shape)))
+            raise InferenceError(problem, expected="4 or 5 axes", got=format_shape(shape))
     return pooling_shapes(p.windows, ins, outs)
 
 

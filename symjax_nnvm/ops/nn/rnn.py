@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, When
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
+from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, superseding
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import register_op
-from symjax_nnvm.ir.types import Shape, format_shape, is_float
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, need_float, register_op
+from symjax_nnvm.ir.types import Dim, Shape
 
-Entries = list[NodeEntry]
 Mode = Literal["gru", "lstm", "rnn_relu", "rnn_tanh"]
-Dim = int | None
 
 GATES: dict[str, int] = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 """Rows of a cell's weights in units of the state size. Their order: lstm i, f, g, o; gru r, z, n."""
@@ -39,8 +37,7 @@ MAX_LAYERS = 256
 """Layers of one node: a number in a file must not decide how long inference takes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RNNParams:
+class RNNParams(Params):
     state_size: int = param(ge=1, doc="length of a cell's state")
     num_layers: int = param(ge=1, le=MAX_LAYERS, doc="number of layers, each fed with the output of the one below")
     bidirectional: bool = param(False, doc="let a second set of cells read every sequence backwards")
@@ -87,7 +84,6 @@ class RNNParams:
         return [(layer, d) for layer in range(self.num_layers) for d in range(self.num_directions)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class RNNGradientParams(RNNParams, DirectionParams):
     """Those of RNN, and the number of directions."""
 
@@ -124,12 +120,10 @@ def _input_size(p: RNNParams, parameters: int) -> int:
     step = _parameter_size(p, 1) - rest
     if parameters <= rest or (parameters - rest) % step:
         raise InferenceError(
-            explain(
-                "No input size has this number of parameters",
-                input="parameters",
-                expected=f"{rest} + {step} · (input size) elements",
-                got=parameters,
-            )
+            "No input size has this number of parameters",
+            input="parameters",
+            expected=f"{rest} + {step} · (input size) elements",
+            got=parameters,
         )
     return (parameters - rest) // step
 
@@ -163,14 +157,8 @@ def _fixed(p: RNNParams) -> list[str]:
     return [*["sequence_length"] * p.use_sequence_length, "output", *hidden(p)]
 
 
-def _three(shape: Shape | None, name: str, meaning: str) -> tuple[Dim, Dim, Dim]:
-    if shape is None:
-        return None, None, None
-    if len(shape) != 3:
-        raise InferenceError(
-            explain(f"Input {name} should be a rank-3 tensor", input=name, expected=meaning, got=format_shape(shape))
-        )
-    return shape[0], shape[1], shape[2]
+def _three(shape: Shape | None, name: str, meaning: str) -> Shape:
+    return of_rank(shape, 3, f"Input {name} should be a rank-3 tensor", input=name, expected=meaning)
 
 
 def _operand_shapes(p: RNNParams, at: Operands) -> Operands:
@@ -205,9 +193,7 @@ def _operand_types(p: RNNParams, at: Operands) -> Operands:
     """One floating-point dtype for all but sequence_length, which is of any: that of data if nothing else says it."""
     given = [*at.heads, *at.smooth, *at.fixed[p.use_sequence_length :]]
     dtype = next((t for t in given if t is not None), None)
-    if dtype is not None and not is_float(dtype):
-        problem = f"This operation only support floating point types, not {dtype}"
-        raise InferenceError(explain(problem, expected="a floating-point dtype", got=dtype))
+    need_float(dtype)
     lengths = [length or dtype for length in at.fixed[: int(p.use_sequence_length)]]
     kept = [dtype] * (len(at.fixed) - len(lengths))
     return Operands([dtype] * len(at.heads), [dtype] * len(at.smooth), [*lengths, *kept], [])

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
+from symjax_nnvm.ir.card import MOVES
 from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, Types, register_op
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class SequenceParams:
+class SequenceParams(Params):
     use_sequence_length: bool = param(False, doc="take the lengths; else every sequence is as long as the axis")
     axis: int = param(0, ge=0, le=1, doc="the axis of steps; the other one of the first two is the batch")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SequenceMaskParams(SequenceParams):
     positional: ClassVar = ("use_sequence_length", "value", "axis")
     value: float = param(0.0, doc="what stands past the end of a sequence")
@@ -35,12 +31,10 @@ def _inputs(p: SequenceParams) -> tuple[str, ...]:
 def _checked(data: Shape | None) -> Shape | None:
     if data is not None and len(data) < 2:
         raise InferenceError(
-            explain(
-                "The data array must be of rank 2 or greater",
-                input="data",
-                expected="an axis of steps and one of the batch",
-                got=format_shape(data),
-            )
+            "The data array must be of rank 2 or greater",
+            input="data",
+            expected="an axis of steps and one of the batch",
+            got=format_shape(data),
         )
     return data
 
@@ -91,31 +85,29 @@ def _mask_gradient(node: Node, ograds: Entries) -> list[NodeEntry | None]:
     return [masked, *[None] * len(lengths)]
 
 
+_CARD: dict[str, Any] = {
+    "inputs": ("data", "sequence_length"),
+    "inputs_used": _inputs,
+    "infer_type": _types,
+    "drawing": "recurrent",
+    **MOVES,
+}
+
 register_op(
     "SequenceMask",
     aliases=("_npx_sequence_mask",),
     params=SequenceMaskParams,
-    inputs=("data", "sequence_length"),
-    inputs_used=_inputs,
     infer_shape=_same_shapes,
-    infer_type=_types,
     gradient=_mask_gradient,
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
-    drawing="recurrent",
+    **_CARD,
     doc="The data, with `value` past the end of each sequence. The identity without use_sequence_length.",
 )
 register_op(
     "SequenceReverse",
     params=SequenceParams,
-    inputs=("data", "sequence_length"),
-    inputs_used=_inputs,
     infer_shape=_same_shapes,
-    infer_type=_types,
-    flops=0,
-    precision="either",
-    drawing="recurrent",
+    **_CARD,
     gradient=self_adjoint,
     doc="Each sequence in reverse order; what stands past its end stays. Lengths past the axis count as its length, "
     "where MXNet reads outside the array, and axis may be 1, too.",
@@ -123,13 +115,8 @@ register_op(
 register_op(
     "SequenceLast",
     params=SequenceParams,
-    inputs=("data", "sequence_length"),
-    inputs_used=_inputs,
     infer_shape=_last_shapes,
-    infer_type=_types,
-    flops=0,
-    precision="either",
-    drawing="recurrent",
+    **_CARD,
     doc="The last step of each sequence. A length outside 1 … t counts as the nearest one inside, where MXNet reads "
     "outside the array.",
 )

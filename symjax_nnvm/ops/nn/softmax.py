@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.params import Axis, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.types import format_shape, is_float
 
-Entries = list[NodeEntry]
 FloatType = Literal["float16", "float32", "float64"]
 
 
@@ -24,15 +22,13 @@ class _SoftmaxLike(Protocol):
     def dtype(self) -> FloatType | None: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class SoftmaxParams:
+class SoftmaxParams(Params):
     axis: Axis = param(-1, doc="axis over which the result is normalised")
     temperature: float | None = param(None, doc="divisor of data; None: 1")
     dtype: FloatType | None = param(None, doc="dtype of the result, and of the computation if wider; None: data's")
     use_length: bool | None = param(False, doc="softmax only: normalise the first `length` elements, 0 for the rest")
 
 
-@dataclass(frozen=True, kw_only=True)
 class UnmaskedSoftmaxParams(SoftmaxParams):
     def check(self) -> str | None:
         if self.use_length:
@@ -61,7 +57,7 @@ def _softmax_types(p: _SoftmaxLike, ins: Types, outs: Types):
     data = ins[0] if ins[0] is not None else outs[0]
     if data is not None and not is_float(data):
         problem, fix = f"The result of {data} data needs a floating-point dtype", "Pass dtype='float32'."
-        raise InferenceError(explain(problem, param="dtype", expected="a floating-point dtype", fix=fix))
+        raise InferenceError(problem, param="dtype", expected="a floating-point dtype", fix=fix)
     return [data, *ins[1:]], [data]
 
 
@@ -106,56 +102,41 @@ def _rounded(p: SoftmaxParams) -> str | None:
     return "the result is rounded to the parameter's dtype; the gradient is that before rounding" if rounds else None
 
 
+_CARD: dict[str, Any] = {
+    "infer_shape": _softmax_shapes,
+    "infer_type": _softmax_types,
+    "inplace": ((0, 0),),
+    "flops": 5,  # maximum, subtract, exp, sum, divide
+    "not_derivative": _rounded,
+    "layout": "axis",
+    "drawing": "loss",
+}
+
 register_op(
     "softmax",
     aliases=("_npx_softmax",),
     params=SoftmaxParams,
     inputs=("data", "length"),
     inputs_used=lambda p: ("data", "length") if p.use_length else ("data",),
-    infer_shape=_softmax_shapes,
-    infer_type=_softmax_types,
     gradient=_softmax_gradient,
-    inplace=((0, 0),),
-    flops=5,  # maximum, subtract, exp, sum, divide
-    not_derivative=_rounded,
-    layout="axis",
-    drawing="loss",
     doc="exp(x / temperature) normalised over an axis. A row of length 0 is zeros.",
+    **_CARD,
 )
 register_op(
     "log_softmax",
     aliases=("_npx_log_softmax",),
     params=UnmaskedSoftmaxParams,
     inputs=("data",),
-    infer_shape=_softmax_shapes,
-    infer_type=_softmax_types,
     gradient=_log_softmax_gradient,
-    inplace=((0, 0),),
-    flops=5,  # maximum, subtract, exp, sum, divide
-    not_derivative=_rounded,
-    layout="axis",
-    drawing="loss",
     doc="The logarithm of softmax, without its underflow.",
+    **_CARD,
 )
-register_op(
-    "softmin",
-    params=UnmaskedSoftmaxParams,
-    infer_shape=_softmax_shapes,
-    infer_type=_softmax_types,
-    gradient=_softmin_gradient,
-    inplace=((0, 0),),
-    flops=5,  # maximum, subtract, exp, sum, divide
-    not_derivative=_rounded,
-    layout="axis",
-    drawing="loss",
-    doc="The softmax of -data.",
-)
+register_op("softmin", params=UnmaskedSoftmaxParams, gradient=_softmin_gradient, doc="The softmax of -data.", **_CARD)
 
 # -- SoftmaxActivation -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SoftmaxActivationParams:
+class SoftmaxActivationParams(Params):
     mode: Literal["channel", "instance"] = param("instance", doc="channel: over axis 1; instance: over the last axis")
 
     @property
@@ -170,9 +151,7 @@ def _softmax_activation_shapes(p: SoftmaxActivationParams, ins: Shapes, outs: Sh
     data = inputs[0]
     if data is not None and p.mode == "channel" and len(data) < 3:
         raise InferenceError(
-            explain(
-                "Mode channel needs images", param="mode", expected="data of at least 3 axes", got=format_shape(data)
-            )
+            "Mode channel needs images", param="mode", expected="data of at least 3 axes", got=format_shape(data)
         )
     return inputs, outputs
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, jointly_linear, multilinear
+from symjax_nnvm.ir.named_dims import image_shape
 from symjax_nnvm.ir.node import Node, NodeAttrs
-from symjax_nnvm.ir.params import MAX_COUNT, param
+from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
-
-Dim = int | None
+from symjax_nnvm.ir.types import Dim, Shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class UpSamplingParams:
+class UpSamplingParams(Params):
     scale: int = param(ge=1, doc="factor of height and width")
     num_filter: int = param(0, ge=0, doc="bilinear: the number of channels; 0: theirs")
     sample_type: Literal["bilinear", "nearest"] = param(doc="nearest: repeat; bilinear: filter with `weight`")
@@ -35,15 +32,13 @@ class UpSamplingParams:
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackwardNearestParams:
+class BackwardNearestParams(Params):
     multi_input_mode: Literal["concat", "sum"] = param("concat", doc="what was made of the inputs")
     scale: int = param(ge=1, doc="factor of the first input")
     num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient, and the inputs of UpSampling")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FilterParams:
+class FilterParams(Params):
     scale: int = param(ge=1, doc="factor of height and width")
 
     @property
@@ -65,15 +60,6 @@ def filter_of(p: UpSamplingParams) -> FilterParams:
 # -- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def _image(shape: Shape | None, what: str) -> Shape:
-    if shape is None:
-        return (None,) * 4
-    if len(shape) != 4:
-        problem = "Input data should be 4D in (batch, channel, y, x)"
-        raise InferenceError(explain(problem, input=what, expected="4 axes", got=format_shape(shape)))
-    return shape
-
-
 def _magnified(size: Dim, scale: int) -> Dim:
     return None if size is None else size * scale
 
@@ -85,7 +71,7 @@ def _reduced(size: Dim, scale: int) -> Dim:
 
 def _nearest_shapes(p: UpSamplingParams, ins: Shapes, outs: Shapes):
     """data (n, c, h, w), more (n, c', h', w') with h' | s h → (n, Σ c, s h, s w), or (n, c, s h, s w) of sums."""
-    data, out = [_image(shape, f"arg{i}") for i, shape in enumerate(ins)], _image(outs[0], "output")
+    data, out = [image_shape(shape, f"arg{i}") for i, shape in enumerate(ins)], image_shape(outs[0], "output")
     n = known(*(shape[0] for shape in (*data, out)))
     sizes = [known(_magnified(data[0][i], p.scale), out[i]) for i in (2, 3)]
     _check_factors(data, sizes)
@@ -109,16 +95,16 @@ def _check_factors(data: list[Shape], sizes: list[Dim]) -> None:
                 continue
             if whole % size:
                 problem = f"input {what} of {size} does not divide output {what} of {whole}"
-                raise InferenceError(explain(problem, input=f"arg{i}", expected=f"a divisor of {whole}", got=size))
+                raise InferenceError(problem, input=f"arg{i}", expected=f"a divisor of {whole}", got=size)
             factors.append(whole // size)
         if len(set(factors)) > 1:
             problem = "Height and width would be magnified differently"
-            raise InferenceError(explain(problem, input=f"arg{i}", expected="one factor", got=factors))
+            raise InferenceError(problem, input=f"arg{i}", expected="one factor", got=factors)
 
 
 def _bilinear_shapes(p: FilterParams, ins: Shapes, outs: Shapes):
     """data (n, c, h, w), weight (c, 1, k, k) → (n, c, s h, s w)."""
-    data, weight, out = _image(ins[0], "data"), _image(ins[1], "weight"), _image(outs[0], "output")
+    data, weight, out = image_shape(ins[0], "data"), image_shape(ins[1], "weight"), image_shape(outs[0], "output")
     n, c = known(data[0], out[0]), known(data[1], out[1], weight[0])
     sizes = [known(_magnified(data[i], p.scale), out[i]) for i in (2, 3)]
     first = [known(data[i + 2], _reduced(size, p.scale)) for i, size in enumerate(sizes)]
@@ -133,7 +119,7 @@ def _up_sampling_shapes(p: UpSamplingParams, ins: Shapes, outs: Shapes):
     if channels is not None and p.num_filter not in (0, channels):
         problem = "Bilinear filters each channel by itself"
         wanted = f"{channels}, the number of channels, or 0"
-        raise InferenceError(explain(problem, param="num_filter", expected=wanted, got=p.num_filter))
+        raise InferenceError(problem, param="num_filter", expected=wanted, got=p.num_filter)
     return inputs, outputs
 
 

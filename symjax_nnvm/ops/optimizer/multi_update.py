@@ -7,10 +7,10 @@ those that all share; outputs are the new weights. Learning rates and decays are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import size_of
 from symjax_nnvm.ir.card import DeviationRule
 from symjax_nnvm.ir.node import NodeAttrs
@@ -38,22 +38,33 @@ T = TypeVar("T")
 class MultiUpdateSchema:
     """A row of the table.
 
-    each: inputs of one weight; states: those of them that are updated; single: those that are float32 whatever the
-    weight is. shared: inputs after all weights: `lrs` and `wds` have a number for each weight and are float32,
-    `rescale_grad` is one number. count: the parameter that holds the number of weights. one_dtype: all inputs have one
-    dtype, else each weight has its own. deviation: as of `register_op`.
+    states: inputs of one weight that are updated; with `weight32` among them all are float32 whatever the weight is.
+    shared: inputs after all weights: `lrs` and `wds` have a number for each weight and are float32, `rescale_grad` is
+    one number. count: the parameter that holds the number of weights. deviation: as of `register_op`.
     """
 
     name: str
     params: type
-    each: tuple[str, ...]
     states: tuple[str, ...] = ()
-    single: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     count: str = "num_weights"
-    one_dtype: bool = False
     deviation: DeviationRule = ()
     doc: str
+
+    @property
+    def each(self) -> tuple[str, ...]:
+        """Inputs of one weight."""
+        return "weight", "grad", *self.states
+
+    @property
+    def single(self) -> tuple[str, ...]:
+        """Those of them that are float32 whatever the weight is."""
+        return self.states if "weight32" in self.states else ()
+
+    @property
+    def one_dtype(self) -> bool:
+        """All inputs have one dtype; else each weight has its own."""
+        return not self.single and self.shared != _RATES
 
     def inputs(self, p: Any) -> list[str]:
         """Names of the inputs."""
@@ -74,113 +85,58 @@ class MultiUpdateSchema:
 _MASTER = " Of the float32 copies of half-precision weights."
 _PRELOADED = " Learning rates and weight decays are the inputs `lrs` and `wds`."
 _SKIP = " Where rescale_grad is 0, infinite or NaN everything stays as it was."
-_SGD = "Stochastic gradient descent of many weights."
-_MOM = "Stochastic gradient descent with momentum of many weights."
-_ADAMW = "Adam with decoupled weight decay, of many weights."
-_LAMB = "LAMB, of many weights."
 _RATES = ("lrs", "wds")
 
+
+def _both(row: MultiUpdateSchema, always: str = "", plain: str = "", master: str = "") -> list[MultiUpdateSchema]:
+    """An update, and that of float32 copies of the weights. More to be said: of both, and of either."""
+    copies = replace(row, name=row.name.replace("multi_", "multi_mp_"), states=(*row.states, "weight32"), deviation=())
+    return [replace(row, doc=row.doc + always + plain), replace(copies, doc=row.doc + _MASTER + always + master)]
+
+
+_SGD = MultiUpdateSchema(
+    name="multi_sgd_update", params=MultiSGDParams, doc="Stochastic gradient descent of many weights."
+)
+_MOM = MultiUpdateSchema(
+    name="multi_sgd_mom_update",
+    params=MultiSGDMomParams,
+    states=("mom",),
+    doc="Stochastic gradient descent with momentum of many weights.",
+)
+
 UPDATES = (
-    MultiUpdateSchema(
-        name="multi_sgd_update", params=MultiSGDParams, each=("weight", "grad"), one_dtype=True, doc=_SGD
+    *_both(_SGD),
+    *_both(_MOM),
+    *_both(replace(_SGD, name="preloaded_multi_sgd_update", params=PreloadedMultiSGDParams, shared=_RATES), _PRELOADED),
+    *_both(
+        replace(_MOM, name="preloaded_multi_sgd_mom_update", params=PreloadedMultiSGDMomParams, shared=_RATES),
+        _PRELOADED,
     ),
-    MultiUpdateSchema(
-        name="multi_sgd_mom_update",
-        params=MultiSGDMomParams,
-        each=("weight", "grad", "mom"),
-        states=("mom",),
-        one_dtype=True,
-        doc=_MOM,
-    ),
-    MultiUpdateSchema(
-        name="multi_mp_sgd_update",
-        params=MultiSGDParams,
-        each=("weight", "grad", "weight32"),
-        states=("weight32",),
-        single=("weight32",),
-        doc=_SGD + _MASTER,
-    ),
-    MultiUpdateSchema(
-        name="multi_mp_sgd_mom_update",
-        params=MultiSGDMomParams,
-        each=("weight", "grad", "mom", "weight32"),
-        states=("mom", "weight32"),
-        single=("mom", "weight32"),
-        doc=_MOM + _MASTER,
-    ),
-    MultiUpdateSchema(
-        name="preloaded_multi_sgd_update",
-        params=PreloadedMultiSGDParams,
-        each=("weight", "grad"),
-        shared=_RATES,
-        doc=_SGD + _PRELOADED,
-    ),
-    MultiUpdateSchema(
-        name="preloaded_multi_sgd_mom_update",
-        params=PreloadedMultiSGDMomParams,
-        each=("weight", "grad", "mom"),
-        states=("mom",),
-        shared=_RATES,
-        doc=_MOM + _PRELOADED,
-    ),
-    MultiUpdateSchema(
-        name="preloaded_multi_mp_sgd_update",
-        params=PreloadedMultiSGDParams,
-        each=("weight", "grad", "weight32"),
-        states=("weight32",),
-        single=("weight32",),
-        shared=_RATES,
-        doc=_SGD + _MASTER + _PRELOADED,
-    ),
-    MultiUpdateSchema(
-        name="preloaded_multi_mp_sgd_mom_update",
-        params=PreloadedMultiSGDMomParams,
-        each=("weight", "grad", "mom", "weight32"),
-        states=("mom", "weight32"),
-        single=("mom", "weight32"),
-        shared=_RATES,
-        doc=_MOM + _MASTER + _PRELOADED,
-    ),
-    MultiUpdateSchema(
-        name="_multi_adamw_update",
-        params=MultiAdamWParams,
-        each=("weight", "grad", "mean", "var"),
-        states=("mean", "var"),
-        shared=("rescale_grad",),
-        one_dtype=True,
-        deviation=Deviation(
-            "learning rates are float32 for weights of every dtype; MXNet misreads them for weights that are not "
-            "float32",
-            "training",
+    *_both(
+        MultiUpdateSchema(
+            name="_multi_adamw_update",
+            params=MultiAdamWParams,
+            states=("mean", "var"),
+            shared=("rescale_grad",),
+            deviation=Deviation(
+                "learning rates are float32 for weights of every dtype; MXNet misreads them for weights that are not "
+                "float32",
+                "training",
+            ),
+            doc="Adam with decoupled weight decay, of many weights.",
         ),
-        doc=_ADAMW + _SKIP + " MXNet misreads learning rates of weights that are not float32.",
+        always=_SKIP,
+        plain=" MXNet misreads learning rates of weights that are not float32.",
     ),
-    MultiUpdateSchema(
-        name="_multi_mp_adamw_update",
-        params=MultiAdamWParams,
-        each=("weight", "grad", "mean", "var", "weight32"),
-        states=("mean", "var", "weight32"),
-        single=("mean", "var", "weight32"),
-        shared=("rescale_grad",),
-        doc=_ADAMW + _MASTER + _SKIP,
-    ),
-    MultiUpdateSchema(
-        name="_multi_lamb_update",
-        params=MultiLambParams,
-        each=("weight", "grad", "mean", "var"),
-        states=("mean", "var"),
-        count="num_tensors",
-        one_dtype=True,
-        doc=_LAMB,
-    ),
-    MultiUpdateSchema(
-        name="_multi_mp_lamb_update",
-        params=MultiLambParams,
-        each=("weight", "grad", "mean", "var", "weight32"),
-        states=("mean", "var", "weight32"),
-        single=("mean", "var", "weight32"),
-        count="num_tensors",
-        doc=_LAMB + _MASTER + " The norm in its step is that of the half-precision weight.",
+    *_both(
+        MultiUpdateSchema(
+            name="_multi_lamb_update",
+            params=MultiLambParams,
+            states=("mean", "var"),
+            count="num_tensors",
+            doc="LAMB, of many weights.",
+        ),
+        master=" The norm in its step is that of the half-precision weight.",
     ),
 )
 
@@ -193,7 +149,7 @@ def _one_for_each(shape: Shape | None, name: str, count: int) -> Shape:
         return (count,)
     if size_of(shape) not in (None, count):
         problem = "One number for each weight is needed"
-        raise InferenceError(explain(problem, input=name, expected=f"{count} elements", got=format_shape(shape)))
+        raise InferenceError(problem, input=name, expected=f"{count} elements", got=format_shape(shape))
     return shape
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.ir.params import MAX_COUNT, Tuple, param
+from symjax_nnvm.ir.params import MAX_COUNT, Params, Tuple, param
 
 Floats = tuple[float, ...]
 
@@ -30,8 +29,7 @@ UNCOUNTED = "an update of weights, small beside their gradients"
 # -- of one weight ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SGDParams:
+class SGDParams(Params):
     lr: float = param(doc=LR)
     wd: float = param(0.0, doc=WD)
     rescale_grad: float = param(1.0, doc=RESCALE)
@@ -39,8 +37,7 @@ class SGDParams:
     lazy_update: bool = param(True, doc=LAZY)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SGDMomParams:
+class SGDMomParams(Params):
     lr: float = param(doc=LR)
     momentum: float = param(0.0, doc=MOMENTUM)
     wd: float = param(0.0, doc=WD)
@@ -49,8 +46,7 @@ class SGDMomParams:
     lazy_update: bool = param(True, doc=LAZY)
 
 
-@dataclass(frozen=True, kw_only=True)
-class NAGMomParams:
+class NAGMomParams(Params):
     lr: float = param(doc=LR)
     momentum: float = param(0.0, doc=MOMENTUM)
     wd: float = param(0.0, doc=WD)
@@ -58,16 +54,14 @@ class NAGMomParams:
     clip_gradient: float = param(-1.0, doc=CLIP)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SignSGDParams:
+class SignSGDParams(Params):
     lr: float = param(doc=LR)
     wd: float = param(0.0, doc=WD)
     rescale_grad: float = param(1.0, doc=SIGN)
     clip_gradient: float = param(-1.0, doc=SIGN)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SignumParams:
+class SignumParams(Params):
     lr: float = param(doc=LR)
     momentum: float = param(0.0, doc=MEAN)
     wd: float = param(0.0, doc=WD)
@@ -76,8 +70,7 @@ class SignumParams:
     wd_lh: float = param(0.0, doc="weight decay that bypasses the momentum, as Loshchilov and Hutter have it")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdamParams:
+class AdamParams(Params):
     lr: float = param(doc=LR)
     beta1: float = param(0.899999976, doc=MEAN)
     beta2: float = param(0.999000013, doc=VAR)
@@ -88,8 +81,7 @@ class AdamParams:
     lazy_update: bool = param(True, doc=LAZY)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdamWParams:
+class AdamWParams(Params):
     lr: float = param(doc=LR)
     beta1: float = param(0.899999976, doc=MEAN)
     beta2: float = param(0.999000013, doc=VAR)
@@ -99,8 +91,7 @@ class AdamWParams:
     clip_gradient: float = param(-1.0, doc=CLIP)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FTMLParams:
+class FTMLParams(Params):
     lr: float = param(gt=0, doc=LR)
     beta1: float = param(0.600000024, ge=0, le=1, doc=MEAN)
     beta2: float = param(0.999000013, ge=0, le=1, doc=VAR)
@@ -111,8 +102,7 @@ class FTMLParams:
     clip_grad: float = param(-1.0, doc=CLIP)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FtrlParams:
+class FtrlParams(Params):
     lr: float = param(doc=LR)
     lamda1: float = param(0.00999999978, doc="L1 regularisation")
     beta: float = param(1.0, doc="lowers the learning rate of elements whose gradients have been small")
@@ -121,8 +111,7 @@ class FtrlParams:
     clip_gradient: float = param(-1.0, doc=CLIP)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RMSPropParams:
+class RMSPropParams(Params):
     lr: float = param(doc=LR)
     gamma1: float = param(0.949999988, doc=VAR)
     epsilon: float = param(9.99999994e-09, doc=EPSILON)
@@ -132,8 +121,7 @@ class RMSPropParams:
     clip_weights: float = param(-1.0, doc=CLIP_WEIGHTS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RMSPropAlexParams:
+class RMSPropAlexParams(Params):
     lr: float = param(doc=LR)
     gamma1: float = param(
         0.949999988, doc="share of the old value in the moving averages of the gradient and its square"
@@ -146,8 +134,7 @@ class RMSPropAlexParams:
     clip_weights: float = param(-1.0, doc=CLIP_WEIGHTS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LambPhase1Params:
+class LambPhase1Params(Params):
     beta1: float = param(0.899999976, ge=0, le=1, doc=MEAN)
     beta2: float = param(0.999000013, ge=0, le=1, doc=VAR)
     epsilon: float = param(9.99999997e-07, doc=EPSILON)
@@ -158,8 +145,7 @@ class LambPhase1Params:
     clip_gradient: float = param(-1.0, doc=CLIP)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LambPhase2Params:
+class LambPhase2Params(Params):
     lr: float = param(doc=LR)
     lower_bound: float = param(-1.0, doc="smallest norm of the weight; negative: none")
     upper_bound: float = param(-1.0, doc="largest norm of the weight; negative: none")
@@ -178,8 +164,7 @@ def _lengths(p: Any, count: str, names: Sequence[str]) -> str | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiSGDParams:
+class MultiSGDParams(Params):
     lrs: Floats = param(doc="learning rate of each weight")
     wds: Floats = param(doc="weight decay of each weight")
     rescale_grad: float = param(1.0, doc=RESCALE)
@@ -190,8 +175,7 @@ class MultiSGDParams:
         return _lengths(self, "num_weights", ("lrs", "wds"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiSGDMomParams:
+class MultiSGDMomParams(Params):
     lrs: Floats = param(doc="learning rate of each weight")
     wds: Floats = param(doc="weight decay of each weight")
     momentum: float = param(0.0, doc=MOMENTUM)
@@ -203,23 +187,20 @@ class MultiSGDMomParams:
         return _lengths(self, "num_weights", ("lrs", "wds"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreloadedMultiSGDParams:
+class PreloadedMultiSGDParams(Params):
     rescale_grad: float = param(1.0, doc=RESCALE)
     clip_gradient: float = param(-1.0, doc=CLIP)
     num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreloadedMultiSGDMomParams:
+class PreloadedMultiSGDMomParams(Params):
     momentum: float = param(0.0, doc=MOMENTUM)
     rescale_grad: float = param(1.0, doc=RESCALE)
     clip_gradient: float = param(-1.0, doc=CLIP)
     num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiAdamWParams:
+class MultiAdamWParams(Params):
     lrs: Floats = param(doc="learning rate of each weight")
     beta1: float = param(0.899999976, doc=MEAN)
     beta2: float = param(0.999000013, doc=VAR)
@@ -233,8 +214,7 @@ class MultiAdamWParams:
         return _lengths(self, "num_weights", ("lrs", "wds", "etas"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiLambParams:
+class MultiLambParams(Params):
     learning_rates: Floats = param(doc="learning rate of each weight")
     beta1: float = param(0.899999976, doc=MEAN)
     beta2: float = param(0.999000013, doc=VAR)
@@ -252,8 +232,7 @@ class MultiLambParams:
         return _lengths(self, "num_tensors", ("learning_rates", "wds", "step_count"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class LarsParams:
+class LarsParams(Params):
     eta: float = param(doc="factor of the ratio of the norms")
     eps: float = param(doc="keeps the divisor away from 0")
     rescale_grad: float = param(1.0, doc=RESCALE)

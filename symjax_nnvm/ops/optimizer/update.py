@@ -7,10 +7,10 @@ and calculate with that. Half precision is calculated in float32 and rounded onc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import size_of
 from symjax_nnvm.ir.card import DeviationRule
 from symjax_nnvm.ir.op import Deviation
@@ -41,9 +41,7 @@ def one_element(shape: Shape | None, input_name: str) -> Shape:
     if shape is None:
         return (1,)
     if size_of(shape) not in (None, 1):
-        raise InferenceError(
-            explain("One number is needed", input=input_name, expected="one element", got=format_shape(shape))
-        )
+        raise InferenceError("One number is needed", input=input_name, expected="one element", got=format_shape(shape))
     return shape
 
 
@@ -82,173 +80,137 @@ def floats_but_float32(inputs: Sequence[str], single: Sequence[str]) -> TypeRule
 class UpdateSchema:
     """A row of the table.
 
-    states: inputs that are updated. numbers: inputs of one element. single: inputs that are float32 whatever the weight
-    is, and `output` where the result is. deviation: as of `register_op`.
+    states: inputs that are updated. numbers: inputs of one element. given: all inputs, where they are not weight,
+    gradient, states and numbers. single: inputs that are float32 whatever the weight is, and `output` where the result
+    is. deviation: as of `register_op`.
     """
 
     name: str
     params: type
-    inputs: tuple[str, ...]
     states: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
     single: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     deviation: DeviationRule = ()
     doc: str
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return self.given or ("weight", "grad", *self.states, *self.numbers)
+
 
 _MASTER = " Of the float32 copy of a half-precision weight."
-_SKIP = " Where rescale_grad is 0, infinite or NaN everything stays as it was."
+
+
+def _both(row: UpdateSchema, always: str = "", master: str = "") -> tuple[UpdateSchema, UpdateSchema]:
+    """An update, and that of a float32 copy of the weight. always, master: more to be said of both, and of the latter.
+
+    The copy and the other states are float32.
+    """
+    states = (*row.states, "weight32")
+    name = ("_mp" if row.name.startswith("_") else "mp_") + row.name
+    copies = replace(row, name=name, states=states, single=states + row.single, aliases=())
+    return replace(row, doc=row.doc + always), replace(copies, doc=row.doc + _MASTER + always + master)
+
 
 UPDATES = (
-    UpdateSchema(
-        name="sgd_update",
-        params=SGDParams,
-        inputs=("weight", "grad"),
-        aliases=("_sparse_sgd_update",),
-        doc="Stochastic gradient descent.",
+    *_both(
+        UpdateSchema(
+            name="sgd_update",
+            params=SGDParams,
+            aliases=("_sparse_sgd_update",),
+            doc="Stochastic gradient descent.",
+        )
     ),
-    UpdateSchema(
-        name="sgd_mom_update",
-        params=SGDMomParams,
-        inputs=("weight", "grad", "mom"),
-        states=("mom",),
-        aliases=("_sparse_sgd_mom_update",),
-        doc="Stochastic gradient descent with momentum.",
+    *_both(
+        UpdateSchema(
+            name="sgd_mom_update",
+            params=SGDMomParams,
+            states=("mom",),
+            aliases=("_sparse_sgd_mom_update",),
+            doc="Stochastic gradient descent with momentum.",
+        )
     ),
-    UpdateSchema(
-        name="mp_sgd_update",
-        params=SGDParams,
-        inputs=("weight", "grad", "weight32"),
-        states=("weight32",),
-        single=("weight32",),
-        doc="Stochastic gradient descent." + _MASTER,
+    *_both(
+        UpdateSchema(
+            name="nag_mom_update", params=NAGMomParams, states=("mom",), doc="Nesterov's accelerated gradient."
+        ),
+        master=" Decay is by the old weight, as in nag_mom_update.",
     ),
-    UpdateSchema(
-        name="mp_sgd_mom_update",
-        params=SGDMomParams,
-        inputs=("weight", "grad", "mom", "weight32"),
-        states=("mom", "weight32"),
-        single=("mom", "weight32"),
-        doc="Stochastic gradient descent with momentum." + _MASTER,
-    ),
-    UpdateSchema(
-        name="nag_mom_update",
-        params=NAGMomParams,
-        inputs=("weight", "grad", "mom"),
-        states=("mom",),
-        doc="Nesterov's accelerated gradient.",
-    ),
-    UpdateSchema(
-        name="mp_nag_mom_update",
-        params=NAGMomParams,
-        inputs=("weight", "grad", "mom", "weight32"),
-        states=("mom", "weight32"),
-        single=("mom", "weight32"),
-        doc="Nesterov's accelerated gradient." + _MASTER + " Decay is by the old weight, as in nag_mom_update.",
-    ),
-    UpdateSchema(
-        name="signsgd_update",
-        params=SignSGDParams,
-        inputs=("weight", "grad"),
-        doc="Steps of one size against the gradient's sign.",
-    ),
+    UpdateSchema(name="signsgd_update", params=SignSGDParams, doc="Steps of one size against the gradient's sign."),
     UpdateSchema(
         name="signum_update",
         params=SignumParams,
-        inputs=("weight", "grad", "mom"),
         states=("mom",),
         doc="Steps of one size along the sign of the momentum.",
     ),
     UpdateSchema(
         name="adam_update",
         params=AdamParams,
-        inputs=("weight", "grad", "mean", "var"),
         states=("mean", "var"),
         aliases=("_sparse_adam_update",),
         doc="Adam; the weight decay is part of the gradient, and clipped with it. The caller corrects the bias of the "
         "moving averages, in lr.",
     ),
-    UpdateSchema(
-        name="_adamw_update",
-        params=AdamWParams,
-        inputs=("weight", "grad", "mean", "var", "rescale_grad"),
-        states=("mean", "var"),
-        numbers=("rescale_grad",),
-        single=("rescale_grad",),
-        doc="Adam with decoupled weight decay." + _SKIP,
+    *_both(
+        UpdateSchema(
+            name="_adamw_update",
+            params=AdamWParams,
+            states=("mean", "var"),
+            numbers=("rescale_grad",),
+            single=("rescale_grad",),
+            doc="Adam with decoupled weight decay.",
+        ),
+        always=" Where rescale_grad is 0, infinite or NaN everything stays as it was.",
     ),
-    UpdateSchema(
-        name="_mp_adamw_update",
-        params=AdamWParams,
-        inputs=("weight", "grad", "mean", "var", "weight32", "rescale_grad"),
-        states=("mean", "var", "weight32"),
-        numbers=("rescale_grad",),
-        single=("mean", "var", "weight32", "rescale_grad"),
-        doc="Adam with decoupled weight decay." + _MASTER + _SKIP,
-    ),
-    UpdateSchema(
-        name="ftml_update",
-        params=FTMLParams,
-        inputs=("weight", "grad", "d", "v", "z"),
-        states=("d", "v", "z"),
-        doc="Follow the moving leader.",
-    ),
+    UpdateSchema(name="ftml_update", params=FTMLParams, states=("d", "v", "z"), doc="Follow the moving leader."),
     UpdateSchema(
         name="ftrl_update",
         params=FtrlParams,
-        inputs=("weight", "grad", "z", "n"),
         states=("z", "n"),
         aliases=("_sparse_ftrl_update",),
         doc="Follow the regularised leader.",
     ),
     UpdateSchema(
-        name="rmsprop_update",
-        params=RMSPropParams,
-        inputs=("weight", "grad", "n"),
-        states=("n",),
-        doc="RMSProp, as Tieleman and Hinton have it.",
+        name="rmsprop_update", params=RMSPropParams, states=("n",), doc="RMSProp, as Tieleman and Hinton have it."
     ),
     UpdateSchema(
         name="rmspropalex_update",
         params=RMSPropAlexParams,
-        inputs=("weight", "grad", "n", "g", "delta"),
         states=("n", "g", "delta"),
         doc="RMSProp with a centred second moment and momentum, as Graves has it.",
     ),
-    UpdateSchema(
+    _PHASE1 := UpdateSchema(
         name="lamb_update_phase1",
         params=LambPhase1Params,
-        inputs=("weight", "grad", "mean", "var"),
         states=("mean", "var"),
         doc="The first half of LAMB: the direction of the step.",
     ),
-    UpdateSchema(
+    _PHASE2 := UpdateSchema(
         name="lamb_update_phase2",
         params=LambPhase2Params,
-        inputs=("weight", "g", "r1", "r2"),
+        given=("weight", "g", "r1", "r2"),
         numbers=("r1", "r2"),
         doc="The second half of LAMB: a step along the direction g, times the ratio of the norms r1 of the weight and "
         "r2 of g.",
     ),
-    UpdateSchema(
+    replace(
+        _PHASE1,
         name="mp_lamb_update_phase1",
-        params=LambPhase1Params,
-        inputs=("weight", "grad", "mean", "var", "weight32"),
-        states=("mean", "var"),
+        given=(*_PHASE1.inputs, "weight32"),
         single=("mean", "var", "weight32", "output"),
-        doc="The first half of LAMB: the direction of the step." + _MASTER,
+        doc=_PHASE1.doc + _MASTER,
     ),
-    UpdateSchema(
+    replace(
+        _PHASE2,
         name="mp_lamb_update_phase2",
-        params=LambPhase2Params,
-        inputs=("weight", "g", "r1", "r2", "weight32"),
+        given=(*_PHASE2.inputs, "weight32"),
         states=("weight32",),
-        numbers=("r1", "r2"),
         single=("g", "r1", "r2", "weight32"),
         deviation=Deviation("the float32 copy of the weight is updated; MXNet forgets it", "training"),
-        doc="The second half of LAMB: a step along the direction g, times the ratio of the norms r1 of the weight and "
-        "r2 of g." + _MASTER + " The copy is updated, which MXNet forgets.",
+        doc=_PHASE2.doc + _MASTER + " The copy is updated, which MXNet forgets.",
     ),
 )
 

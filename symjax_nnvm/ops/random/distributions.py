@@ -7,10 +7,10 @@ key of its node; nothing flows back through a draw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape, type_of_readers
 from symjax_nnvm.ir.types import shape_from_legacy
 
@@ -24,42 +24,35 @@ _SHAPE = "the shape; 0 for a dimension, () for a rank, that the operators using 
 # -- the parameters of the distributions, as numbers ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExponentialParams:
+class ExponentialParams(Params):
     lam: float = param(1.0, gt=0, doc="rate")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GammaParams:
+class GammaParams(Params):
     alpha: float = param(1.0, gt=0, doc="shape of the distribution")
     beta: float = param(1.0, gt=0, doc="scale")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GeneralizedNegativeBinomialParams:
+class GeneralizedNegativeBinomialParams(Params):
     mu: float = param(1.0, ge=0, doc="mean")
     alpha: float = param(1.0, ge=0, doc="dispersion: 1 / k; 0 is the Poisson distribution")
 
 
-@dataclass(frozen=True, kw_only=True)
-class NegativeBinomialParams:
+class NegativeBinomialParams(Params):
     k: int = param(1, ge=0, doc="the number of failures that ends the experiment")
     p: float = param(1.0, gt=0, le=1, doc="probability of a failure")
 
 
-@dataclass(frozen=True, kw_only=True)
-class NormalParams:
+class NormalParams(Params):
     loc: float = param(0.0, doc="mean")
     scale: float = param(1.0, gt=0, doc="standard deviation")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoissonParams:
+class PoissonParams(Params):
     lam: float = param(1.0, ge=0, doc="rate: mean and variance")
 
 
-@dataclass(frozen=True, kw_only=True)
-class UniformParams:
+class UniformParams(Params):
     low: float = param(0.0, doc="smallest value")
     high: float = param(1.0, doc="the value that all draws are below")
 
@@ -74,8 +67,7 @@ class UniformParams:
 # -- what the operators take besides ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArrayParams:
+class ArrayParams(Params):
     """Of draws that are given a shape."""
 
     shape: Tuple | None = param(None, doc=_SHAPE)
@@ -83,8 +75,7 @@ class ArrayParams:
     dtype: FloatType | None = param(None, doc=_DTYPE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SampleParams:
+class SampleParams(Params):
     """Of draws whose distributions are given as arrays."""
 
     shape: Tuple = param((), ge=1, doc="shape [t] of the draws from each distribution; () draws one")
@@ -148,7 +139,7 @@ for _row in DISTRIBUTIONS:
     register_op(
         f"_random_{_row.name}",
         aliases=(*_row.deprecated, f"random_{_row.name}"),
-        params=make_dataclass(f"Random{_class}Params", (), bases=(ArrayParams, _row.params), frozen=True, kw_only=True),
+        params=type(f"Random{_class}Params", (ArrayParams, _row.params), {}),
         inputs=(),
         infer_shape=drawn_shape,
         **_DRAWN_TYPE,
@@ -185,8 +176,7 @@ for _row in DISTRIBUTIONS:
 # -- integers ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class RandintParams:
+class RandintParams(Params):
     low: int = param(ge=-(2**63), doc="smallest value")
     high: int = param(le=2**63, doc="the value that all draws are below")
     shape: Tuple | None = param(None, doc=_SHAPE)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import as_much_as
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
+from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.ops.indexing.sort import sort_flops
-
-Entries = list[NodeEntry]
 
 # -- _sample_multinomial ----------------------------------------------------------------------------------------------
 
@@ -23,8 +20,7 @@ _EXACT_CLASSES = {"uint8": 2**8, "float16": 2**11 + 1, "float32": 2**24 + 1}
 """How many classes a dtype can number exactly."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultinomialParams:
+class MultinomialParams(Params):
     shape: Tuple = param((), ge=1, doc="shape [t] of the draws from each distribution; () draws one")
     get_prob: bool = param(False, doc="a second output: the logarithm of the probability of each draw")
     dtype: Literal["float16", "float32", "float64", "int32", "uint8"] = param("int32", doc="dtype of the draws")
@@ -43,16 +39,14 @@ def _multinomial_shapes(p: MultinomialParams, ins: Shapes, outs: Shapes):
     if data is None and out is not None and len(out) >= len(p.shape) and (p.shape or out not in ((1,), (None,))):
         data = (*out[: len(out) - len(p.shape)], None)
     if data == ():
-        raise InferenceError(explain("Probabilities stand along an axis", input="data", expected="one axis or more"))
+        raise InferenceError("Probabilities stand along an axis", input="data", expected="one axis or more")
     most = _EXACT_CLASSES.get(p.dtype)
     if data is not None and most is not None and (data[-1] or 0) > most:
         raise InferenceError(
-            explain(
-                f"{p.dtype} cannot number the classes",
-                param="dtype",
-                expected=f"at most {most} classes, or another dtype",
-                got=f"{data[-1]} classes",
-            )
+            f"{p.dtype} cannot number the classes",
+            param="dtype",
+            expected=f"at most {most} classes, or another dtype",
+            got=f"{data[-1]} classes",
         )
     return [data], [_draws_shape(data, p.shape)] * len(outputs)
 
@@ -121,8 +115,7 @@ linear(
 # -- _sample_unique_zipfian -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class UniqueZipfianParams:
+class UniqueZipfianParams(Params):
     range_max: int = param(ge=1, le=2**31 - 1, doc="number of classes")
     shape: Tuple | None = param(None, ge=1, doc="(b, n): b times n different classes")
 

@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ops.elementwise.binary import add, div, mul, sub
+from symjax_nnvm.ops.elementwise.scalar import minus_one, one_minus
+from symjax_nnvm.ops.elementwise.unary import digamma, log
 
-Entries = list[NodeEntry]
 Scores = Callable[..., tuple[NodeEntry | None, *tuple[NodeEntry, ...]]]
 """(sample x, *parameters in its shape) → d log p / d x, None where nothing flows; d log p / d parameter, …."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PdfParams:
+class PdfParams(Params):
     is_log: bool = param(False, doc="the logarithm of the density")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepeatOverSamplesParams:
+class RepeatOverSamplesParams(Params):
     event_axes: int = param(0, ge=0, le=1, doc="how many last axes parameters and sample share: those of one draw")
 
 
@@ -44,23 +44,19 @@ def aligned_shapes(
         return list(parameters), sample
     if len(shape) > len(sample) or len(shape) < event_axes:
         raise InferenceError(
-            explain(
-                f"dimension of input samples ({len(sample)}) must be at least dimension of distribution parameters "
-                f"({len(shape)})",
-                expected="sample [s]x[t] of distributions [s]",
-                got=f"sample {format_shape(sample)}, parameters {format_shape(shape)}",
-            )
+            f"dimension of input samples ({len(sample)}) must be at least dimension of distribution parameters "
+            f"({len(shape)})",
+            expected="sample [s]x[t] of distributions [s]",
+            got=f"sample {format_shape(sample)}, parameters {format_shape(shape)}",
         )
     split = len(shape) - event_axes
     gap = len(sample) - len(shape)
     expected = (*sample[:split], *sample[split + gap :])
     if any(a != b and None not in (a, b) for a, b in zip(shape, expected, strict=True)):
         raise InferenceError(
-            explain(
-                "The parameters do not fit the sample",
-                expected=f"parameters {format_shape(expected)} for a sample {format_shape(sample)}",
-                got=format_shape(shape),
-            )
+            "The parameters do not fit the sample",
+            expected=f"parameters {format_shape(expected)} for a sample {format_shape(sample)}",
+            got=format_shape(shape),
         )
     shape = tuple(b if a is None else a for a, b in zip(shape, expected, strict=True))
     completed = (*shape[:split], *sample[split : split + gap], *shape[split:])
@@ -104,89 +100,57 @@ linear(
 # -- scores -----------------------------------------------------------------------------------------------------------
 
 
-def _add(x: NodeEntry, y: NodeEntry) -> NodeEntry:
-    return apply("elemwise_add", x, y)
-
-
-def _sub(x: NodeEntry, y: NodeEntry) -> NodeEntry:
-    return apply("elemwise_sub", x, y)
-
-
-def _mul(x: NodeEntry, y: NodeEntry) -> NodeEntry:
-    return apply("elemwise_mul", x, y)
-
-
-def _div(x: NodeEntry, y: NodeEntry) -> NodeEntry:
-    return apply("elemwise_div", x, y)
-
-
-def _log(x: NodeEntry) -> NodeEntry:
-    return apply("log", x)
-
-
-def _digamma(x: NodeEntry) -> NodeEntry:
-    return apply("_polygamma", x, n=0)
-
-
-def _minus_one(x: NodeEntry) -> NodeEntry:
-    return apply("_minus_scalar", x, scalar=1.0)
-
-
-def _one_minus(x: NodeEntry) -> NodeEntry:
-    return apply("_rminus_scalar", x, scalar=1.0)
-
-
 def _uniform_scores(x: NodeEntry, low: NodeEntry, high: NodeEntry):
     """log p = -log(h - l)."""
-    of_low = apply("reciprocal", _sub(high, low))
+    of_low = apply("reciprocal", sub(high, low))
     return None, of_low, apply("negative", of_low)
 
 
 def _normal_scores(x: NodeEntry, mu: NodeEntry, sigma: NodeEntry):
     """log p = -z² / 2 - log σ - log √(2π), z = (x - μ) / σ."""
-    z = _div(_sub(x, mu), sigma)
-    of_mu = _div(z, sigma)
-    return apply("negative", of_mu), of_mu, _div(_minus_one(apply("square", z)), sigma)
+    z = div(sub(x, mu), sigma)
+    of_mu = div(z, sigma)
+    return apply("negative", of_mu), of_mu, div(minus_one(apply("square", z)), sigma)
 
 
 def _gamma_scores(x: NodeEntry, alpha: NodeEntry, beta: NodeEntry):
     """log p = α log β + (α - 1) log x - β x - log Γ(α)."""
     return (
-        _sub(_div(_minus_one(alpha), x), beta),
-        _sub(_add(_log(beta), _log(x)), _digamma(alpha)),
-        _sub(_div(alpha, beta), x),
+        sub(div(minus_one(alpha), x), beta),
+        sub(add(log(beta), log(x)), digamma(alpha)),
+        sub(div(alpha, beta), x),
     )
 
 
 def _exponential_scores(x: NodeEntry, lam: NodeEntry):
     """log p = log λ - λ x."""
-    return apply("negative", lam), _sub(apply("reciprocal", lam), x)
+    return apply("negative", lam), sub(apply("reciprocal", lam), x)
 
 
 def _poisson_scores(x: NodeEntry, lam: NodeEntry):
     """log p = x log λ - λ - log x!."""
-    return None, _minus_one(_div(x, lam))
+    return None, minus_one(div(x, lam))
 
 
 def _negative_binomial_scores(x: NodeEntry, k: NodeEntry, p: NodeEntry):
     """log p = log Γ(x + k) - log x! - log Γ(k) + k log p + x log(1 - p)."""
-    of_k = _add(_sub(_digamma(_add(x, k)), _digamma(k)), _log(p))
-    return None, of_k, _sub(_div(k, p), _div(x, _one_minus(p)))
+    of_k = add(sub(digamma(add(x, k)), digamma(k)), log(p))
+    return None, of_k, sub(div(k, p), div(x, one_minus(p)))
 
 
 def _generalized_negative_binomial_scores(x: NodeEntry, mu: NodeEntry, alpha: NodeEntry):
     """The negative binomial distribution of k = 1 / α, p = 1 / (1 + αμ)."""
     k = apply("reciprocal", alpha)
-    spread = apply("_plus_scalar", _mul(alpha, mu), scalar=1.0)
-    excess = _div(_sub(x, mu), spread)
-    of_k = _sub(_sub(_digamma(_add(x, k)), _digamma(k)), _log(spread))
-    return None, _div(excess, mu), _sub(_div(excess, alpha), _mul(apply("square", k), of_k))
+    spread = apply("_plus_scalar", mul(alpha, mu), scalar=1.0)
+    excess = div(sub(x, mu), spread)
+    of_k = sub(sub(digamma(add(x, k)), digamma(k)), log(spread))
+    return None, div(excess, mu), sub(div(excess, alpha), mul(apply("square", k), of_k))
 
 
 def _dirichlet_scores(x: NodeEntry, alpha: NodeEntry):
     """log p = Σ ((αᵢ - 1) log xᵢ - log Γ(αᵢ)) + log Γ(Σ αᵢ)."""
-    total = _digamma(apply("sum", alpha, axis=-1, keepdims=True))
-    return _div(_minus_one(alpha), x), apply("broadcast_add", _sub(_log(x), _digamma(alpha)), total)
+    total = digamma(apply("sum", alpha, axis=-1, keepdims=True))
+    return div(minus_one(alpha), x), apply("broadcast_add", sub(log(x), digamma(alpha)), total)
 
 
 @dataclass(frozen=True)
@@ -264,7 +228,7 @@ def _gradient_of(row: Density):
     def gradient(node: Node, ograds: Entries):
         """dθ = the sum over the draws of dY times the score; times the density, where that is not a logarithm."""
         sample, *parameters = node.inputs
-        weight = ograds[0] if node.attrs.parsed.is_log else _mul(ograds[0], NodeEntry(node, 0, 0))
+        weight = ograds[0] if node.attrs.parsed.is_log else mul(ograds[0], NodeEntry(node, 0, 0))
         if row.event_axes:
             weight = apply("reshape_like", weight, apply("sum", sample, axis=-1, keepdims=True))
         times = "broadcast_mul" if row.event_axes else "elemwise_mul"

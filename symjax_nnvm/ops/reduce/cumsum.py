@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.ir.axes import normal_axis, size_of
 from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axis, param
-from symjax_nnvm.ir.register import Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Axis, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.types import Shape
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class CumsumParams:
+class CumsumParams(Params):
     axis: Axis | None = param(None, doc="the axis to add along; None: all elements in one line")
     dtype: Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None = param(
         None, doc="dtype of the sums, to which elements are converted before; None: that of data, int64 for booleans"
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CumsumGradientParams:
+class CumsumGradientParams(Params):
     axis: Axis | None = param(None, doc="the axis that was added along")
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from symjax_nnvm.errors import InferenceError, explain
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op, same_type
 from symjax_nnvm.ir.types import format_shape
 
 
-@dataclass(frozen=True, kw_only=True)
-class HistogramParams:
+class HistogramParams(Params):
     bin_cnt: int | None = param(None, ge=1, doc="number of bins of one width; None: the edges are an input")
     range: tuple[float, ...] | None = param(None, doc="(lowest, highest) value that is counted")
 
@@ -32,7 +29,7 @@ def _histogram_shapes(p: HistogramParams, ins: Shapes, outs: Shapes):
         return ins, outs
     if len(bins) != 1 or bins[0] == 1:
         expected = "a vector of at least 2 edges"
-        raise InferenceError(explain("These are no bins", input="bins", expected=expected, got=format_shape(bins)))
+        raise InferenceError("These are no bins", input="bins", expected=expected, got=format_shape(bins))
     return [ins[0], bins], [(None if bins[0] is None else bins[0] - 1,), bins]
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axes, param
-from symjax_nnvm.ir.register import Shapes, register_op, same_shape
+from symjax_nnvm.ir.params import Axes, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, register_op, same_shape
 from symjax_nnvm.ops.reduce.reduction import ReduceParams, reduced_shape
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class MomentsParams:
+class MomentsParams(Params):
     axes: Axes | None = param(None, doc="axes to reduce over; must be given")
     keepdims: bool = param(False, doc="keep the reduced axes, with length 1")
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
 from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.types import Shape
-
-Entries = list[NodeEntry]
 
 
 class _Reduces(Protocol):
@@ -25,8 +22,7 @@ class _Reduces(Protocol):
     def keepdims(self) -> bool: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReduceParams:
+class ReduceParams(Params):
     axis: Axes | None = param(None, doc="axes to reduce over; None or (): all")
     keepdims: bool = param(False, doc="keep the reduced axes, with length 1")
     exclude: bool = param(False, doc="reduce over all axes but those in `axis`")
@@ -149,8 +145,7 @@ for _name, _rest in (("sum", "."), ("mean", ", divided by the number of elements
 # -- norm ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class NormParams:
+class NormParams(Params):
     ord: int = param(2, ge=1, le=2, doc="1: sum of magnitudes; 2: root of the sum of squares")
     axis: Axes | None = param(None, doc="axes to reduce over; None: all")
     out_dtype: Literal["float16", "float32", "float64", "int32", "int64", "int8"] | None = param(
@@ -192,8 +187,7 @@ register_op(
 # -- argmax, argmin --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReduceAxisParams:
+class ReduceAxisParams(Params):
     axis: Axis | None = param(None, doc="the axis to search along; None: all elements in order")
     keepdims: bool = param(False, doc="keep the reduced axis, with length 1")
 
@@ -227,7 +221,7 @@ def _argmax_channel_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     if data is None:
         return [None if not out else (out[0], None, *out[1:])], outs
     if len(data) < 2:
-        raise InferenceError(explain("No axis of channels", expected="2 axes or more", got=f"{len(data)}"))
+        raise InferenceError("No axis of channels", expected="2 axes or more", got=f"{len(data)}")
     back = data if out is None or len(out) != len(data) - 1 else (out[0], data[1], *out[1:])
     return [back], [(data[0], *data[2:])]
 

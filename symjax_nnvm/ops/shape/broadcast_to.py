@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known, normal_axis
-from symjax_nnvm.ir.card import per_input
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axes, Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
+from symjax_nnvm.ir.card import ARRANGES, MOVES, per_input
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Axes, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
 
 
 def _summed_back(node: Node, ograds: Entries):
@@ -34,16 +30,13 @@ def _spread(data: Shape, target: Shape) -> Shape:
 
 def _no_broadcast(data: Shape, target: Shape) -> InferenceError:
     return InferenceError(
-        explain(
-            "Data cannot be broadcast to this shape",
-            expected=f"dimensions of 1, or those of {format_shape(target)}",
-            got=format_shape(data),
-        )
+        "Data cannot be broadcast to this shape",
+        expected=f"dimensions of 1, or those of {format_shape(target)}",
+        got=format_shape(data),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BroadcastToParams:
+class BroadcastToParams(Params):
     shape: Tuple = param((), ge=0, doc="the shape to broadcast to; 0 keeps the dimension of data")
 
 
@@ -53,9 +46,7 @@ def broadcast_to_shapes(p: BroadcastToParams, ins: Shapes, outs: Shapes):
     if data is None:
         return [(None,) * len(p.shape) or None], [tuple(dim or None for dim in p.shape) or None]
     if len(data) != len(p.shape):
-        raise ParamError(
-            explain("Wrong number of dimensions", param="shape", expected=f"{len(data)}, as data has", got=p.shape)
-        )
+        raise ParamError("Wrong number of dimensions", param="shape", expected=f"{len(data)}, as data has", got=p.shape)
     return ins, [_spread(data, tuple(dim or old for dim, old in zip(p.shape, data, strict=True)))]
 
 
@@ -64,17 +55,14 @@ register_op(
     params=BroadcastToParams,
     infer_shape=broadcast_to_shapes,
     gradient=_summed_back,
-    flops=0,
+    **ARRANGES,
     broadcasts=True,
-    precision="either",
-    same_values=True,
     shape_parameters=("shape",),
     doc="Repeat data along axes of length 1 up to a given shape.",
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BroadcastAxisParams:
+class BroadcastAxisParams(Params):
     axis: Axes = param((), doc="axes of length 1 to repeat along; negative ones count from the end")
     size: Tuple = param((), ge=0, doc="how often, for each axis")
 
@@ -95,12 +83,10 @@ def broadcast_axis_shapes(p: BroadcastAxisParams, ins: Shapes, outs: Shapes):
         axis = normal_axis(place, ndim)
         if sizes.get(axis, 1) != 1 or (data is not None and data[axis] not in (1, None)):
             raise ParamError(
-                explain(
-                    "broadcast_axis repeats along axes of length 1 only",
-                    param="axis",
-                    expected="axes of length 1",
-                    got=f"axis {axis} of {format_shape(data)}, repeated along {p.axis}",
-                )
+                "broadcast_axis repeats along axes of length 1 only",
+                param="axis",
+                expected="axes of length 1",
+                got=f"axis {axis} of {format_shape(data)}, repeated along {p.axis}",
             )
         sizes[axis] = size
     base = data if data is not None else out or ()
@@ -115,15 +101,13 @@ register_op(
     params=BroadcastAxisParams,
     infer_shape=broadcast_axis_shapes,
     gradient=_summed_back,
-    flops=0,
+    **MOVES,
     broadcasts=True,
-    precision="either",
     doc="Repeat data along some axes of length 1. Negative axes are accepted.",
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BroadcastLikeParams:
+class BroadcastLikeParams(Params):
     lhs_axes: Axes | None = param(None, doc="axes of lhs to repeat along; None: all")
     rhs_axes: Axes | None = param(None, doc="the axes of rhs that say how often")
 
@@ -157,9 +141,8 @@ register_op(
     infer_type=first_type,
     gradient=_summed_back,
     FIgnoreInputs=lambda attrs: (1,),
-    flops=0,
+    **MOVES,
     broadcasts=True,
-    precision="either",
     doc="Repeat lhs along axes of length 1 up to the shape of rhs, or to some of its dimensions.",
 )
 

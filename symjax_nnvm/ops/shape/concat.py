@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
+from symjax_nnvm.ir.card import MOVES
 from symjax_nnvm.ir.linear import jointly_linear
-from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.node import Node, NodeAttrs, apply
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.params import MAX_COUNT, Axis, Tuple, param
-from symjax_nnvm.ir.register import Shapes, register_op
+from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.types import Shape
-
-Entries = list[NodeEntry]
 
 # -- Concat ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConcatParams:
+class ConcatParams(Params):
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
     dim: Axis = param(1, doc="the axis to join along; negative counts from the end")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackwardConcatParams:
+class BackwardConcatParams(Params):
     num_args: int = param(ge=2, le=MAX_COUNT, doc="number of inputs: the head gradient, and the inputs of Concat")
     dim: Axis = param(1, doc="the axis that was joined")
 
@@ -60,17 +56,15 @@ def _share(total: int, given: int, count: int, axis: int) -> int:
     """The length of each of `count` unknown inputs. Raises InferenceError when there is none."""
     if total <= given:
         raise InferenceError(
-            explain("Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=given)
+            "Inputs longer than their union", expected=f"less than {total} along axis {axis}", got=given
         )
     share, rest = divmod(total - given, count)
     if rest:
         raise InferenceError(
-            explain(
-                f"{count} inputs of unknown length cannot have one length",
-                expected=f"a multiple of {count} left of the {total} along axis {axis}",
-                got=f"{total - given}, as the others have {given}",
-                fix="Give the shape of one of them.",
-            )
+            f"{count} inputs of unknown length cannot have one length",
+            expected=f"a multiple of {count} left of the {total} along axis {axis}",
+            got=f"{total - given}, as the others have {given}",
+            fix="Give the shape of one of them.",
         )
     return share
 
@@ -111,8 +105,7 @@ Op.get("_rnn_param_concat").set_attr("FGradient", _pieces)
 # -- stack -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class StackParams:
+class StackParams(Params):
     axis: Axis = param(0, doc="where the new axis stands in the result; negative counts from the end")
     num_args: int = param(ge=1, le=MAX_COUNT, doc="number of inputs")
 
@@ -140,23 +133,20 @@ register_op(
     variadic="num_args",
     infer_shape=_stack_shapes,
     gradient=_stack_gradient,
-    flops=0,
-    precision="either",
+    **MOVES,
     doc="Join arrays of one shape along a new axis.",
 )
 
 # -- split -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceChannelParams:
+class SliceChannelParams(Params):
     num_outputs: int = param(ge=1, le=MAX_COUNT, doc="number of equal parts")
     axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have as many elements as there are parts")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SplitV2Params:
+class SplitV2Params(Params):
     indices: Tuple = param(doc="where each part begins; used when sections is 0")
     axis: Axis = param(1, doc="the axis to split; negative counts from the end")
     squeeze_axis: bool = param(False, doc="drop the axis, which must have length 1 in every part")
@@ -180,35 +170,29 @@ def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
         parts = [after - before for before, after in pairwise(bounds)]
         if min(parts) < 0 or p.indices[0] != 0:
             raise ParamError(
-                explain(
-                    f"Cannot split an axis of length {length}",
-                    param="indices",
-                    expected=f"ascending numbers, the first 0, the last at most {length}",
-                    got=p.indices,
-                )
+                f"Cannot split an axis of length {length}",
+                param="indices",
+                expected=f"ascending numbers, the first 0, the last at most {length}",
+                got=p.indices,
             )
     else:
         count = p.num_outputs
         part, longer = divmod(length, count)
         if longer and isinstance(p, SliceChannelParams):
             raise ParamError(
-                explain(
-                    f"An axis of length {length} has no equal parts",
-                    param="num_outputs",
-                    expected=f"a divisor of {length}",
-                    got=count,
-                    fix="split_v2 splits in parts that are nearly equal.",
-                )
+                f"An axis of length {length} has no equal parts",
+                param="num_outputs",
+                expected=f"a divisor of {length}",
+                got=count,
+                fix="split_v2 splits in parts that are nearly equal.",
             )
         parts = [part + 1] * longer + [part] * (count - longer)
     if p.squeeze_axis and set(parts) != {1}:
         raise ParamError(
-            explain(
-                "Only an axis of length 1 can be dropped",
-                param="squeeze_axis",
-                expected=f"as many parts as the {length} elements of axis {p.axis}",
-                got=f"parts of lengths {parts}",
-            )
+            "Only an axis of length 1 can be dropped",
+            param="squeeze_axis",
+            expected=f"as many parts as the {length} elements of axis {p.axis}",
+            got=f"parts of lengths {parts}",
         )
     return parts
 

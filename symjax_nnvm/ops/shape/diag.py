@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from symjax_nnvm.errors import ParamError, explain
+from symjax_nnvm.errors import ParamError
 from symjax_nnvm.ir.axes import known, normal_axes
 from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.params import Axis, param
+from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Shapes, register_op
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiagParams:
+class DiagParams(Params):
     k: int = param(0, doc="which diagonal: 0 the main one, positive above, negative below")
     axis1: Axis = param(0, doc="the axis whose index grows downwards; of data with two axes or more")
     axis2: Axis = param(1, doc="the axis whose index grows to the right; of data with two axes or more")
@@ -28,12 +25,10 @@ def diagonal_length(k: int, rows: int, columns: int) -> int:
     length = min(rows + min(k, 0), columns - max(k, 0))
     if length < 0:
         raise ParamError(
-            explain(
-                f"No such diagonal of a matrix of {rows} rows and {columns} columns",
-                param="k",
-                expected=f"{-rows} ≤ k ≤ {columns}",
-                got=k,
-            )
+            f"No such diagonal of a matrix of {rows} rows and {columns} columns",
+            param="k",
+            expected=f"{-rows} ≤ k ≤ {columns}",
+            got=k,
         )
     return length
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known, size_of, solve_sizes
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axis, Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.card import ARRANGES
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Axis, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
 
 
 def _reshaped_back(node: Node, ograds: Entries):
@@ -23,8 +21,7 @@ def _reshaped_back(node: Node, ograds: Entries):
 # -- Reshape ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReshapeParams:
+class ReshapeParams(Params):
     shape: Tuple = param(
         (),
         alias="target",
@@ -107,12 +104,10 @@ def _match(codes: Sequence[int], source: Sequence[int | None]) -> tuple[list[int
         if code in (0, -3, -4):
             if at + taken > len(source):
                 raise ParamError(
-                    explain(
-                        f"Code {code} needs a dimension that data does not have",
-                        param="shape",
-                        expected=f"at most {len(source)} dimensions of data to be used",
-                        got=format_shape(tuple(source)),
-                    )
+                    f"Code {code} needs a dimension that data does not have",
+                    param="shape",
+                    expected=f"at most {len(source)} dimensions of data to be used",
+                    got=format_shape(tuple(source)),
                 )
             pieces.append((slice(at, at + taken), slice(len(target), len(target) + len(made))))
         at += taken
@@ -127,9 +122,7 @@ register_op(
     infer_shape=reshape_shapes,
     gradient=_reshaped_back,
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     shape_parameters=("shape", "target_shape"),
     doc="The same elements in another shape. Unlike MXNet, a shape with another number of elements is an error.",
 )
@@ -143,7 +136,7 @@ def flatten_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     if data is None:
         return ins, [out]
     if not data:
-        raise InferenceError(explain("There is nothing to flatten", expected="at least one axis", got="none"))
+        raise InferenceError("There is nothing to flatten", expected="at least one axis", got="none")
     rest, flat = solve_sizes(data[1:], [out[1]])
     batch = known(data[0], out[0])
     return [(batch, *rest)], [(batch, *flat)]
@@ -155,15 +148,12 @@ register_op(
     infer_shape=flatten_shapes,
     gradient=_reshaped_back,
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     doc="Collapse all axes but the first: (n, …) → (n, d).",
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReshapeLikeParams:
+class ReshapeLikeParams(Params):
     lhs_begin: Axis | None = param(None, doc="first axis of lhs that is reshaped; default 0")
     lhs_end: Axis | None = param(None, doc="the axis of lhs after the last that is reshaped; default all")
     rhs_begin: Axis | None = param(None, doc="first axis of rhs whose shape is taken; default 0")
@@ -198,12 +188,10 @@ def _axis_range(side: str, begin: int | None, end: int | None, ndim: int) -> sli
     last = ndim if end is None else end + ndim * (end < 0)
     if not 0 <= first < last <= ndim:
         raise ParamError(
-            explain(
-                "No such range of axes",
-                param=f"{side}_begin, {side}_end",
-                expected=f"0 ≤ begin < end ≤ {ndim}, the number of axes of {side}",
-                got=f"{begin}, {end}",
-            )
+            "No such range of axes",
+            param=f"{side}_begin, {side}_end",
+            expected=f"0 ≤ begin < end ≤ {ndim}, the number of axes of {side}",
+            got=f"{begin}, {end}",
         )
     return slice(first, last)
 
@@ -218,9 +206,7 @@ register_op(
     gradient=lambda node, ograds: [*_reshaped_back(node, ograds), None],
     inplace=((0, 0),),
     FIgnoreInputs=lambda attrs: (1,),
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     doc="The elements of lhs in the shape of rhs, or in that of some of its axes.",
 )
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import normal_axis, replaced
+from symjax_nnvm.ir.card import ARRANGES, MOVES
 from symjax_nnvm.ir.linear import linear, self_adjoint
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axes, Axis, Tuple, param
-from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op, same_shape
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
 
 # -- slice_axis, slice -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceAxisParams:
+class SliceAxisParams(Params):
     axis: Axis = param(doc="the axis to cut; negative counts from the end")
     begin: int = param(doc="first index kept; negative counts from the end")
     end: int | None = param(doc="the index after the last kept; negative counts from the end, None: to the end")
@@ -32,12 +29,10 @@ def axis_piece(p: SliceAxisParams, length: int) -> slice:
     end = length if p.end is None else p.end + length * (p.end < 0)
     if not 0 <= begin < end <= length:
         raise ParamError(
-            explain(
-                f"Invalid begin and end for an axis of length {length}",
-                param="begin, end",
-                expected=f"0 ≤ begin < end ≤ {length}, negative ones counted from the end",
-                got=f"begin={p.begin}, end={p.end}",
-            )
+            f"Invalid begin and end for an axis of length {length}",
+            param="begin, end",
+            expected=f"0 ≤ begin < end ≤ {length}, negative ones counted from the end",
+            got=f"begin={p.begin}, end={p.end}",
         )
     return slice(begin, end, 1)
 
@@ -58,8 +53,7 @@ def _slice_axis_shapes(p: SliceAxisParams, ins: Shapes, outs: Shapes):
     return [back], [replaced(known, axis, kept)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceParams:
+class SliceParams(Params):
     begin: tuple[int | None, ...] = param(doc="first index kept of each leading axis; None: from its end")
     end: tuple[int | None, ...] = param(doc="the index after the last kept; None: to its end")
     step: tuple[int | None, ...] = param((), doc="distance of indices kept, negative to go backwards; None: 1")
@@ -97,9 +91,7 @@ def _slice_shapes(p: SliceParams, ins: Shapes, outs: Shapes):
         return ins, outs
     shape = data if data is not None else (None,) * len(out or ())
     if len(p.begin) > len(shape):
-        raise ParamError(
-            explain("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
-        )
+        raise ParamError("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
     back = None if out is None else tuple(dim if p.is_whole(i) else None for i, dim in enumerate(out))
     kept = tuple(
         dim if p.is_whole(i) else None if dim is None else len(kept_indices(p, i, dim)) for i, dim in enumerate(shape)
@@ -122,8 +114,7 @@ for _name, _aliases, _params, _shapes, _doc in (
         aliases=_aliases,
         params=_params,
         infer_shape=_shapes,
-        flops=0,
-        precision="either",
+        **MOVES,
         layout="axis" if _name == "slice_axis" else None,
         doc=_doc,
     )
@@ -137,8 +128,7 @@ for _name, _aliases, _params, _shapes, _doc in (
 # -- slice_like ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SliceLikeParams:
+class SliceLikeParams(Params):
     axes: Axes = param((), doc="the axes to cut, negative ones counted from the end of data; (): all")
 
 
@@ -149,36 +139,30 @@ def cut_shape(p: SliceLikeParams, data: Shape, like: Shape) -> Shape:
     """
     if not p.axes and len(data) != len(like):
         raise InferenceError(
-            explain(
-                "Shapes of different rank; by default slice_like cuts all axes",
-                input="shape_like",
-                expected=f"{len(data)} axes",
-                got=format_shape(like),
-                fix="Pass axes=.",
-            )
+            "Shapes of different rank; by default slice_like cuts all axes",
+            input="shape_like",
+            expected=f"{len(data)} axes",
+            got=format_shape(like),
+            fix="Pass axes=.",
         )
     dims = list(data)
     for place in p.axes or range(len(data)):
         axis = normal_axis(place, len(data), "axes")
         if axis >= len(like):
             raise ParamError(
-                explain(
-                    f"shape_like has no axis {axis}",
-                    param="axes",
-                    expected=f"axes of data, counted from its front, that an array of {len(like)} axes has",
-                    got=p.axes,
-                    fix="Negative axes are counted from the end of data.",
-                )
+                f"shape_like has no axis {axis}",
+                param="axes",
+                expected=f"axes of data, counted from its front, that an array of {len(like)} axes has",
+                got=p.axes,
+                fix="Negative axes are counted from the end of data.",
             )
         dim, length = data[axis], like[axis]
         if length is not None and dim is not None and length > dim:
             raise InferenceError(
-                explain(
-                    f"Slice axis {axis} is longer in shape_like than in data",
-                    input="shape_like",
-                    expected=f"at most {dim}",
-                    got=length,
-                )
+                f"Slice axis {axis} is longer in shape_like than in data",
+                input="shape_like",
+                expected=f"at most {dim}",
+                got=length,
             )
         dims[axis] = length
     return tuple(dims)
@@ -199,8 +183,7 @@ register_op(
     infer_shape=_slice_like_shapes,
     infer_type=first_type,
     FIgnoreInputs=lambda attrs: (1,),
-    flops=0,
-    precision="either",
+    **MOVES,
     doc="The leading piece of data that has the lengths of shape_like, on all axes or on some.",
 )
 linear(
@@ -216,8 +199,7 @@ linear(
 # -- reverse ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReverseParams:
+class ReverseParams(Params):
     axis: Axes = param(doc="the axes to reverse; one that is named twice is turned back")
 
     def turned(self, ndim: int) -> tuple[int, ...]:
@@ -239,9 +221,7 @@ register_op(
     params=ReverseParams,
     inputs=("data",),
     infer_shape=_reverse_shapes,
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     layout="axis",
     gradient=self_adjoint,
     doc="Turn the order along some axes around.",
@@ -250,8 +230,7 @@ register_op(
 # -- Pad -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PadParams:
+class PadParams(Params):
     mode: Literal["constant", "edge", "reflect"] = param(
         doc="what the border holds: one value, the nearest element, or the mirror image without the edge itself"
     )
@@ -275,12 +254,10 @@ def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
     for shape in (data, out):
         if shape is not None and len(shape) != len(p.widths):
             raise ParamError(
-                explain(
-                    "Wrong number of widths",
-                    param="pad_width",
-                    expected=f"{2 * len(shape)}, two for every axis of data",
-                    got=p.pad_width,
-                )
+                "Wrong number of widths",
+                param="pad_width",
+                expected=f"{2 * len(shape)}, two for every axis of data",
+                got=p.pad_width,
             )
     back = None
     if out is not None:
@@ -290,9 +267,7 @@ def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
     for dim, width in zip(data, p.widths, strict=True):
         if p.mode == "reflect" and dim is not None and max(width) >= dim:
             raise ParamError(
-                explain(
-                    "A mirror image is shorter than its original", param="pad_width", expected=f"< {dim}", got=width
-                )
+                "A mirror image is shorter than its original", param="pad_width", expected=f"< {dim}", got=width
             )
     return [back], [_widened(data, p.widths)]
 
@@ -318,8 +293,7 @@ register_op(
     inputs=("data",),
     infer_shape=_pad_shapes,
     gradient=_pad_gradient,
-    flops=0,
-    precision="either",
+    **MOVES,
     doc="Put a border around data. Any rank and any axes are accepted.",
 )
 linear(

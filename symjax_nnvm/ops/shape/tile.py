@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from symjax_nnvm.ir.axes import known, normal_axis, size_of
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.card import ARRANGES
+from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Axis, Tuple, param
-from symjax_nnvm.ir.register import Shapes, register_op
-
-Entries = list[NodeEntry]
+from symjax_nnvm.ir.params import Axis, Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, register_op
 
 
-@dataclass(frozen=True, kw_only=True)
-class TileParams:
+class TileParams(Params):
     reps: Tuple = param(ge=1, doc="how often along each axis, aligned at the last axis")
 
 
@@ -48,9 +44,7 @@ register_op(
     inputs=("data",),
     infer_shape=_tile_shapes,
     gradient=_tile_gradient,
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     deviation=Deviation(
         "repeats along four axes or more are computed; MXNet refuses them or returns what is in its memory",
         when=lambda p: sum(times > 1 for times in p.reps) > 3,
@@ -60,8 +54,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepeatParams:
+class RepeatParams(Params):
     repeats: int = param(ge=0, doc="how often each element appears; 0: there are none, and no axes either but one")
     axis: Axis | None = param(None, doc="the axis to repeat along; None: of the flattened array")
 
@@ -104,8 +97,6 @@ register_op(
     inputs=("data",),
     infer_shape=_repeat_shapes,
     gradient=_repeat_gradient,
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     doc="Repeat each element, neighbour by neighbour.",
 )

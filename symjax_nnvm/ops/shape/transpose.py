@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from symjax_nnvm.errors import InferenceError, ParamError, explain
+from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axis
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Axes, Axis, param
-from symjax_nnvm.ir.register import Shapes, register_op
+from symjax_nnvm.ir.card import ARRANGES, MOVES
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Axes, Axis, Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
-
 
 # -- one axis more, some fewer, another order ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExpandDimsParams:
+class ExpandDimsParams(Params):
     axis: Axis = param(doc="where the new axis stands in the result; negative counts from the end")
 
 
@@ -40,15 +36,12 @@ register_op(
     infer_shape=expand_dims_shapes,
     gradient=lambda node, ograds: [apply("squeeze", ograds[0], axis=node.attrs.parsed.axis)],
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     doc="Insert an axis of length 1.",
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SqueezeParams:
+class SqueezeParams(Params):
     axis: Axes | None = param(None, doc="axes of length 1 to remove; None: all of them")
 
 
@@ -65,12 +58,10 @@ def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
     for axis in axes:
         if data[axis] not in (1, None):
             raise ParamError(
-                explain(
-                    "cannot select an axis to squeeze out which has size not equal to one",
-                    param="axis",
-                    expected="axes of length 1",
-                    got=f"axis {axis} of {format_shape(data)}",
-                )
+                "cannot select an axis to squeeze out which has size not equal to one",
+                param="axis",
+                expected="axes of length 1",
+                got=f"axis {axis} of {format_shape(data)}",
             )
     data = tuple(1 if i in axes else dim for i, dim in enumerate(data))
     return [data], [tuple(dim for i, dim in enumerate(data) if i not in axes) or (1,)]
@@ -83,15 +74,12 @@ register_op(
     infer_shape=squeeze_shapes,
     gradient=lambda node, ograds: [apply("reshape_like", ograds[0], node.inputs[0])],
     inplace=((0, 0),),
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     doc="Remove axes of length 1; at least one axis stays.",
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TransposeParams:
+class TransposeParams(Params):
     axes: Axes = param((), doc="axis of data for each axis of the result; (): all in reverse order")
 
 
@@ -100,7 +88,7 @@ def permutation(p: TransposeParams, ndim: int) -> tuple[int, ...]:
     if not p.axes:
         return tuple(range(ndim))[::-1]
     if len(p.axes) != ndim:
-        raise ParamError(explain("Not a permutation of the axes", param="axes", expected=f"{ndim} axes", got=p.axes))
+        raise ParamError("Not a permutation of the axes", param="axes", expected=f"{ndim} axes", got=p.axes)
     return normal_axes(p.axes, ndim, "axes")
 
 
@@ -130,16 +118,13 @@ register_op(
     params=TransposeParams,
     infer_shape=_transpose_shapes,
     gradient=_transpose_gradient,
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     layout="axis",
     doc="Permute the axes. Negative axes are accepted.",
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SwapAxisParams:
+class SwapAxisParams(Params):
     dim1: Axis = param(0, doc="one axis")
     dim2: Axis = param(0, doc="the other")
 
@@ -167,9 +152,7 @@ register_op(
     gradient=lambda node, ograds: [
         apply("SwapAxis", ograds[0], dim1=node.attrs.parsed.dim1, dim2=node.attrs.parsed.dim2)
     ],
-    flops=0,
-    precision="either",
-    same_values=True,
+    **ARRANGES,
     layout="axis",
     doc="Exchange two axes.",
 )
@@ -177,8 +160,7 @@ register_op(
 # -- depth and space -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BlockParams:
+class BlockParams(Params):
     block_size: int = param(ge=1, doc="side of the square of pixels that one column of channels holds")
 
 
@@ -203,14 +185,14 @@ def _split(p: BlockParams, shape: Shape | None) -> Shape | None:
 
 def _image(shape: Shape) -> Shape:
     if len(shape) != 4:
-        raise InferenceError(explain("Not a batch of images", expected="(n, c, h, w)", got=format_shape(shape)))
+        raise InferenceError("Not a batch of images", expected="(n, c, h, w)", got=format_shape(shape))
     return shape
 
 
 def _divides(divisor: int, dim: int | None, what: str) -> None:
     if dim is not None and dim % divisor:
         raise InferenceError(
-            explain("Blocks do not fit", param="block_size", expected=f"{what} in multiples of {divisor}", got=dim)
+            "Blocks do not fit", param="block_size", expected=f"{what} in multiples of {divisor}", got=dim
         )
 
 
@@ -226,7 +208,6 @@ for _name, _inverse_name, _to, _back, _doc in (
         gradient=lambda node, ograds, inverse=_inverse_name: [
             apply(inverse, ograds[0], block_size=node.attrs.parsed.block_size)
         ],
-        flops=0,
-        precision="either",
+        **MOVES,
         doc=_doc,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.ir.attributes import FInferDefaultType, FInferShape, FInferType
@@ -10,21 +9,18 @@ from symjax_nnvm.ir.axes import completed
 from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, first_type, register_op, same_shape
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, first_type, register_op, same_shape
 from symjax_nnvm.ops.elementwise.scalar import ScalarParams
 from symjax_nnvm.ops.indexing.take import NumberType
 from symjax_nnvm.ops.reduce.reduction import ReduceParams
-
-Entries = list[NodeEntry]
 
 _STORED = " Of sparse arrays MXNet computes the stored elements only; here every element is."
 
 # -- storage ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class CastStorageParams:
+class CastStorageParams(Params):
     stype: Literal["csr", "default", "row_sparse"] = param(doc="accepted for MXNet's sake: all is dense")
 
 
@@ -119,8 +115,7 @@ register_op(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SparseEmbeddingParams:
+class SparseEmbeddingParams(Params):
     input_dim: int = param(ge=1, doc="number of rows of weight: the size of the vocabulary")
     output_dim: int = param(ge=1, doc="length of each row")
     dtype: NumberType = param("float32", doc="dtype of weight, where nothing else says it")

@@ -5,21 +5,19 @@ A box is left, top, right, bottom ("corner"), or x and y of its centre, width, h
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import NoParams, Shapes, Types, float_type, register_op
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
-Entries = list[NodeEntry]
 Format = Literal["center", "corner"]
 
 
@@ -34,14 +32,13 @@ STOPPED = "the gradient stops here: it is zero, as in MXNet"
 
 def _at_least_2d(name: str, shape: Shape | None) -> None:
     if shape is not None and len(shape) < 2:
-        raise InferenceError(explain("Too few axes", input=name, expected="at least 2 axes", got=format_shape(shape)))
+        raise InferenceError("Too few axes", input=name, expected="at least 2 axes", got=format_shape(shape))
 
 
 # -- box_iou ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoxIoUParams:
+class BoxIoUParams(Params):
     format: Format = param("corner", doc="how a box is written")
 
 
@@ -94,8 +91,7 @@ register_op(
 # -- box_nms ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoxNMSParams:
+class BoxNMSParams(Params):
     overlap_thresh: float = param(0.5, doc="a box that overlaps a better one by more (intersection over union) goes")
     valid_thresh: float = param(0.0, doc="only boxes with a higher score take part")
     topk: int = param(-1, doc="how many boxes, the best ones, take part; negative: all; 0: the data, unchanged")
@@ -127,7 +123,7 @@ def _nms_shapes(p: BoxNMSParams, ins: Shapes, outs: Shapes):
     needed = 1 + max(p.coord_start + 3, p.score_index, p.id_index)
     if shape[-1] is not None and shape[-1] < needed:
         problem = "Rows too short for coord_start, score_index and id_index"
-        raise InferenceError(explain(problem, input="data", expected=f"rows of at least {needed}", got=shape[-1]))
+        raise InferenceError(problem, input="data", expected=f"rows of at least {needed}", got=shape[-1])
     return [shape], [shape, (*shape[:-1], 1)]
 
 
@@ -188,8 +184,7 @@ linear(
 # -- bipartite_matching ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BipartiteMatchingParams:
+class BipartiteMatchingParams(Params):
     is_ascend: bool = param(False, doc="lower scores are better")
     threshold: float = param(doc="a pair needs a better score than this")
     topk: int = param(-1, doc="how many pairs beside the first are made at most; 0 or less: no limit")
@@ -221,8 +216,7 @@ register_op(
 # -- box_encode, box_decode ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoxDecodeParams:
+class BoxDecodeParams(Params):
     std0: float = param(1.0, doc="factor of the centre's x")
     std1: float = param(1.0, doc="factor of the centre's y")
     std2: float = param(1.0, doc="factor of the width's logarithm")

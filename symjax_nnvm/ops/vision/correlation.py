@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, extended
 from symjax_nnvm.ir.linear import Adjoint, multilinear
-from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op, same_shape
-from symjax_nnvm.ir.types import Shape, format_shape
-
-Entries = list[NodeEntry]
-Dim = int | None
+from symjax_nnvm.ir.named_dims import of_rank
+from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.types import Dim
 
 
-@dataclass(frozen=True, kw_only=True)
-class CorrelationParams:
+class CorrelationParams(Params):
     kernel_size: int = param(1, ge=1, doc="side of the square patches that are compared; odd")
     max_displacement: int = param(1, ge=0, doc="the farthest displacement of the second map in each direction")
     stride1: int = param(1, ge=1, doc="step between the places of the first map")
@@ -56,28 +52,18 @@ def _count(p: CorrelationParams, size: Dim) -> Dim:
     free = size + 2 * p.pad_size - 2 * p.border
     if free < 1:
         raise InferenceError(
-            explain(
-                "Neighborhood and kernel don't fit in blob",
-                param="max_displacement",
-                expected=f"a map of at least {2 * (p.border - p.pad_size) + 1} rows and columns",
-                got=size,
-            )
+            "Neighborhood and kernel don't fit in blob",
+            param="max_displacement",
+            expected=f"a map of at least {2 * (p.border - p.pad_size) + 1} rows and columns",
+            got=size,
         )
     return -(-free // p.stride1)
-
-
-def _four(shape: Shape | None) -> Shape:
-    if shape is None:
-        return (None,) * 4
-    if len(shape) != 4:
-        raise InferenceError(explain("data should be a 4D tensor", expected="4 axes", got=format_shape(shape)))
-    return shape
 
 
 def _correlation_shapes(p: CorrelationParams, ins: Shapes, outs: Shapes):
     """data1, data2 (n, c, h, w) → (n, displacements, h', w'), and both maps padded (n, h + 2 · pad, w + 2 · pad, c)."""
     (data, _), _ = same_shape(p, ins, ())
-    n, c, *sizes = _four(data)
+    n, c, *sizes = of_rank(data, 4, "data should be a 4D tensor")
     n = known(n, *(out[0] for out in outs if out))
     data = (n, c, *sizes)
     counts = [_count(p, size) for size in sizes]

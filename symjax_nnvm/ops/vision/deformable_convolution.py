@@ -9,31 +9,28 @@ any derivative are one operator, so that every order of differentiation follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, ClassVar, Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, size_of
 from symjax_nnvm.ir.card import Sizes
 from symjax_nnvm.ir.linear import linear
+from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.types import Dim, Shape
 from symjax_nnvm.ops.nn.convolution import (
     ConvolutionGeometry,
-    Step,
     Window,
+    WindowParams,
     convolution_flops,
     convolution_shapes,
     output_size,
-    window_problem,
-    window_steps,
 )
 
-Entries = list[NodeEntry]
-Dim = int | None
 Border = Literal["last", "zero"]
 
 
@@ -49,7 +46,6 @@ def _not_deformable(p: ConvolutionGeometry) -> str | None:
     return _two_sizes(p)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeformableConvolutionParams(ConvolutionGeometry):
     positional: ClassVar = (
         *("kernel", "stride", "dilate", "pad", "num_filter"),
@@ -64,7 +60,6 @@ class DeformableConvolutionParams(ConvolutionGeometry):
         return _not_deformable(self) or super().check()
 
 
-@dataclass(frozen=True, kw_only=True)
 class ModulatedDeformableConvolutionParams(ConvolutionGeometry):
     positional: ClassVar = (
         *("kernel", "stride", "dilate", "pad", "num_filter", "num_group"),
@@ -83,11 +78,8 @@ class ModulatedDeformableConvolutionParams(ConvolutionGeometry):
 AnyParams = DeformableConvolutionParams | ModulatedDeformableConvolutionParams
 
 
-@dataclass(frozen=True, kw_only=True)
-class ColumnsParams:
+class ColumnsParams(WindowParams):
     kernel: Tuple = param(ge=1, doc="window: two spatial sizes")
-    stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
-    dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")
     pad: Tuple = param((), ge=0, doc="how far the window begins before data in each spatial axis; (): 0")
     num_deformable_group: int = param(1, ge=1, doc="number of groups of channels with offsets of their own")
     border: Border = param("last", doc="what lies beyond the last element: the last, or zeros around the data")
@@ -96,17 +88,7 @@ class ColumnsParams:
     def check(self) -> str | None:
         if len(self.order) != 2:
             return f"Parameter order={self.order}: expected one number for y and one for x"
-        return window_problem(self) or _two_sizes(self)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The window's way along each spatial axis."""
-        return window_steps(self)
-
-    @property
-    def window_size(self) -> int:
-        """The number of elements in a window."""
-        return size_of(self.kernel) or 1
+        return super().check() or _two_sizes(self)
 
 
 # -- shapes ----------------------------------------------------------------------------------------------------------
@@ -115,22 +97,15 @@ class ColumnsParams:
 def _share(channels: Dim, groups: int) -> None:
     if channels is not None and channels % groups:
         raise InferenceError(
-            explain(
-                "Input channels must be divisible by the number of deformable groups",
-                param="num_deformable_group",
-                expected=f"a divisor of {channels} channels",
-                got=groups,
-            )
+            "Input channels must be divisible by the number of deformable groups",
+            param="num_deformable_group",
+            expected=f"a divisor of {channels} channels",
+            got=groups,
         )
 
 
 def _of_four(shape: Shape | None, name: str) -> Shape:
-    if shape is None:
-        return (None,) * 4
-    if len(shape) != 4:
-        problem = f"Input {name} should be 4D in batch-channel-y-x"
-        raise InferenceError(explain(problem, input=name, expected="4 axes", got=format_shape(shape)))
-    return shape
+    return of_rank(shape, 4, f"Input {name} should be 4D in batch-channel-y-x", input=name)
 
 
 def _convolution_shapes(modulated: bool) -> Callable[[Any, Shapes, Shapes], tuple[Shapes, Shapes]]:

@@ -6,25 +6,21 @@ bins go and come through two linear operators; so every order of differentiation
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Sizes
 from symjax_nnvm.ir.linear import At, gradient_as, linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.ops.vision.roi_align import sampled_flops, with_rank
 from symjax_nnvm.ops.vision.roi_pooling import need_channels
 
-Entries = list[NodeEntry]
 
-
-@dataclass(frozen=True, kw_only=True)
-class DeformablePSROIPoolingParams:
+class DeformablePSROIPoolingParams(Params):
     spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
     output_dim: int = param(ge=1, doc="number of channels of the result")
     group_size: int = param(ge=1, doc="number of groups of channels in each axis of bins")
@@ -40,7 +36,6 @@ class DeformablePSROIPoolingParams:
         return self.part_size or self.pooled_size
 
 
-@dataclass(frozen=True, kw_only=True)
 class SlopesParams(DeformablePSROIPoolingParams):
     order: Tuple = param((0, 0), ge=0, le=1, doc="how often the bins are differentiated by their offsets in y and in x")
 
@@ -50,7 +45,6 @@ class SlopesParams(DeformablePSROIPoolingParams):
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
 class OffsetParams(DeformablePSROIPoolingParams):
     axis: int = param(ge=0, le=1, doc="the offsets in y (0) or in x (1)")
 
@@ -64,12 +58,10 @@ def _offset_shape(p: DeformablePSROIPoolingParams, trans: Shape | None, regions:
     twice = trans[1]
     if twice is not None and (twice < 2 or twice % 2 or p.output_dim % (twice // 2)):
         raise InferenceError(
-            explain(
-                "Offsets in x and y for each class, which share out the channels of the result",
-                input="trans",
-                expected=f"twice a divisor of output_dim={p.output_dim}",
-                got=twice,
-            )
+            "Offsets in x and y for each class, which share out the channels of the result",
+            input="trans",
+            expected=f"twice a divisor of output_dim={p.output_dim}",
+            got=twice,
         )
     return (known(trans[0], regions), twice, p.parts, p.parts)
 

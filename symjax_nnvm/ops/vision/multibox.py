@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ops.vision.bounding_box import STOPPED, no_gradient, pair_flops, suppression_flops
 
@@ -22,8 +20,7 @@ def _numbers(name: str, values: Floats, count: int) -> str | None:
 # -- MultiBoxPrior ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiBoxPriorParams:
+class MultiBoxPriorParams(Params):
     sizes: Floats = param((1.0,), doc="heights of anchors, relative to the image")
     ratios: Floats = param((1.0,), gt=0, doc="aspect ratios; all but the first apply to the first size only")
     clip: bool = param(False, doc="clip anchors at the image's border")
@@ -64,7 +61,7 @@ def _prior_shapes(p: MultiBoxPriorParams, ins: Shapes, outs: Shapes):
         return ins, [(1, None, 4)]
     if len(data) < 4:
         problem = "Input data should be 4D: batch-channel-y-x"
-        raise InferenceError(explain(problem, input="data", expected="at least 4 axes", got=len(data)))
+        raise InferenceError(problem, input="data", expected="at least 4 axes", got=len(data))
     h, w = data[2:4]
     places = None if h is None or w is None else h * w * (len(p.sizes) + len(p.ratios) - 1)
     return ins, [(1, places, 4)]
@@ -88,8 +85,7 @@ register_op(
 # -- MultiBoxTarget --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiBoxTargetParams:
+class MultiBoxTargetParams(Params):
     overlap_threshold: float = param(
         0.5, doc="an anchor that overlaps an object by more is positive; 0 or less: only each object's best anchor is"
     )
@@ -116,7 +112,7 @@ def _target_shapes(p: MultiBoxTargetParams, ins: Shapes, outs: Shapes):
     width = dims.get("k")
     if width is not None and width < 5:
         problem = "Label width should be greater than or equal to 5"
-        raise InferenceError(explain(problem, input="label", expected="class, left, top, right, bottom", got=width))
+        raise InferenceError(problem, input="label", expected="class, left, top, right, bottom", got=width)
     return shapes_of(inputs, dims), shapes_of(outputs, dims)
 
 
@@ -150,8 +146,7 @@ register_op(
 # -- MultiBoxDetection -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiBoxDetectionParams:
+class MultiBoxDetectionParams(Params):
     clip: bool = param(True, doc="clip boxes at the image's border")
     threshold: float = param(0.00999999978, doc="the least probability of a detection")
     background_id: int = param(0, doc="accepted and without effect, as on MXNet's CPU: class 0 is the background")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
-from symjax_nnvm.ir.params import param
+from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op
 from symjax_nnvm.ops.vision.bounding_box import STOPPED, no_gradient
 
 Floats = tuple[float, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProposalParams:
+class ProposalParams(Params):
     rpn_pre_nms_top_n: int = param(6000, doc="how many boxes, the best ones, take part; 0 or less: all")
     rpn_post_nms_top_n: int = param(300, ge=1, doc="number of proposals; where fewer boxes are left they are repeated")
     threshold: float = param(0.699999988, doc="a box that overlaps a better one by more (over union) goes")
@@ -61,11 +58,11 @@ def _shapes(images: int | None) -> ShapeRule:
         dims = read_dims(inputs + outputs, [*ins, *outs])
         if dims.get("scores") not in (None, 2 * k):
             problem = f"{len(p.ratios)} ratios and {len(p.scales)} scales make {k} anchors with 2 scores each"
-            raise InferenceError(explain(problem, input="cls_prob", expected=f"{2 * k} channels", got=dims["scores"]))
+            raise InferenceError(problem, input="cls_prob", expected=f"{2 * k} channels", got=dims["scores"])
         if images is not None and dims.get("b") not in (None, images):
             problem = "Proposal works on one image"
             fix = "MultiProposal works on several."
-            raise InferenceError(explain(problem, input="cls_prob", expected="a batch of 1", got=dims["b"], fix=fix))
+            raise InferenceError(problem, input="cls_prob", expected="a batch of 1", got=dims["b"], fix=fix)
         rois, post = dims.get("rois"), p.rpn_post_nms_top_n
         b = known(images, dims.get("b"), rois // post if rois is not None and rois % post == 0 else None)
         dims |= {"b": b, "scores": 2 * k, "sides": 4 * k, "rois": None if b is None else b * post}

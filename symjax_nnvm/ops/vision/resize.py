@@ -4,40 +4,29 @@ so that each has its transpose for a gradient."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, Sizes, per_input
+from symjax_nnvm.ir.card import MOVES, Flops, Sizes, per_input
 from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.named_dims import image_shape
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, Types, first_type, float_type, register_op
-from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ir.types import Dim, Shape
 
-Dim = int | None
 Extent = tuple[Dim, Dim]
 
 DENSE = 1 << 20
 """A resizing matrix of at most so many elements is multiplied densely; a larger one as the few that are not zero."""
 
 
-def _image(shape: Shape | None, what: str) -> Shape:
-    """The shape of an image batch, with unknown dimensions if need be."""
-    if shape is None:
-        return (None,) * 4
-    if len(shape) != 4:
-        problem = "Input data should be 4D in (batch, channel, y, x)"
-        raise InferenceError(explain(problem, input=what, expected="4 axes", got=format_shape(shape)))
-    return shape
-
-
 def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Extent]) -> tuple[Shape, Shape]:
     """data (n, c, h, w), output (n, c, h', w'), with the height and width that the output has for such data."""
-    data, out = _image(ins[0], "data"), _image(outs[0], "output")
+    data, out = image_shape(ins[0], "data"), image_shape(outs[0], "output")
     n, c = known(data[0], out[0]), known(data[1], out[1])
     h, w = sizes(data)
     return (n, c, *data[2:]), (n, c, known(h, out[2]), known(w, out[3]))
@@ -46,8 +35,7 @@ def _resized(ins: Shapes, outs: Shapes, sizes: Callable[[Shape], Extent]) -> tup
 # -- bilinear resizing -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BilinearResizeParams:
+class BilinearResizeParams(Params):
     height: int = param(1, ge=1, doc="size: the output's height")
     width: int = param(1, ge=1, doc="size: the output's width")
     scale_height: float | None = param(None, doc="size and odd_scale: factor of the height; in size it replaces height")
@@ -99,7 +87,7 @@ def _bilinear_size(p: BilinearResizeParams, size: Dim, given: int, scale: float 
             new = size + (1 - odd)
     if new < 1:
         problem = f"Nothing would be left of {size} elements"
-        raise InferenceError(explain(problem, param="mode", expected="an output of at least 1 element", got=p.mode))
+        raise InferenceError(problem, param="mode", expected="an output of at least 1 element", got=p.mode)
     return new
 
 
@@ -115,7 +103,7 @@ def bilinear_sizes(p: BilinearResizeParams, data: Shape, like: Shape | None) -> 
 
 def _bilinear_shapes(p: BilinearResizeParams, ins: Shapes, outs: Shapes):
     """data (n, c, h, w), like (…, …, h', w') → (n, c, h', w')."""
-    like = _image(ins[1], "like") if len(ins) > 1 else None
+    like = image_shape(ins[1], "like") if len(ins) > 1 else None
     data, out = _resized(ins, outs, lambda data: bilinear_sizes(p, data, like))
     return [data, *((None, None, *out[2:]) for _ in ins[1:])], [out]
 
@@ -164,8 +152,7 @@ linear(
 # -- adaptive average pooling ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdaptiveAvgPoolingParams:
+class AdaptiveAvgPoolingParams(Params):
     output_size: Tuple = param((), ge=1, doc="the output's height and width; one number for both; (): 1")
 
     def check(self) -> str | None:
@@ -208,8 +195,7 @@ linear(
 # -- Crop ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class CropParams:
+class CropParams(Params):
     num_args: int = param(ge=1, le=2, doc="number of inputs: 1, or 2 with an array of the size to crop to")
     offset: Tuple = param((0, 0), ge=0, doc="first row and column that stay")
     h_w: Tuple = param((0, 0), ge=0, doc="height and width that stay, for one input")
@@ -239,15 +225,15 @@ def _check_room(p: CropParams, whole: Extent, part: Extent) -> None:
         if room < 0:
             problem = f"The crop {name} should be less than the input data's {name}"
             given = "h_w" if p.num_args == 1 else None
-            raise InferenceError(explain(problem, param=given, expected=f"at most {size}", got=kept))
+            raise InferenceError(problem, param=given, expected=f"at most {size}", got=kept)
         if not p.center_crop and p.offset[i] > room:
             problem = f"offset[{i}] should be less than the residual space of {name}"
-            raise InferenceError(explain(problem, param="offset", expected=f"at most {room}", got=p.offset[i]))
+            raise InferenceError(problem, param="offset", expected=f"at most {room}", got=p.offset[i])
 
 
 def _crop_shapes(p: CropParams, ins: Shapes, outs: Shapes):
     """data (n, c, h, w), like (…, …, h', w') → (n, c, h', w')."""
-    like = (None, None, *p.h_w) if p.num_args == 1 else _image(ins[1], "arg1")
+    like = (None, None, *p.h_w) if p.num_args == 1 else image_shape(ins[1], "arg1")
     data, out = _resized(ins, outs, lambda data: (like[2], like[3]))
     _check_room(p, (data[2], data[3]), (out[2], out[3]))
     return [data, *((None, None, *out[2:]) for _ in ins[1:])], [out]
@@ -259,8 +245,7 @@ register_op(
     variadic="num_args",
     infer_shape=_crop_shapes,
     infer_type=first_type,
-    flops=0,
-    precision="either",
+    **MOVES,
     doc="A rectangle of images (n, c, h, w): of the size h_w, or of that of the second input; from offset on, or the "
     "middle. Takes every dtype; MXNet takes float32. (`crop` is another operator: slice.)",
 )

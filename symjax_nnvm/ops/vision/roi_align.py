@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule
 from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.params import Tuple, param
+from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
@@ -22,7 +21,7 @@ def with_rank(shape: Shape | None, ndim: int, name: str, form: str) -> Shape:
         return (None,) * ndim
     if len(shape) != ndim:
         raise InferenceError(
-            explain(f"{name} should be a {ndim}D tensor {form}", expected=f"{ndim} axes", got=format_shape(shape))
+            f"{name} should be a {ndim}D tensor {form}", expected=f"{ndim} axes", got=format_shape(shape)
         )
     return shape
 
@@ -44,12 +43,10 @@ def region_shapes(
         if factor is not None and given is not None:
             if given % factor:
                 raise InferenceError(
-                    explain(
-                        "Input channels should be divisible by pooled_size[0]*pooled_size[1]",
-                        param="pooled_size",
-                        expected=f"a multiple of {factor} channels",
-                        got=given,
-                    )
+                    "Input channels should be divisible by pooled_size[0]*pooled_size[1]",
+                    param="pooled_size",
+                    expected=f"a multiple of {factor} channels",
+                    got=given,
                 )
             found = given // factor
         elif factor is not None and found is not None:
@@ -60,33 +57,24 @@ def region_shapes(
     return rule
 
 
-def pooled_problem(pooled_size: Tuple) -> str | None:
-    """What is wrong with the parameter pooled_size, if anything."""
-    if len(pooled_size) != 2:
-        return f"Parameter pooled_size={pooled_size} has wrong dimensions, expected dimension=2"
-    return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ROIAlignParams:
+class BinsParams(Params):
     pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
     spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
+
+    def check(self) -> str | None:
+        if len(self.pooled_size) != 2:
+            return f"Parameter pooled_size={self.pooled_size} has wrong dimensions, expected dimension=2"
+        return None
+
+
+class ROIAlignParams(BinsParams):
     sample_ratio: int = param(-1, doc="samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up")
     position_sensitive: bool = param(False, doc="take each bin from channels of its own")
     aligned: bool = param(False, doc="elements lie at their middle, half an element further")
 
-    def check(self) -> str | None:
-        return pooled_problem(self.pooled_size)
 
-
-@dataclass(frozen=True, kw_only=True)
-class RROIAlignParams:
-    pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
-    spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
+class RROIAlignParams(BinsParams):
     sampling_ratio: int = param(-1, doc="samples per bin in each axis; ≤ 0: as many as a bin has elements, rounded up")
-
-    def check(self) -> str | None:
-        return pooled_problem(self.pooled_size)
 
 
 def _channels_per_result(p: ROIAlignParams) -> int:

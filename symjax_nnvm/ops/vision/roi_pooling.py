@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, Types, float_type, register_op
-from symjax_nnvm.ops.vision.roi_align import pooled_problem, region_shapes, register_linear_pooling
-
-Entries = list[NodeEntry]
+from symjax_nnvm.ir.params import Params, param
+from symjax_nnvm.ir.register import Entries, Shapes, Types, float_type, register_op
+from symjax_nnvm.ops.vision.roi_align import BinsParams, region_shapes, register_linear_pooling
 
 # -- ROIPooling ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class ROIPoolingParams:
-    pooled_size: Tuple = param(ge=1, doc="number of bins (h, w)")
-    spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
-
-    def check(self) -> str | None:
-        return pooled_problem(self.pooled_size)
+class ROIPoolingParams(BinsParams):
+    """Those of the bins."""
 
 
 _pooled = region_shapes(lambda p: p.pooled_size, lambda p: 1, 5)
@@ -120,8 +112,7 @@ linear(
 # -- PSROIPooling ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class PSROIPoolingParams:
+class PSROIPoolingParams(Params):
     spatial_scale: float = param(ge=0, le=1, doc="size of data relative to the image that regions are given in")
     output_dim: int = param(ge=1, doc="number of channels of the result")
     pooled_size: int = param(ge=1, doc="number of bins in each axis")
@@ -137,12 +128,10 @@ def need_channels(needed: int, given: int | None) -> None:
     """Raise InferenceError when data have too few channels for the groups of bins."""
     if given is not None and given < needed:
         raise InferenceError(
-            explain(
-                "Every channel of the result has channels of its own for each group of bins",
-                param="output_dim",
-                expected=f"at least output_dim · group_size² = {needed} channels of data",
-                got=given,
-            )
+            "Every channel of the result has channels of its own for each group of bins",
+            param="output_dim",
+            expected=f"at least output_dim · group_size² = {needed} channels of data",
+            got=given,
         )
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops, as_much_as
 from symjax_nnvm.ir.linear import gradient_as, linear
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.params import Tuple, param
-from symjax_nnvm.ir.register import Shapes, float_type, register_op
-
-Entries = list[NodeEntry]
+from symjax_nnvm.ir.params import Params, Tuple, param
+from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
 
 # -- GridGenerator ---------------------------------------------------------------------------------------------------
 
@@ -28,8 +25,7 @@ def _bad_target(shape: Tuple) -> str | None:
     return f"Parameter target_shape={shape}: expected two sizes (h, w), each at least 2"
 
 
-@dataclass(frozen=True, kw_only=True)
-class GridGeneratorParams:
+class GridGeneratorParams(Params):
     transform_type: Literal["affine", "warp"] = param(
         doc="affine: data are matrices, one for each sample; warp: data are the optical flow in pixels"
     )
@@ -58,7 +54,7 @@ def _grid_dims(p: GridGeneratorParams, patterns: list[str], shapes: Shapes):
     dims = read_dims(patterns, shapes)
     if 1 in (dims.get("h"), dims.get("w")):
         problem = "A flow of one row or column has no scale: -1 and 1 are the centres of the first and last one"
-        raise InferenceError(explain(problem, input="data", expected="height and width of at least 2", got=1))
+        raise InferenceError(problem, input="data", expected="height and width of at least 2", got=1)
     return dims
 
 
@@ -106,13 +102,11 @@ linear(
 # -- BilinearSampler -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class BilinearSamplerParams:
+class BilinearSamplerParams(Params):
     cudnn_off: bool | None = param(None, doc="accepted and without effect")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SlopeParams:
+class SlopeParams(Params):
     dx: bool = param(False, doc="differentiate the samples with respect to x")
     dy: bool = param(False, doc="differentiate the samples with respect to y")
 
@@ -181,8 +175,7 @@ linear(
 # -- SpatialTransformer ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpatialTransformerParams:
+class SpatialTransformerParams(Params):
     target_shape: Tuple = param((0, 0), doc="height and width of the output")
     transform_type: Literal["affine"] = param(doc="what loc means: matrices, one for each sample")
     sampler_type: Literal["bilinear"] = param(doc="how samples are taken")
