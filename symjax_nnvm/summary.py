@@ -198,7 +198,7 @@ def _flops_of(index: IndexedGraph, nid: int, shapes: Sequence[Shape | None]) -> 
     outs = shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
     if rule is None or not all(map(is_known, (*ins, outs[0]))):
         return None
-    return rule(node.source.attrs, ins, outs)
+    return rule(node.source.attrs, ins, outs)  # pyright: ignore[reportArgumentType]  # all of them are known
 
 
 def _plain(shape: Shape | None) -> list[int | None] | None:
