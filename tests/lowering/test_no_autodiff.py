@@ -32,8 +32,8 @@ AUTODIFF_MODULES = ("jax.ad_checkpoint", "jax.custom_derivatives", "jax.experime
 
 ALLOWED = {
     ("lowering/gradient.py", "differentiable", "custom_vjp"),
-    ("symjax_nnvm/ops/optimizer/update.py", "<module>", "grad"),
-    ("symjax_nnvm/ops/optimizer/multi_update.py", "<module>", "grad"),
+    ("symjax_nnvm/ops/optimizer/update.py", "UpdateSchema", "grad"),
+    ("symjax_nnvm/ops/optimizer/multi_update.py", "MultiUpdateSchema", "grad"),
     ("symjax_nnvm/symbol/fluent.py", "<module>", "grad"),
     ("symjax_nnvm/symbol/wrappers.py", "adamw_update", "grad"),
     ("symjax_nnvm/symbol/wrappers.py", "mp_adamw_update", "grad"),
