@@ -17,13 +17,15 @@ import jax
 import pytest
 
 from symjax_nnvm.ir.pass_registry import checking_passes
+from tests import expensive
 from tests.cases import Case
 
 CLEAR_AFTER = 2500
 """Tests between two clearings of JAX's caches; otherwise compiled programs are kept, about 1 MB for each test."""
 
 QUICK_RUNGS = {"test_inference_agrees_with_the_lowered_result", "test_value_equals_mxnet", "test_json_round_trip"}
-"""Rungs that the quick selection climbs with one case of each operator; it runs every other test but slow ones."""
+"""Rungs that the quick selection climbs with one case of each operator; of other tests it leaves out the slow ones and
+those that `tests/expensive.txt` lists."""
 
 SAMPLED_RUNGS: dict[str, Callable[[Case], object]] = {
     "test_jitted_equals_unjitted": lambda case: case.op,
@@ -81,8 +83,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(pytest.mark.xdist_group(case.op))
         return (positions.setdefault(case.op, len(positions)), positions.setdefault(case.id, len(positions)))
 
+    dear = expensive.listed()
     for item in items:
-        if _case(item) is None and item.get_closest_marker("slow") is None:
+        left_out = item.get_closest_marker("slow") is not None or expensive.function_of(item.nodeid) in dear
+        if _case(item) is None and not left_out:
             item.add_marker(pytest.mark.quick)
     items.sort(key=place)
 
