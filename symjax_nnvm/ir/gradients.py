@@ -12,7 +12,7 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.traverse import post_order
 
-__all__ = ["gradient_entries", "shaped_zeros"]
+__all__ = ["gradient_entries", "is_zeros", "shaped_zeros"]
 
 
 def gradient_entries(
@@ -54,3 +54,8 @@ def shaped_zeros(grad: NodeEntry, like: NodeEntry) -> NodeEntry:
 
 def _zeros_of(entry: NodeEntry) -> NodeEntry:
     return apply("zeros_like", entry, name=f"{entry.node.name}_zero_grad")
+
+
+def is_zeros(entry: NodeEntry) -> bool:
+    """Whether an entry is what `gradient_entries` gives where no gradient flows."""
+    return entry.node.op is Op.get("zeros_like")

@@ -73,6 +73,31 @@ def _batch_norm(p: ops.BatchNormParams, *inputs: Array, is_train: bool) -> tuple
     return out, mean, lax.rsqrt(variance + p.eps), *moving
 
 
+@lowers("_backward_BatchNorm", needs=("is_train",))
+def _gradients(
+    p: ops.BatchNormGradientParams,
+    ograd: Array,
+    data: Array,
+    gamma: Array,
+    mean: Array,
+    scale: Array,
+    *,
+    is_train: bool,
+) -> tuple[Array, Array, Array]:
+    """Two passes over memory: one for both sums, one for dX = a dY + b (X - μ) + c, with a, b, c of each channel."""
+    axis = ops.channel_axis(p.axis, data.ndim)
+    others = [i for i in range(data.ndim) if i != axis]
+    dy, centred = ograd.astype(mean.dtype), data.astype(mean.dtype) - _along(mean, axis, data.ndim)
+    dbeta, dgamma = jnp.sum(dy, others), jnp.sum(dy * centred, others) * scale
+    factor = scale if p.fix_gamma else gamma * scale
+    dx = dy * _along(factor, axis, data.ndim)
+    if is_train and not p.use_global_stats:
+        share = factor / (data.size // max(data.shape[axis], 1))
+        slope, offset = (_along(-share * total, axis, data.ndim) for total in (dgamma * scale, dbeta))
+        dx = dx + centred * slope + offset
+    return dx.astype(data.dtype), jnp.zeros_like(gamma) if p.fix_gamma else dgamma, dbeta
+
+
 @lowers("_backward_BatchNorm_mean", "_backward_BatchNorm_scale")
 def _statistic(p: ops.ChannelParams, statistic: Array, data: Array, mu: Array | None = None) -> Array:
     return _along(statistic, normal_axis(p.axis, data.ndim), data.ndim)

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis
+from symjax_nnvm.ir.card import per_input
+from symjax_nnvm.ir.composition import Composition
 from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Params, param
@@ -120,30 +122,12 @@ def _batch_norm_gradient(node: Node, ograds: Entries):
 def batch_norm_gradients(node: Node, dy: NodeEntry, mean: NodeEntry, scale: NodeEntry):
     """The gradients of data, gamma, beta and the moving statistics, from dY and from the statistics in use, μ and r.
 
-    With X̂ = (X - μ) r, r = 1 / √(σ² + ε), means m over all axes but channels:
-
-    dX = γ r (dY - m(dY) - X̂ m(dY X̂)), dγ = Σ dY X̂, dβ = Σ dY. The two means, which come from μ and σ² depending on
-    X, are left out where moving statistics were used. Head gradients of `mean` and `var` are ignored.
+    Head gradients of `mean` and `var` are ignored.
     """
     p: BatchNormLike = node.attrs.parsed
-    # All in the statistics' dtype: half-precision values are only read and written.
-    x, dy = (apply("_cast_like", entry, mean) for entry in (node.inputs[0], dy))
-    if p.use_global_stats:
-        mu, r = (apply("_channels_like", entry, x, axis=p.axis) for entry in (mean, scale))
-    else:
-        mu = apply("_backward_BatchNorm_mean", mean, x, axis=p.axis)
-        r = apply("_backward_BatchNorm_scale", scale, x, mu, axis=p.axis)
-    normal = _normalised(x, mu, r)
-    weighted = apply("elemwise_mul", dy, normal)
-    dx = dy
-    if not p.use_global_stats:
-        through_scale = apply("broadcast_mul", normal, _mean(weighted, p.axis))
-        through_both = apply("broadcast_add", through_scale, _mean(dy, p.axis))
-        dx = apply("elemwise_sub", dy, apply("_backward_BatchNorm_train", through_both))
-    factor = r if p.fix_gamma else apply("broadcast_mul", r, apply("_channels_like", node.inputs[1], x, axis=p.axis))
-    dx = apply("_cast_like", apply("broadcast_mul", dx, factor), node.inputs[0])
-    dgamma = None if p.fix_gamma else apply("sum", weighted, axis=p.axis, exclude=True)
-    return [dx, dgamma, apply("sum", dy, axis=p.axis, exclude=True), None, None]
+    modes: dict[str, Any] = {"axis": p.axis, "fix_gamma": p.fix_gamma, "use_global_stats": p.use_global_stats}
+    dx = apply("_backward_BatchNorm", dy, *node.inputs[:2], mean, scale, **modes)
+    return [dx, None if p.fix_gamma else dx._replace(index=1), dx._replace(index=2), None, None]
 
 
 def _normalised(x: NodeEntry, mu: NodeEntry, r: NodeEntry) -> NodeEntry:
@@ -214,6 +198,72 @@ def _statistic_shapes(p: ChannelParams, ins: Shapes, outs: Shapes):
     size = known(inputs[0][0], data[axis])
     shape = tuple(size if i == axis else 1 for i in range(len(data)))
     return [(size,), data, *[shape] * (len(ins) - 2)], [shape]
+
+
+class BatchNormGradientParams(ChannelParams):
+    fix_gamma: bool = param(False, doc="gamma is 1, whatever is given")
+    use_global_stats: bool = param(False, doc="the statistics are constants, not those of data")
+
+
+def _composition(p: BatchNormGradientParams, inputs: list[NodeEntry]) -> list[NodeEntry]:
+    """`_backward_BatchNorm` in terms of other operators, of which it is known how they depend on data.
+
+    With X̂ = (X - μ) r, r = 1 / √(σ² + ε), means m over all axes but channels:
+
+    dX = γ r (dY - m(dY) - X̂ m(dY X̂)), dγ = Σ dY X̂, dβ = Σ dY. The two means, which come from μ and σ² depending on
+    X, are left out where moving statistics were used.
+    """
+    head, data, gamma, mean, scale = inputs
+    # All in the statistics' dtype: half-precision values are only read and written.
+    x, dy = (apply("_cast_like", entry, mean) for entry in (data, head))
+    if p.use_global_stats:
+        mu, r = (apply("_channels_like", entry, x, axis=p.axis) for entry in (mean, scale))
+    else:
+        mu = apply("_backward_BatchNorm_mean", mean, x, axis=p.axis)
+        r = apply("_backward_BatchNorm_scale", scale, x, mu, axis=p.axis)
+    normal = _normalised(x, mu, r)
+    weighted = apply("elemwise_mul", dy, normal)
+    dx = dy
+    if not p.use_global_stats:
+        through_scale = apply("broadcast_mul", normal, _mean(weighted, p.axis))
+        through_both = apply("broadcast_add", through_scale, _mean(dy, p.axis))
+        dx = apply("elemwise_sub", dy, apply("_backward_BatchNorm_train", through_both))
+    factor = r if p.fix_gamma else apply("broadcast_mul", r, apply("_channels_like", gamma, x, axis=p.axis))
+    dx = apply("_cast_like", apply("broadcast_mul", dx, factor), data)
+    sums = [apply("sum", part, axis=p.axis, exclude=True) for part in (weighted, dy)]
+    return [dx, apply("zeros_like", gamma) if p.fix_gamma else sums[0], sums[1]]
+
+
+def _gradient_shapes(p: BatchNormGradientParams, ins: Shapes, outs: Shapes):
+    """ograd and data (…, c, …), gamma, mean, scale (c,) → (…, c, …), (c,), (c,)."""
+    (*both, _), (dx,) = same_shape(p, [*ins[:2], outs[0]], outs[:1])
+    size = known(*(shape[0] for shape in (*ins[2:], *outs[1:]) if shape))
+    if dx is not None:
+        size = known(dx[channel_axis(p.axis, len(dx))], size)
+    return [*both, *[(size,)] * 3], [dx, (size,), (size,)]
+
+
+def _gradient_types(p: BatchNormGradientParams, ins: Types, outs: Types):
+    """ograd and data of one dtype, all else of the statistics'."""
+    data = next((t for t in (*ins[:2], outs[0]) if t is not None), None)
+    if data is None:
+        return ins, outs
+    return [data, data, *[_statistics_type(data)] * 3], [data, *[_statistics_type(data)] * 2]
+
+
+register_op(
+    "_backward_BatchNorm",
+    params=BatchNormGradientParams,
+    inputs=("ograd", "data", "gamma", "mean", "scale"),
+    outputs=("data", "gamma", "beta"),
+    infer_shape=_gradient_shapes,
+    infer_type=_gradient_types,
+    gradient=Composition(_composition).gradient,
+    flops=per_input(9),
+    precision="either",
+    doc="The gradients of data, gamma and beta, from the head gradient and from the statistics that BatchNorm found: "
+    "mean and 1 / √(variance + eps), which in training depend on data.",
+)
 
 
 for _name, _inputs, _gradient, _doc in (
