@@ -87,12 +87,8 @@ def with_directions(point: Sequence[Array], directions: Sequence[Sequence[Array]
 def _nested(array: Array, depth: int) -> Number:
     number: Number = array
     for _ in range(depth):
-        number = Dual(number, _zeros_like(number))
+        number = Dual(number, linear(jnp.zeros_like, number))
     return number
-
-
-def _zeros_like(x: Number) -> Number:
-    return linear(jnp.zeros_like, x)
 
 
 def mixed_slope(x: Number) -> Array:
