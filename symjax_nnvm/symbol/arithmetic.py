@@ -10,8 +10,6 @@ import numpy as np
 
 from symjax_nnvm.errors import NotImplementedForSymbol, SymbolTypeError
 
-__all__ = ["BINARY_OPERATORS", "Arithmetic", "is_scalar"]
-
 BINARY_OPERATORS: dict[str, tuple[str, str, str | None]] = {
     # method: (operator of two symbols, operator with a scalar on the right, with a scalar on the left)
     "add": ("elemwise_add", "_plus_scalar", "_plus_scalar"),
@@ -87,8 +85,8 @@ class Arithmetic:
     __truediv__, __rtruediv__ = _from_either_side("truediv")
     __mod__, __rmod__ = _from_either_side("mod")
     __pow__, __rpow__ = _from_either_side("pow")
-    __eq__ = _method("eq")
-    __ne__ = _method("ne")
+    __eq__: Callable[..., Any] = _method("eq")  # or else checkers take that of object
+    __ne__: Callable[..., Any] = _method("ne")
     __gt__ = _method("gt")
     __ge__ = _method("ge")
     __lt__ = _method("lt")
