@@ -20,8 +20,6 @@ from symjax_nnvm.footprint import bytes_text, estimate, parse_size
 from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["CompiledFunction", "compile"]
-
 Arrays = Mapping[str, Any]
 
 

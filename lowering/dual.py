@@ -20,25 +20,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-__all__ = [
-    "Dual",
-    "Number",
-    "bilinear",
-    "exp",
-    "lift",
-    "linear",
-    "log",
-    "logsumexp",
-    "mixed_slope",
-    "plain",
-    "reciprocal",
-    "relu",
-    "select",
-    "sigmoid",
-    "tanh",
-    "with_directions",
-]
-
 
 @partial(jax.tree_util.register_dataclass, data_fields=["value", "slope"], meta_fields=[])
 @dataclass(frozen=True)

@@ -39,8 +39,6 @@ from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Footprint", "bytes_text", "check_workspaces", "estimate", "estimate_graph", "flops_text", "parse_size"]
-
 _NEVER = -1
 _ITEM_SIZES = {"bfloat16": 2}
 

@@ -13,8 +13,6 @@ import numpy as np
 from symjax_nnvm.errors import TrainingError, close_names, listed, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Inputs", "find_inputs"]
-
 Batch = Mapping[str, Any]
 
 

@@ -19,8 +19,6 @@ from jax import lax
 from lowering import layerwise_updates, updates
 from lowering.updates import Array, Number, formula, mix
 
-__all__ = ["RULES", "Rule", "Update"]
-
 Hyper = Mapping[str, Any]
 
 

@@ -21,8 +21,6 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rewrite import Rule
 from symjax_nnvm.ir.traverse import post_order
 
-__all__ = ["Build", "Match", "Pattern", "Uses", "anything", "op", "rules"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:

@@ -23,8 +23,6 @@ from symjax_nnvm.mxnet.bfloat16 import bfloat16
 from symjax_nnvm.mxnet.booleans import booleans
 from symjax_nnvm.mxnet.sparse import CSRArray, RowSparseArray, SparseArray
 
-__all__ = ["Array", "Arrays", "is_list_file", "little_endian", "read_list", "read_list_file", "write_list"]
-
 Array = np.ndarray | SparseArray
 Arrays = dict[str, Array] | list[Array]
 

@@ -19,8 +19,6 @@ from symjax_nnvm.passes.json_checks import Report, check_nodes, tell
 from symjax_nnvm.passes.json_graph import load_json
 from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS
 
-__all__ = ["load_symbol_json"]
-
 _UNVERSIONED = 800
 _MAX_MISSING = 16  # inputs that a node of an old file may leave out
 _MAX_COPIES = 256  # attributes per node, on the whole, that are copied to inputs that were left out

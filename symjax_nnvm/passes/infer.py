@@ -20,8 +20,6 @@ from symjax_nnvm.passes.infer_engine import InferenceEngine
 from symjax_nnvm.passes.infer_quantity import DTYPE, SHAPE, Quantity
 from symjax_nnvm.passes.json_attrs import brief
 
-__all__ = ["infer_shape", "infer_type"]
-
 G = TypeVar("G", bound=Graph)
 
 

@@ -21,8 +21,6 @@ from symjax_nnvm.ir.node import NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op, OpMap
 from symjax_nnvm.passes.infer_quantity import Quantity
 
-__all__ = ["InferenceEngine"]
-
 _NOTHING: tuple[int, ...] = ()
 _SHOWN = 20  # inputs in one message
 

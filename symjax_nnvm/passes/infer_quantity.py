@@ -25,8 +25,6 @@ from symjax_nnvm.ir.types import (
     shape_problem,
 )
 
-__all__ = ["DTYPE", "SHAPE", "Quantity"]
-
 
 @dataclass(frozen=True)
 class Quantity:

@@ -11,8 +11,6 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import unregistered
 from symjax_nnvm.ir.traverse import post_order
 
-__all__ = ["Report", "check_nodes", "stand_in", "tell"]
-
 Report = Callable[[Node, JSONFormatError], None]
 """Told of a node that cannot be used, and why, instead of raising the error; it has to `stand_in` for the node."""
 

@@ -18,8 +18,6 @@ from symjax_nnvm.passes.json_attrs import attr_from_json, brief
 from symjax_nnvm.passes.json_checks import Report, check_nodes, tell
 from symjax_nnvm.passes.json_text import decode
 
-__all__ = ["MAX_NAME", "MAX_SUBGRAPH_DEPTH", "load_json"]
-
 MAX_SUBGRAPH_DEPTH = 64
 """How deep graphs may be nested in nodes."""
 

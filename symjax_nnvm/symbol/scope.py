@@ -8,8 +8,6 @@ from typing import Generic, Self, TypeVar
 
 from symjax_nnvm.errors import SymbolValueError
 
-__all__ = ["AttrScope", "NameManager", "Prefix"]
-
 T = TypeVar("T")
 
 

@@ -16,19 +16,6 @@ from symjax_nnvm.ir.register import register_op, same_shape, same_type
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import DTypeList, Shape, ShapeList
 
-__all__ = [
-    "DEFAULT_DTYPES",
-    "DTYPES",
-    "SHAPES",
-    "Head",
-    "Inference",
-    "gradient_inside",
-    "is_zero",
-    "register_control",
-    "subgraph_node",
-    "variables_of",
-]
-
 
 @dataclass(frozen=True)
 class Inference:
