@@ -12,8 +12,6 @@ from symjax_nnvm.errors import CallError, LoweringError, close_names, did_you_me
 from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["misfit", "require_key", "require_named", "require_symbol", "shapes_by_name"]
-
 
 def require_symbol(symbol: Any, where: str) -> Symbol:
     """The symbol. Raises CallError for what is none: a path, or what `load_checkpoint` returns."""

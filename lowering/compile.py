@@ -14,13 +14,11 @@ from lowering.arguments import require_key, require_named, require_symbol
 from lowering.function import CALL, to_jax
 from lowering.mxnet_words import takes_our_words
 from lowering.xla_options import jit
-from symjax_nnvm.errors import LoweringError, MissingExtraError, explain
+from symjax_nnvm.errors import LoweringError, MissingExtraError
 from symjax_nnvm.files import write_file
 from symjax_nnvm.footprint import bytes_text, estimate, parse_size
 from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.symbol.symbol import Symbol
-
-__all__ = ["CompiledFunction", "compile"]
 
 Arrays = Mapping[str, Any]
 
@@ -161,13 +159,11 @@ class CompiledFunction:
         cost = estimate(self.symbol, shapes, dtypes)
         if cost.peak_bytes > self._max_memory:
             raise LoweringError(
-                explain(
-                    f"A call with these shapes needs about {bytes_text(cost.peak_bytes)} of memory",
-                    op=cost.op,
-                    node=cost.node,
-                    expected=f"at most {bytes_text(self._max_memory)}, as max_memory= says",
-                    fix="Give smaller arrays, or raise max_memory.",
-                )
+                f"A call with these shapes needs about {bytes_text(cost.peak_bytes)} of memory",
+                op=cost.op,
+                node=cost.node,
+                expected=f"at most {bytes_text(self._max_memory)}, as max_memory= says",
+                fix="Give smaller arrays, or raise max_memory.",
             )
         self._fitting.add(signature)
 

@@ -20,25 +20,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-__all__ = [
-    "Dual",
-    "Number",
-    "bilinear",
-    "exp",
-    "lift",
-    "linear",
-    "log",
-    "logsumexp",
-    "mixed_slope",
-    "plain",
-    "reciprocal",
-    "relu",
-    "select",
-    "sigmoid",
-    "tanh",
-    "with_directions",
-]
-
 
 @partial(jax.tree_util.register_dataclass, data_fields=["value", "slope"], meta_fields=[])
 @dataclass(frozen=True)
@@ -87,12 +68,8 @@ def with_directions(point: Sequence[Array], directions: Sequence[Sequence[Array]
 def _nested(array: Array, depth: int) -> Number:
     number: Number = array
     for _ in range(depth):
-        number = Dual(number, _zeros_like(number))
+        number = Dual(number, linear(jnp.zeros_like, number))
     return number
-
-
-def _zeros_like(x: Number) -> Number:
-    return linear(jnp.zeros_like, x)
 
 
 def mixed_slope(x: Number) -> Array:

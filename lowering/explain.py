@@ -16,8 +16,6 @@ from symjax_nnvm.pipeline import Options, Plan, StageRecord
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Explanation", "explain"]
-
 
 @dataclass(frozen=True)
 class Explanation:

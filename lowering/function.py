@@ -13,8 +13,6 @@ from lowering.programs import Programs
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["CALL", "ForwardFunction", "to_jax"]
-
 ForwardFunction = Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]
 
 CALL = "outputs, new_aux = f(args | {'data': x}, aux)"

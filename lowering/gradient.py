@@ -23,8 +23,6 @@ from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["differentiable", "grad_fn", "is_float_array"]
-
 Arrays = Mapping[str, Any]
 
 _CALL = "outputs, grads, new_aux = lowering.grad_fn(symbol)(args | {'data': x}, aux)"

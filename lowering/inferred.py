@@ -18,8 +18,6 @@ from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList
 from symjax_nnvm.passes.wide_dtypes import asking_for_64_bits, may_ask_for_64_bits
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Inference", "Inferred"]
-
 _KEPT = 64
 """As many results are kept: a program that meets more shapes than that is traced anew anyway."""
 

@@ -7,8 +7,6 @@ from jax import lax
 
 from lowering.updates import Array, Number, formula, in_float32, mix, with_master_copy
 
-__all__ = ["lamb", "lamb_phase1", "lamb_phase2", "lamb_with_master_copy", "lars", "norm", "sum_of_squares"]
-
 
 @formula("apart")
 def lamb_phase1(weight: Array, h: Array, mean: Array, var: Array, *, t: Number, wd: Number, beta1: Number = 0.9,

@@ -12,8 +12,6 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from symjax_nnvm.errors import CallError, UnknownAttributeError, did_you_mean, listed
 
-__all__ = ["ATTRIBUTES", "KEYWORDS", "keyword_hint", "takes_our_words", "unknown_attribute"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

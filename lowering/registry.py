@@ -17,8 +17,6 @@ from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import Op, OpMap
 from symjax_nnvm.ops.custom import custom_name
 
-__all__ = ["FLowering", "LoweringRule", "Need", "Rule", "lowers", "lowers_custom", "lowers_table"]
-
 Rule = Callable[..., Any]
 
 Need = Literal["key", "is_train", "platform", "out_shapes", "out_dtypes", "attrs", "programs", "reversible"]

@@ -16,8 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax, random
 
-__all__ = ["gamma", "poisson"]
-
 Shape = tuple[int, ...]
 
 # Outside of jax.jit a loop is compiled at every call, unless the function around it is a compiled one.

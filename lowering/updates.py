@@ -17,28 +17,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-__all__ = [
-    "Array",
-    "Number",
-    "Update",
-    "adam",
-    "adamw",
-    "clip",
-    "formula",
-    "ftml",
-    "ftrl",
-    "in_float32",
-    "mix",
-    "nag",
-    "rmsprop",
-    "rmsprop_alex",
-    "sgd",
-    "sgd_mom",
-    "signsgd",
-    "signum",
-    "with_master_copy",
-]
-
 Array = jax.Array
 Number = Any
 """A hyper-parameter: a Python number, or an array of one element."""

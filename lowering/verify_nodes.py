@@ -30,8 +30,6 @@ from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["NodeWitness", "moved"]
-
 Arrays = Mapping[str, Any]
 Kind = Literal["wrong", "at a kink", "deliberate"]
 

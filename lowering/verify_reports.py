@@ -8,16 +8,6 @@ from typing import Any, Literal
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.tables import table_text
 
-__all__ = [
-    "GradientReport",
-    "GradientRow",
-    "GradientsDisagreeError",
-    "NodeFinding",
-    "ProjectionReport",
-    "ProjectionRow",
-]
-
-
 _SHOWN = 10
 
 

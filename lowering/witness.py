@@ -21,8 +21,6 @@ from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Witness", "witness"]
-
 Arrays = Mapping[str, Any]
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import jax
 
-__all__ = ["OPTIONS", "Jitted", "jit", "options_for"]
-
 OPTIONS: Mapping[str, Mapping[str, str]] = {
     "cpu": {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"},
 }

@@ -14,8 +14,6 @@ from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import Shape
 
-__all__ = ["Run", "common_start", "repeated_blocks"]
-
 _DISTANCES = 8
 """How many of the next nodes that say the same are tried as the beginning of the next block."""
 

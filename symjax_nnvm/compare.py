@@ -18,8 +18,6 @@ from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["ArrayDifference", "Changed", "ParamsDifference", "SymbolDifference", "compare_params", "compare_symbols"]
-
 _CHUNK = 1 << 20
 """Elements compared at a time, in float64: no second copy of a large array is made."""
 

@@ -16,56 +16,6 @@ import difflib
 from collections.abc import Collection, Iterable
 from typing import Any
 
-__all__ = [
-    "AttributeConflictError",
-    "BindError",
-    "CallError",
-    "CheckpointError",
-    "ComposeError",
-    "ExecutorTypeError",
-    "ExecutorValueError",
-    "FileError",
-    "GradientError",
-    "GraphError",
-    "InferenceError",
-    "InitializerError",
-    "JSONFormatError",
-    "LoweringError",
-    "MXNetError",
-    "MissingExtraError",
-    "MissingFolderError",
-    "ModelNotFoundError",
-    "NNVMError",
-    "NarrowedDtypeWarning",
-    "NonFiniteWarning",
-    "NotImplementedForSymbol",
-    "OpNotRegisteredError",
-    "ParamError",
-    "ParamsFormatError",
-    "ParamsMismatchError",
-    "PassError",
-    "SymbolIndexError",
-    "SymbolTypeError",
-    "SymbolValueError",
-    "TrainingError",
-    "UnknownArrayError",
-    "UnknownAttributeError",
-    "close_names",
-    "close_or_all",
-    "closest",
-    "cut",
-    "did_you_mean",
-    "explain",
-    "listed",
-    "missing_extra",
-    "plain_list",
-    "printable",
-    "printable_lines",
-    "refuse_unknown",
-    "unknown_keyword",
-]
-
-
 MAX_PART = 2000
 """Characters of the problem, of what was expected, and of what came, in one message."""
 

@@ -25,8 +25,6 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["StrPath", "atomic_write", "atomic_writes", "map_file", "open_regular", "read_bounded", "write_file"]
-
 StrPath = str | os.PathLike[str]
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import InferenceError, SymbolValueError, explain
+from symjax_nnvm.errors import InferenceError, SymbolValueError
 from symjax_nnvm.ir.attributes import FIgnoreInputs, FInplaceOption, FMutateInputs, FSubgraphRuns, FWorkspace
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.card import FFlops
@@ -38,8 +38,6 @@ from symjax_nnvm.ir.types import (
 from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol.symbol import Symbol
-
-__all__ = ["Footprint", "bytes_text", "check_workspaces", "estimate", "estimate_graph", "flops_text", "parse_size"]
 
 _NEVER = -1
 _ITEM_SIZES = {"bfloat16": 2}
@@ -139,17 +137,15 @@ def check_workspaces(graph: Graph) -> None:
             continue
         elements = FWorkspace[op](inode.source.attrs, ins, outs)
         if elements > MAX_ELEMENTS:
+            name = inode.source.name
             raise InferenceError(
-                explain(
-                    f"Error in operator {inode.source.name}: running it takes arrays of {elements:.1e} elements, as "
-                    "its parameters say",
-                    op=op,
-                    node=inode.source,
-                    expected=f"at most {MAX_ELEMENTS:.1e}",
-                    got=f"inputs {', '.join(map(str, ins))}",
-                    fix="Look at the sizes among its parameters: padding, kernel, stride, dilation.",
-                ),
-                inode.source.name,
+                f"Error in operator {name}: running it takes arrays of {elements:.1e} elements, as its parameters say",
+                name,
+                op=op,
+                node=name,
+                expected=f"at most {MAX_ELEMENTS:.1e}",
+                got=f"inputs {', '.join(map(str, ins))}",
+                fix="Look at the sizes among its parameters: padding, kernel, stride, dilation.",
             )
 
 

@@ -13,8 +13,6 @@ from typing import Any, BinaryIO
 
 from symjax_nnvm.errors import ParamsFormatError
 
-__all__ = ["FORMATS", "HEAD", "FileFormat", "array_suffixes", "format_of_bytes", "format_of_name", "register_format"]
-
 HEAD = 64
 """Bytes of a file's beginning by which it is told what the file is."""
 

@@ -15,8 +15,6 @@ from symjax_nnvm.passes.json_graph import save_json
 from symjax_nnvm.passes.print_ir import print_ir
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Graph", "create", "load_json"]
-
 
 class Graph(BaseGraph):
     """A graph as NNVM's Python package presents it. Made by `create` or `load_json`; passes keep the class."""

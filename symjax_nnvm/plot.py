@@ -23,8 +23,6 @@ from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.given import expect_symbol, known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["NetworkPlot", "RenderingError", "plot_network"]
-
 _PREAMBLE = """\
   node [shape=box, style="filled,rounded", penwidth=0.6, fontname="Helvetica", fontsize=11, margin="0.12,0.05"];
   edge [arrowhead=open, arrowsize=0.6, color="#555555", fontname="Helvetica", fontsize=9];

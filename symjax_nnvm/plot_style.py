@@ -6,8 +6,6 @@ from symjax_nnvm.ir.card import TDrawing
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op
 
-__all__ = ["colour_of", "facts"]
-
 _COLOURS = {
     "convolution": "#fb8072",
     **dict.fromkeys(("dense", "linalg"), "#fdb462"),

@@ -13,8 +13,6 @@ from pathlib import Path
 from symjax_nnvm.errors import JSONFormatError, ModelNotFoundError, closest, plain_list
 from symjax_nnvm.formats import HEAD, format_of_bytes
 
-__all__ = ["looks_like", "naming", "require_file", "symbol_text", "what_is_there"]
-
 _DOWNLOAD = "probably of an error while downloading. Download the file again"
 _KINDS = (
     (b"version https://git-lfs", "a Git LFS pointer, not the file it points to. Fetch it with: git lfs pull"),

@@ -9,8 +9,6 @@ from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["data_inputs", "label_variables", "learned_variables"]
-
 _LEARNED_INPUTS = frozenset(
     {"weight", "bias", "gamma", "beta", "parameters", "moving_mean", "moving_var", "moving_avg"}
 )

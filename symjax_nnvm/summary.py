@@ -21,8 +21,6 @@ from symjax_nnvm.symbol.given import expect_symbol, known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import count_text, table_text
 
-__all__ = ["Layer", "Summary", "print_summary", "summarize"]
-
 
 @dataclass(frozen=True)
 class Layer:

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from symjax_nnvm.errors import printable
 
-__all__ = ["count_text", "table_text"]
-
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> str:
     """Aligned columns under a ruled header; the last `right` columns are numbers and stand on the right."""

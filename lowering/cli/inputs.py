@@ -29,8 +29,6 @@ from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Given", "InputError", "add_inputs", "gather", "signature"]
-
 Arrays = dict[str, Any]
 Given = tuple[Arrays, Arrays]
 """(arguments, auxiliary states)"""

@@ -9,8 +9,6 @@ from typing import IO
 
 import numpy as np
 
-__all__ = ["member_names", "write_npz"]
-
 _UNSAFE = re.compile(r"[^\w.+-]|\.{2,}|^\.")
 _MAX_NAME = 120  # characters; most systems take 255 bytes
 

@@ -15,8 +15,6 @@ import numpy as np
 
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, did_you_mean, listed
 
-__all__ = ["ArrayCell", "ArrayDict", "ArrayList", "Device", "array_like", "zeros"]
-
 Device = Any
 """A `jax.Device`, or None where JAX decides."""
 

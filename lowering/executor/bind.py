@@ -36,8 +36,6 @@ from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["bind", "simple_bind"]
-
 GradReq = str | Sequence[str] | Mapping[str, str] | None
 Context = Any
 """A `jax.Device`, the name of a platform, or None."""

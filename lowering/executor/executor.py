@@ -23,8 +23,6 @@ from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_me
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Executor"]
-
 Monitor = Callable[[str, jax.Array], None]
 
 _FROM_FILE = "'arg:' and 'aux:' are the file's: symjax_nnvm.load_checkpoint(prefix, epoch) takes them off."

@@ -25,8 +25,6 @@ from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["ExecutorFunctions", "Randomness"]
-
 Arrays = Sequence[jax.Array]
 
 Randomness = tuple[jax.Array, int] | None

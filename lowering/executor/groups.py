@@ -10,8 +10,6 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.passes.place_device import place_device
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["check_groups"]
-
 
 def check_groups(symbol: Symbol, group2ctx: Mapping[str, Any]) -> None:
     """Check that every group has a device and that no operator writes a state on another one.

@@ -8,8 +8,6 @@ from typing import Any
 from lowering.executor.arrays import array_like
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, GradientError, listed
 
-__all__ = ["head_gradients"]
-
 
 def head_gradients(out_grads: Any, names: Sequence[str], required: Sequence[bool]) -> list[Any]:
     """One head gradient per output; None where the gradients depend on none.

@@ -13,8 +13,6 @@ from symjax_nnvm.errors import BindError, InferenceError, refuse_unknown
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["reshaped_arrays"]
-
 Cells = Sequence[ArrayCell]
 Shapes = Sequence[tuple[int, ...]]
 

@@ -19,8 +19,6 @@ import numpy as np
 
 from symjax_nnvm.errors import InitializerError
 
-__all__ = ["InitDesc", "Initializer", "Shape", "alias", "bilinear", "create", "draw", "register"]
-
 Shape = tuple[int, ...]
 
 

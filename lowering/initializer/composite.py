@@ -18,8 +18,6 @@ from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.mxnet.sparse import SparseArray
 
-__all__ = ["Load", "Mixed"]
-
 _log = logging.getLogger(__name__)
 
 

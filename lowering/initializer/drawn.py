@@ -14,9 +14,6 @@ from jax.core import Tracer
 from lowering.initializer.base import Initializer, Shape, draw, register
 from symjax_nnvm.errors import InitializerError
 
-__all__ = ["MSRAPrelu", "Normal", "Orthogonal", "Uniform", "Xavier"]
-
-
 _SIZES = tuple(4**k for k in range(6, 13))
 """So many numbers are drawn at a time: compiling a sampler for another size takes a second, drawing a million 10 ms."""
 

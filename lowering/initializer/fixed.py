@@ -9,8 +9,6 @@ import numpy as np
 
 from lowering.initializer.base import Initializer, Shape, alias, bilinear, register
 
-__all__ = ["Bilinear", "Constant", "LSTMBias", "One", "Zero"]
-
 
 @register
 @alias("zeros")

@@ -12,8 +12,6 @@ import jax.numpy as jnp
 from lowering.initializer.base import InitDesc, Initializer, Shape, create, register
 from symjax_nnvm.errors import InitializerError
 
-__all__ = ["FusedRNN"]
-
 _GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o"), "gru": ("_r", "_z", "_o")}
 
 

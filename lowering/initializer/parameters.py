@@ -17,8 +17,6 @@ from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, plain_list, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["init_params"]
-
 Arrays = dict[str, jax.Array]
 
 

@@ -19,8 +19,6 @@ from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.ir.card import TStopsGradient
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Accumulation", "ProgramFor", "Reduction", "parse_accumulate"]
-
 Arrays = Mapping[str, jax.Array]
 Reduction = Literal["sum", "mean"]
 ProgramFor = Callable[[Arrays], GradientProgram]

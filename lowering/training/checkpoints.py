@@ -26,8 +26,6 @@ from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
 from symjax_nnvm.errors import CheckpointError, missing_extra
 
-__all__ = ["Checkpoints"]
-
 _FORMAT = 1
 _LISTED = 20
 """Differences of one kind that an error lists."""

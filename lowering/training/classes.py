@@ -22,8 +22,6 @@ from symjax_nnvm.ir.types import Shape, is_known
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Numbered", "Numbers", "first_outside"]
-
 
 @dataclass(frozen=True)
 class Numbered:

@@ -10,8 +10,6 @@ import numpy as np
 from lowering.mxnet_words import takes_our_words
 from symjax_nnvm.errors import TrainingError
 
-__all__ = ["Batches"]
-
 
 class Batches:
     """Batches of equally long arrays, by argument name.

@@ -14,8 +14,6 @@ from lowering.interpret import Program
 from lowering.training.inputs import Inputs
 from lowering.training.state import TrainState
 
-__all__ = ["Diagnosis", "NonFinite", "diagnose", "diagnose_forward"]
-
 
 @dataclass(frozen=True)
 class NonFinite:

@@ -20,8 +20,6 @@ from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, TrainingError, listed
 from symjax_nnvm.pipeline import Options
 
-__all__ = ["Evaluation"]
-
 _RUN_OUT = "Is the data an iterator that has already run out? Pass a list, or lowering.Batches(arrays, batch_size)."
 
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from symjax_nnvm.errors import NonFiniteWarning
 
-__all__ = ["FiniteWatch", "rows_not_finite"]
-
 _IN_QUEUE = 2
 """Batches that the device may still be at work on when an earlier one is looked at."""
 

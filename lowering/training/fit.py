@@ -21,8 +21,6 @@ from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from symjax_nnvm.errors import CheckpointError, TrainingError, cut
 
-__all__ = ["Run"]
-
 LOOK_EVERY = 0.5
 """Seconds between two looks at the metrics. Each waits for the device; steps in between are only put in its queue."""
 

@@ -10,8 +10,6 @@ import jax
 
 from lowering.training.state import described
 
-__all__ = ["EpochRecord", "History", "StepEvent"]
-
 
 @dataclass(frozen=True)
 class EpochRecord:

@@ -10,10 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from symjax_nnvm.errors import TrainingError, close_names, explain, listed, refuse_unknown
+from symjax_nnvm.errors import TrainingError, close_names, listed, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
-
-__all__ = ["Inputs", "find_inputs"]
 
 Batch = Mapping[str, Any]
 
@@ -117,9 +115,7 @@ def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence
         refuse_unknown(TrainingError, f"{what} names", names, arguments, "arguments", fix)
     both = [name for name in data if name in labels]
     if both or not data:
-        raise TrainingError(
-            explain(f"Inputs cannot be both data and labels: {listed(both)}" if both else "No data_names")
-        )
+        raise TrainingError(f"Inputs cannot be both data and labels: {listed(both)}." if both else "No data_names.")
     inferred, _, _ = symbol.infer_type_partial()
     known = dict(zip(arguments, inferred, strict=True))
     return Inputs(data, labels, {name: known[name] or np.float32 for name in (*data, *labels)})

@@ -18,22 +18,6 @@ from jax import Array
 
 from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 
-__all__ = [
-    "Metric",
-    "accuracy",
-    "cross_entropy",
-    "f1",
-    "loss",
-    "mae",
-    "make_metric",
-    "mcc",
-    "mse",
-    "nll_loss",
-    "perplexity",
-    "rmse",
-    "top_k_accuracy",
-]
-
 
 @dataclass(frozen=True)
 class Metric:

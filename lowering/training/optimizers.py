@@ -14,8 +14,6 @@ from lowering.updates import with_master_copy
 from symjax_nnvm.errors import ParamError, close_names, did_you_mean, listed, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["MXNetOptimizer", "OptaxOptimizer", "Optimizer", "list_optimizers", "make_optimizer"]
-
 Params = dict[str, jax.Array]
 
 _SHARED = {

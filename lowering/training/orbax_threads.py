@@ -19,8 +19,6 @@ from typing import Any, TypeVar
 
 from symjax_nnvm.errors import CheckpointError
 
-__all__ = ["Quiet", "cancel_waiting", "in_daemon", "orbax_threads", "wait_at_exit", "waited_for"]
-
 T = TypeVar("T")
 
 _SETTLED = 0.2

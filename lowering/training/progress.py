@@ -8,8 +8,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """A bar of steps with the latest metrics, and lines above it. Without Rich, or without a terminal: lines only.

@@ -24,8 +24,6 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["TIDYING", "RunLock"]
-
 NAME = "run.lock"
 TIDYING = "tidying"
 """What somebody says who holds the lock for a moment only, while it removes what interrupted saves left."""

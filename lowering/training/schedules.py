@@ -18,8 +18,6 @@ import jax.numpy as jnp
 
 from symjax_nnvm.errors import ParamError
 
-__all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LRScheduler:

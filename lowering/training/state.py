@@ -7,8 +7,6 @@ from typing import Any
 
 import jax
 
-__all__ = ["TrainState", "described"]
-
 
 def described(array: Any) -> str:
     """`float32[4,3]`: an array in a text that is read by people."""

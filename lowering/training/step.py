@@ -15,8 +15,6 @@ from lowering.training.optimizers import Optimizer
 from lowering.training.state import TrainState
 from symjax_nnvm.errors import InferenceError
 
-__all__ = ["StepFunction", "make_step"]
-
 StepFunction = Callable[[TrainState, Batch], tuple[TrainState, list[jax.Array]]]
 
 _OPTIMIZER_KEY = 0x6F7074  # "opt": apart from the keys of micro-batches, which are small numbers

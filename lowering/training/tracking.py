@@ -14,8 +14,6 @@ from lowering.training.inputs import Inputs
 from lowering.training.metrics import Metric, make_metric
 from symjax_nnvm.errors import TrainingError, listed
 
-__all__ = ["Tracker"]
-
 _NEVER = np.iinfo(np.int32).max
 
 

@@ -37,8 +37,6 @@ from symjax_nnvm.pipeline import Options
 from symjax_nnvm.surgery.statistics import frozen_batch_norms
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Trainer"]
-
 _RUN_KEY = 0x72756E  # "run": the keys of steps, apart from those that initialise parameters
 
 _INIT = "trainer.init(0, data=(32, 3, 224, 224))"

@@ -19,8 +19,6 @@ from jax import lax
 from lowering import layerwise_updates, updates
 from lowering.updates import Array, Number, formula, mix
 
-__all__ = ["RULES", "Rule", "Update"]
-
 Hyper = Mapping[str, Any]
 
 
@@ -148,14 +146,13 @@ def dcasgd(
 # -- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _sgd(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
-    if not slots:
-        return updates.sgd(w, g, **at.common)
-    return updates.sgd_mom(w, g, *slots, momentum=h["momentum"], **at.common)
+def _with_momentum(formula: Callable[..., tuple[Array, ...]]) -> Callable[..., tuple[Array, ...]]:
+    """The formula where there is momentum, else plain gradient descent."""
 
+    def update(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
+        return formula(w, g, *slots, momentum=h["momentum"], **at.common) if slots else updates.sgd(w, g, **at.common)
 
-def _nag(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
-    return updates.nag(w, g, *slots, momentum=h["momentum"], **at.common) if slots else updates.sgd(w, g, **at.common)
+    return update
 
 
 def _signum(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
@@ -192,14 +189,6 @@ def _adamw(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -
     return updates.adamw(w, g, *slots, lr=lr, eta=at.lr, **_only(h, _BETAS), **at.preprocessing)
 
 
-def _adamax(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
-    return adamax(w, g, *slots, lr=at.lr / one_minus_power(h["beta1"], at.t), **h, **at.preprocessing)
-
-
-def _ftml(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
-    return updates.ftml(w, g, *slots, t=at.t, **_only(h, _BETAS), **at.common)
-
-
 def _rmsprop(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
     numbers = {**_only(h, ("gamma1", "epsilon")), "clip_weights": h["clip_weights"] or -1.0}
     if h["centered"]:
@@ -227,12 +216,12 @@ _BETAS = ("beta1", "beta2", "epsilon")
 _LAMB = (*_BETAS, "bias_correction")
 _ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 
-_SGD = Rule(_sgd, _momentum_slot, {"momentum": 0.0, "lazy_update": True})
+_SGD = Rule(_with_momentum(updates.sgd_mom), _momentum_slot, {"momentum": 0.0, "lazy_update": True})
 
 RULES: dict[str, Rule] = {
     "sgd": _SGD,
     "ccsgd": _SGD,
-    "nag": Rule(_nag, _momentum_slot, {"momentum": 0.0}),
+    "nag": Rule(_with_momentum(updates.nag), _momentum_slot, {"momentum": 0.0}),
     "signum": Rule(_signum, _momentum_slot, {"momentum": 0.9, "wd_lh": 0.0}),
     "lars": Rule(
         _lars,
@@ -272,8 +261,18 @@ RULES: dict[str, Rule] = {
         zeros(2),
         {"learning_rate": 0.1, "lamda1": 0.01, "beta": 1.0},
     ),
-    "ftml": Rule(_ftml, zeros(3), {"beta1": 0.6, "beta2": 0.999, "epsilon": 1e-8}),
-    "adamax": Rule(_adamax, zeros(2), {"learning_rate": 0.002, "beta1": 0.9, "beta2": 0.999}),
+    "ftml": Rule(
+        lambda w, g, slots, at, h: updates.ftml(w, g, *slots, t=at.t, **_only(h, _BETAS), **at.common),
+        zeros(3),
+        {"beta1": 0.6, "beta2": 0.999, "epsilon": 1e-8},
+    ),
+    "adamax": Rule(
+        lambda w, g, slots, at, h: adamax(
+            w, g, *slots, lr=at.lr / one_minus_power(h["beta1"], at.t), **h, **at.preprocessing
+        ),
+        zeros(2),
+        {"learning_rate": 0.002, "beta1": 0.9, "beta2": 0.999},
+    ),
     "nadam": Rule(
         lambda w, g, slots, at, h: nadam(w, g, *slots, t=at.t, **at.common, **h),
         lambda w, h: (*zeros(2)(w, h), jnp.ones((), jnp.float32)),

@@ -14,8 +14,6 @@ from symjax_nnvm.mxnet.params import named_arrays
 from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["arrays_by_name", "check_missing", "check_shapes"]
-
 Arrays = Mapping[str, Any]
 
 

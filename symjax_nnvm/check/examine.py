@@ -25,8 +25,6 @@ from symjax_nnvm.surgery.batch_size import hard_coded_batch
 from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["check"]
-
 _LONG = 1e13  # floating-point operations: minutes on a CPU
 _SPARSE_CODES = ("1", "2")  # of row_sparse and csr
 _SWITCH_ON_64_BITS = "For 64 bits: `with jax.enable_x64(True):`, or the environment variable JAX_ENABLE_X64=1."

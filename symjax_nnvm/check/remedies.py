@@ -17,8 +17,6 @@ from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.surgery.batch_size import hard_coded_batch, set_batch_size
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["dtype_remedy", "shape_remedy"]
-
 Shapes = Mapping[str, Shape | None]
 
 _TRIED = 4

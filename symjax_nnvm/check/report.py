@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from symjax_nnvm.errors import plain_list, printable, printable_lines
 
-__all__ = ["CheckReport", "Findings", "Kind", "Problem", "Severity"]
-
 Severity = Literal["error", "warning", "note"]
 """error: the model does not run. warning: it runs, and may give other results than in MXNet. note: good to know."""
 

@@ -19,9 +19,6 @@ from symjax_nnvm.passes.json_checks import check_nodes, stand_in
 from symjax_nnvm.recognise import naming
 from symjax_nnvm.symbol.symbol import Symbol, read_text
 
-__all__ = ["Model", "describe_refusals", "read_model"]
-
-
 _SOUGHT = 20  # unknown operators of a file whose closest names are looked for, among a thousand each
 
 

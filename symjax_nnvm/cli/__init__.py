@@ -22,8 +22,6 @@ from symjax_nnvm.cli.arguments import Parser
 from symjax_nnvm.cli.console import note, safe_streams
 from symjax_nnvm.errors import NNVMError
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("symjax_nnvm.cli.inspect", "table of layers: output shapes, parameters, FLOPs"),
     "check": ("symjax_nnvm.cli.check", "will it run here? everything in the way, at once"),

@@ -10,8 +10,6 @@ from typing import NoReturn
 
 from symjax_nnvm.errors import printable
 
-__all__ = ["COUNT", "EPOCH", "SEED", "Parser", "file_path", "finite", "text_of", "tolerance", "whole"]
-
 
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, safe on a terminal, and exit with 2."""

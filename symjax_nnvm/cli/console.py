@@ -19,8 +19,6 @@ from typing import Any, TextIO, TypeVar
 from symjax_nnvm.errors import printable, printable_lines
 from symjax_nnvm.tables import table_text
 
-__all__ = ["note", "print_json", "print_table", "safe_streams", "show", "steps", "working"]
-
 T = TypeVar("T")
 
 _WORTH_A_LINE = 1.0

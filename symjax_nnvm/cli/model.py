@@ -24,18 +24,6 @@ from symjax_nnvm.recognise import what_is_there
 from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.symbol import Symbol, load
 
-__all__ = [
-    "Model",
-    "OutputError",
-    "add_model",
-    "add_shapes",
-    "all_shapes",
-    "find_model",
-    "make_folder",
-    "of_options",
-    "shape_of",
-]
-
 _OF_EPOCH = re.compile(r"(?P<prefix>.+)-(?P<epoch>[0-9]{4,})")  # a file of parameters whose suffix was left out
 
 

@@ -15,38 +15,6 @@ if TYPE_CHECKING:
     from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
     from symjax_nnvm.ir.types import DType, Shape
 
-__all__ = [
-    "FAsksSparse",
-    "FDeviation",
-    "FDraws",
-    "FGradient",
-    "FIgnoreInputs",
-    "FInferDefaultType",
-    "FInferShape",
-    "FInferType",
-    "FInplaceIdentity",
-    "FInplaceOption",
-    "FInputGraph",
-    "FListInputNames",
-    "FListOutputNames",
-    "FLossEquivalent",
-    "FLowering",
-    "FMutateInputs",
-    "FNotDerivative",
-    "FNumFileOutputs",
-    "FNumVisibleOutputs",
-    "FSetInputVarAttrOnCompose",
-    "FSubgraphRuns",
-    "FWorkspace",
-    "TAdjointOf",
-    "TDataDependentShape",
-    "TFileName",
-    "THasDeterministicOutput",
-    "TIsBackward",
-    "TSupersedes",
-    "TUnlistedInputs",
-]
-
 FListInputNames: OpMap[Callable[[NodeAttrs], Iterable[str]]] = Op.get_attr("FListInputNames")
 """attrs → names of the inputs, for keywords and automatic variables; default `["data"]`."""
 

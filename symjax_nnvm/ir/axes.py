@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.types import Shape, format_shape
 
-__all__ = ["completed", "known", "normal_axes", "normal_axis", "replaced", "size_of", "solve_sizes", "without_axis"]
-
 
 def normal_axis(axis: int, ndim: int, param: str = "axis") -> int:
     """The axis counted from the front. Raises ParamError when an array of `ndim` axes has no such axis."""

@@ -6,8 +6,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["bulk_allocation"]
-
 
 @contextmanager
 def bulk_allocation() -> Iterator[None]:

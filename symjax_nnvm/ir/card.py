@@ -17,41 +17,6 @@ from typing import Any, Literal, NamedTuple
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Deviation, Op, OpMap
 
-__all__ = [
-    "ARRANGES",
-    "MOVES",
-    "DeviationRule",
-    "Deviations",
-    "DrawsRule",
-    "FFlops",
-    "FLayout",
-    "FPrediction",
-    "Flops",
-    "FlopsRule",
-    "Layout",
-    "Numbers",
-    "Precision",
-    "Prediction",
-    "Recompute",
-    "Sizes",
-    "TBroadcasts",
-    "TDrawing",
-    "TNumbers",
-    "TPrecision",
-    "TRecompute",
-    "TSameValues",
-    "TShapeParameters",
-    "TStopsGradient",
-    "TUncounted",
-    "When",
-    "WorkspaceRule",
-    "as_much_as",
-    "extended",
-    "fill_card",
-    "per_input",
-    "per_output",
-]
-
 Sizes = Sequence[tuple[int, ...]]
 """Known shapes, of inputs or of outputs."""
 

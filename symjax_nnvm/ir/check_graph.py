@@ -14,8 +14,6 @@ from symjax_nnvm.ir.attributes import FInputGraph, FMutateInputs, TSupersedes
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, VariableParam
 from symjax_nnvm.ir.traverse import post_order, successors
 
-__all__ = ["check_graph", "graph_faults"]
-
 _LISTED = 5
 
 

@@ -10,8 +10,6 @@ from symjax_nnvm.ir.gradients import gradient_entries, is_zeros
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.rewrite import rewrite
 
-__all__ = ["Composition"]
-
 
 @dataclass(frozen=True)
 class Composition:

@@ -28,8 +28,6 @@ from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import merge_dtypes, merge_shapes
 
-__all__ = ["Derivatives", "DirectionParams", "Operands", "register_derivatives"]
-
 Names = Callable[[Any], Sequence[str]]
 
 _MAX_ORDER = 16

@@ -6,8 +6,6 @@ import importlib
 import pkgutil
 from collections.abc import Iterable
 
-__all__ = ["import_families"]
-
 
 def import_families(path: Iterable[str], package: str) -> None:
     """Import every module and package below `package`, whose `__path__` is given, in the order of their names."""

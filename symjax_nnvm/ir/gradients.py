@@ -12,8 +12,6 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.traverse import post_order
 
-__all__ = ["gradient_entries", "is_zeros", "shaped_zeros"]
-
 
 def gradient_entries(
     outputs: Sequence[NodeEntry],

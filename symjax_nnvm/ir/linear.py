@@ -27,8 +27,6 @@ from symjax_nnvm.ir.params import ParamSchema, schema_of
 from symjax_nnvm.ir.register import Entries, register_op
 from symjax_nnvm.ir.types import DType
 
-__all__ = ["Adjoint", "Linear", "gradient_as", "jointly_linear", "linear", "multilinear", "self_adjoint"]
-
 OGRAD = "ograd"
 
 At = dict[str, NodeEntry]

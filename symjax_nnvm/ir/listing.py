@@ -9,8 +9,6 @@ from symjax_nnvm.ir.attributes import FListOutputNames, FMutateInputs
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 
-__all__ = ["InputOption", "input_names", "input_nodes", "output_names", "variables"]
-
 InputOption = Literal["all", "read_only", "aux_state"]
 """Which variables: all, those no operator writes (arguments), those some operator writes (auxiliary states)."""
 

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any
 
-from symjax_nnvm.errors import GraphError, explain, listed
+from symjax_nnvm.errors import GraphError, listed
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.rewrite import Rule
 from symjax_nnvm.ir.traverse import post_order
-
-__all__ = ["Build", "Match", "Pattern", "Uses", "anything", "op", "rules"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,15 +86,14 @@ def op(
     open_ended = bool(inputs) and inputs[-1] is Ellipsis
     patterns = tuple(each for each in inputs if isinstance(each, Pattern))
     if len(patterns) + open_ended != len(inputs):
-        raise GraphError(explain("A pattern's inputs are patterns, then perhaps `...`", got=repr(inputs)))
+        raise GraphError("A pattern's inputs are patterns, then perhaps `...`", got=repr(inputs))
     if not callable(which):
         ops = {Op.get(each) for each in ((which,) if isinstance(which, str) else which)}
         known = {key for each in ops if each.params is not None for key in each.params.fields}
         unknown = [] if params is None or callable(params) or not known else [k for k in params if k not in known]
         if unknown:
-            raise GraphError(
-                explain(f"{which} has no parameter {listed(unknown)}", expected=listed(known), fix="Correct its name.")
-            )
+            problem = f"{which} has no parameter {listed(unknown)}"
+            raise GraphError(problem, expected=listed(known), fix="Correct its name.")
         which = ops.__contains__
     read = patterns if inputs else None
     return Pattern(which, read, open_ended, params, output, alone, where, name)
@@ -216,7 +213,7 @@ def rules(outputs: Sequence[NodeEntry], patterns: Iterable[tuple[Pattern, Build]
     """
     pairs = list(patterns)
     if any(pattern.admits is None for pattern, _ in pairs):
-        raise GraphError(explain("A rule's pattern is an operator's", got="anything()", fix="Give op(...)."))
+        raise GraphError("A rule's pattern is an operator's", got="anything()", fix="Give op(...).")
     uses = Uses(outputs)
     by_op: dict[Op, list[tuple[Pattern, Build]]] = {}
 
@@ -242,13 +239,11 @@ def _built(pattern: Pattern, build: Build, node: Node, draft: Node, uses: Uses) 
         return None
     if isinstance(made, tuple) and pattern.output is None and node.num_outputs() > 1:
         raise GraphError(
-            explain(
-                "An entry cannot take the place of several outputs",
-                op=node.op,
-                node=node,
-                got=f"{node.num_outputs()} outputs",
-                fix="Say in the pattern which one is read, op(..., output=0), or build a node with as many.",
-            )
+            "An entry cannot take the place of several outputs",
+            op=node.op,
+            node=node,
+            got=f"{node.num_outputs()} outputs",
+            fix="Say in the pattern which one is read, op(..., output=0), or build a node with as many.",
         )
     waits = dict.fromkeys(dep for each in match.nodes for dep in each.control_deps if dep not in match.nodes)
     new = made[0] if isinstance(made, tuple) else made

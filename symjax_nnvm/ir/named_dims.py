@@ -8,8 +8,6 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.types import Shape, format_shape
 
-__all__ = ["image_shape", "of_rank", "read_dims", "shapes_of"]
-
 Dims = dict[str, int | None]
 
 

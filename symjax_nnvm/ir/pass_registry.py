@@ -12,8 +12,6 @@ from symjax_nnvm.errors import GraphError, PassError
 from symjax_nnvm.ir.check_graph import check_graph
 from symjax_nnvm.ir.graph import Graph
 
-__all__ = ["PassInfo", "apply_pass", "apply_passes", "checking_passes", "get_pass", "list_passes", "register_pass"]
-
 G = TypeVar("G", bound=Graph)
 
 _passes: dict[str, PassInfo] = {}

@@ -30,23 +30,6 @@ from symjax_nnvm.ir.op import ArgumentInfo, Op, register
 from symjax_nnvm.ir.params import Params, ParamSchema, schema_of
 from symjax_nnvm.ir.types import DType, Shape, is_float
 
-__all__ = [
-    "Entries",
-    "NoParams",
-    "ShapeRule",
-    "Shapes",
-    "TypeRule",
-    "Types",
-    "check_number",
-    "first_type",
-    "float_type",
-    "need_float",
-    "register_op",
-    "same_shape",
-    "same_type",
-    "type_of_readers",
-]
-
 Entries = list[NodeEntry]
 Shapes = Sequence[Shape | None]
 Types = Sequence[DType | None]

@@ -10,8 +10,6 @@ from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 
-__all__ = ["Rewritten", "Rule", "count_versions", "reachable_from", "rebuild", "rewrite"]
-
 Rule = Callable[[Node, Node], Node | NodeEntry | None]
 """(a node, its draft) → what takes its place.
 

@@ -13,34 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "DTYPE_CODES",
-    "FLOAT_DTYPES",
-    "MAX_ELEMENTS",
-    "MAX_RANK",
-    "MAX_SIZE",
-    "DType",
-    "DTypeList",
-    "Dim",
-    "Shape",
-    "ShapeList",
-    "default_dtype",
-    "dtype_code",
-    "dtype_from_code",
-    "dtype_name",
-    "format_shape",
-    "is_float",
-    "is_known",
-    "merge_dtypes",
-    "merge_shapes",
-    "numpy_type",
-    "parse_shape",
-    "shape_from_legacy",
-    "shape_problem",
-    "shape_size",
-    "shape_to_legacy",
-]
-
 Dim = int | None
 Shape = tuple[Dim, ...]
 """A shape of known rank; None stands for an unknown dimension. An unknown rank is `None`, typed `Shape | None`."""

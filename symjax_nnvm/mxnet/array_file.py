@@ -23,8 +23,6 @@ from symjax_nnvm.mxnet.bfloat16 import bfloat16
 from symjax_nnvm.mxnet.booleans import booleans
 from symjax_nnvm.mxnet.sparse import CSRArray, RowSparseArray, SparseArray
 
-__all__ = ["Array", "Arrays", "is_list_file", "little_endian", "read_list", "read_list_file", "write_list"]
-
 Array = np.ndarray | SparseArray
 Arrays = dict[str, Array] | list[Array]
 
@@ -255,7 +253,8 @@ def write_list(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any]) -> Non
     named = isinstance(arrays, Mapping)
     names = [_encoded(name) for name in arrays] if named else []
     values = list(arrays.values()) if named else list(arrays)
-    headers = [_header(value, repr(name) if named else f"array {i}") for i, (name, value) in enumerate(_named(arrays))]
+    told = [repr(name) for name in arrays] if named else [f"array {i}" for i in range(len(values))]
+    headers = [_header(value, what) for value, what in zip(values, told, strict=True)]
     file.write(struct.pack("<QQQ", LIST_MAGIC, 0, len(values)))
     for header, parts in headers:
         file.write(header)
@@ -264,10 +263,6 @@ def write_list(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any]) -> Non
     file.write(struct.pack("<Q", len(names)))
     for name in names:
         file.write(struct.pack("<Q", len(name)) + name)
-
-
-def _named(arrays: Mapping[str, Any] | Sequence[Any]) -> list[tuple[str, Any]]:
-    return list(arrays.items()) if isinstance(arrays, Mapping) else [("", value) for value in arrays]
 
 
 def _encoded(name: object) -> bytes:

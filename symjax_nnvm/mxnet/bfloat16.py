@@ -6,8 +6,6 @@ import numpy as np
 
 from symjax_nnvm.errors import MissingExtraError
 
-__all__ = ["bfloat16"]
-
 
 def bfloat16() -> np.dtype:
     """`ml_dtypes.bfloat16` as a NumPy dtype. Raises MissingExtraError where ml_dtypes is not installed."""

@@ -7,8 +7,6 @@ import numpy as np
 from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.mxnet.sparse import MAX_DENSE_BYTES
 
-__all__ = ["booleans"]
-
 
 def booleans(raw: np.ndarray) -> np.ndarray:
     """The truth of bytes, uint8 of any shape. Raises ParamsFormatError for more of them than fit into memory: a file

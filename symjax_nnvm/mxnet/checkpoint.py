@@ -18,8 +18,6 @@ from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, load
 
-__all__ = ["load_checkpoint", "load_params", "save_checkpoint", "save_params"]
-
 Params = dict[str, Any]
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError, plain_list
 from symjax_nnvm.recognise import what_is_there
 
-__all__ = ["SYMBOL_SUFFIX", "as_epoch", "epochs", "params_path", "prefix_of", "symbol_path"]
-
 SYMBOL_SUFFIX = "-symbol.json"
 _PARAMS_NAME = re.compile(r"(?P<prefix>.*)-(?P<epoch>[0-9]{4,})\.params", re.DOTALL)
 _MAX_EPOCH = 10**9

@@ -8,8 +8,6 @@ from symjax_nnvm.mxnet.npy_file import is_npy, read_npy_file
 from symjax_nnvm.mxnet.safetensors_file import is_safetensors, read_safetensors, write_safetensors
 from symjax_nnvm.mxnet.zip_file import is_zip, read_zip
 
-__all__ = ["MXNET", "SAFETENSORS"]
-
 MXNET = register_format(
     FileFormat(
         name="mxnet",

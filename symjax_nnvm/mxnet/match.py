@@ -24,8 +24,6 @@ from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Ambiguous", "Misshaped", "ParamsMatch", "match_params"]
-
 _LISTED = 8
 
 

@@ -12,8 +12,6 @@ from symjax_nnvm.mxnet.match import match_params
 from symjax_nnvm.mxnet.params import named_arrays
 from symjax_nnvm.symbol.symbol import Symbol, load
 
-__all__ = ["load_model"]
-
 Params = dict[str, Any]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ARG", "AUX", "bare_name", "kind_of", "split_kinds", "with_kinds"]
-
 ARG, AUX = "arg:", "aux:"
 
 

@@ -20,8 +20,6 @@ from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK, shape_problem
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
 from symjax_nnvm.mxnet.booleans import booleans
 
-__all__ = ["is_npy", "read_npy", "read_npy_file"]
-
 Bytes = bytes | memoryview | mmap.mmap
 
 _MAGIC = b"\x93NUMPY"

@@ -16,8 +16,6 @@ from symjax_nnvm.mxnet.names import split_kinds, with_kinds
 from symjax_nnvm.mxnet.safetensors_file import write_safetensors
 from symjax_nnvm.recognise import looks_like, require_file
 
-__all__ = ["load_arrays", "load_safetensors", "named_arrays", "save_arrays", "save_safetensors"]
-
 
 def load_arrays(fname: str | os.PathLike[str]) -> Arrays:
     """The arrays of a file that MXNet's `nd.save` or 2.0's `npx.savez` wrote, or of safetensors, `.npz` or `.npy`: a

@@ -18,8 +18,6 @@ from symjax_nnvm.mxnet.bfloat16 import bfloat16
 from symjax_nnvm.mxnet.names import ARG, AUX, kind_of, split_kinds
 from symjax_nnvm.mxnet.sparse import SparseArray
 
-__all__ = ["is_safetensors", "read_safetensors", "write_safetensors"]
-
 Params = dict[str, Any]
 
 _METADATA = "__metadata__"

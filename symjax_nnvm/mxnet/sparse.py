@@ -12,8 +12,6 @@ import numpy as np
 from symjax_nnvm.errors import ParamsFormatError
 from symjax_nnvm.ir.types import shape_problem
 
-__all__ = ["MAX_DENSE_BYTES", "CSRArray", "RowSparseArray", "SparseArray", "sparse_from_members"]
-
 MAX_DENSE_BYTES = 1 << 34
 """A sparse array of a few bytes can claim any shape; larger ones than this are not made dense."""
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from symjax_nnvm.ir.types import Shape
 
-__all__ = ["Layer", "Layers", "compatible", "file_layers", "match_layers", "symbol_layers"]
-
 _SAME_ROLE = {"running_mean": "moving_mean", "running_var": "moving_var"}
 """Gluon's and the operators' names of one thing."""
 

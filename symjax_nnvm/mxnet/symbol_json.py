@@ -15,11 +15,9 @@ from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.json_attrs import brief
-from symjax_nnvm.passes.json_checks import Report
-from symjax_nnvm.passes.json_graph import check_nodes, load_json
+from symjax_nnvm.passes.json_checks import Report, check_nodes, tell
+from symjax_nnvm.passes.json_graph import load_json
 from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS
-
-__all__ = ["load_symbol_json"]
 
 _UNVERSIONED = 800
 _MAX_MISSING = 16  # inputs that a node of an old file may leave out
@@ -134,10 +132,6 @@ def _parse(node: Node, report: Report | None) -> bool:
         node.attrs.parse()
     except (NNVMError, ValueError) as error:
         name = "null" if node.op is None else node.op.name
-        refused = JSONFormatError(f"Failed loading Op {node.name} of type {name}: {error}")
-        if report is None:
-            raise refused from error
-        refused.__cause__ = error
-        report(node, refused)
+        tell(report, node, f"Failed loading Op {node.name} of type {name}: {error}", error)
         return False
     return True

@@ -16,8 +16,6 @@ from symjax_nnvm.mxnet.array_file import MAX_NAME, Arrays
 from symjax_nnvm.mxnet.npy_file import read_npy
 from symjax_nnvm.mxnet.sparse import sparse_from_members
 
-__all__ = ["MAX_INFLATION", "MAX_MEMBERS", "is_zip", "read_zip"]
-
 MAX_MEMBERS = 1 << 16
 MAX_INFLATION = 8
 """How many times larger than itself what a zip file holds may be: MXNet stores its arrays uncompressed."""

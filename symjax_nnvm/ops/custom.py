@@ -13,8 +13,6 @@ from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import Op, list_all_names, register
 from symjax_nnvm.ir.register import NoParams, register_op
 
-__all__ = ["custom_name", "register_custom"]
-
 _PREFIX = "Custom:"
 
 

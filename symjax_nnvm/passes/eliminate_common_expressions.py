@@ -12,8 +12,6 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 
-__all__ = ["copy_repeated", "eliminate_common_expressions"]
-
 G = TypeVar("G", bound=Graph)
 
 

@@ -6,7 +6,7 @@ write are those of NNVM's and MXNet's passes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from symjax_nnvm.errors import InferenceError, unknown_keyword
@@ -19,8 +19,6 @@ from symjax_nnvm.ir.types import DType, DTypeList, Shape, ShapeList
 from symjax_nnvm.passes.infer_engine import InferenceEngine
 from symjax_nnvm.passes.infer_quantity import DTYPE, SHAPE, Quantity
 from symjax_nnvm.passes.json_attrs import brief
-
-__all__ = ["infer_shape", "infer_type"]
 
 G = TypeVar("G", bound=Graph)
 
@@ -54,39 +52,8 @@ def infer_type(
     return _with_inputs(graph, DTYPE, dtypes, attr_key)
 
 
-@register_pass(
-    "InferShape", provides=("shape", "shape_num_unknown_nodes"), op_attrs=("FInferShape", "FGradient", "TIsBackward")
-)
-def _infer_shape_nnvm(graph: Graph) -> Graph:
-    """Shapes of all entries; NNVM's variant: reads `shape` attributes, asks no operator whose shapes are all known."""
-    return _nnvm_pass(graph, SHAPE)
-
-
-@register_pass(
-    "InferType", provides=("dtype", "dtype_num_unknown_nodes"), op_attrs=("FInferType", "FGradient", "TIsBackward")
-)
-def _infer_type_nnvm(graph: Graph) -> Graph:
-    """Dtypes of all entries; NNVM's variant: reads `dtype` attributes, asks no operator whose dtypes are all known."""
-    return _nnvm_pass(graph, DTYPE)
-
-
-@register_pass(
-    "MXInferShape", provides=("shape", "shape_num_unknown_nodes"), op_attrs=("FInferShape", "FGradient", "TIsBackward")
-)
-def _infer_shape_mxnet(graph: Graph) -> Graph:
-    """Shapes of all entries; MXNet's variant: every operator is asked, so that contradictions are always found."""
-    return _mxnet_pass(graph, SHAPE)
-
-
-@register_pass(
-    "MXInferType", provides=("dtype", "dtype_num_unknown_nodes"), op_attrs=("FInferType", "FGradient", "TIsBackward")
-)
-def _infer_type_mxnet(graph: Graph) -> Graph:
-    """Dtypes of all entries; MXNet's variant: every operator is asked, so that contradictions are always found."""
-    return _mxnet_pass(graph, DTYPE)
-
-
 def _nnvm_pass(graph: Graph, quantity: Quantity) -> Graph:
+    """NNVM's variant: reads the variables' own attributes, asks no operator of which all is known."""
     attrs = dict(graph.attrs)
     given = attrs.pop(f"{quantity.name}_inputs", ())
     key = attrs.pop(f"{quantity.name}_attr_key", quantity.name)
@@ -97,6 +64,7 @@ def _nnvm_pass(graph: Graph, quantity: Quantity) -> Graph:
 
 
 def _mxnet_pass(graph: Graph, quantity: Quantity) -> Graph:
+    """MXNet's variant: every operator is asked, so that contradictions are always found."""
     # MXNet keeps the inputs in the result, and reads no variable attribute unless it is told which.
     attrs = dict(graph.attrs)
     given = attrs.get(f"{quantity.name}_inputs", ())
@@ -105,6 +73,20 @@ def _mxnet_pass(graph: Graph, quantity: Quantity) -> Graph:
     attrs[quantity.name] = values
     attrs[f"{quantity.name}_num_unknown_nodes"] = sum(map(quantity.unknown_parts, values))
     return graph.derive(attrs=attrs)
+
+
+def _register(name: str, variant: Callable[[Graph, Quantity], Graph], quantity: Quantity) -> None:
+    def run(graph: Graph) -> Graph:
+        return variant(graph, quantity)
+
+    run.__doc__ = f"{quantity.name.capitalize()}s of all entries; {variant.__doc__}"
+    provided = (quantity.name, f"{quantity.name}_num_unknown_nodes")
+    register_pass(name, provides=provided, op_attrs=(f"F{quantity.pass_name}", "FGradient", "TIsBackward"))(run)
+
+
+for _quantity in (SHAPE, DTYPE):
+    _register(_quantity.pass_name, _nnvm_pass, _quantity)
+    _register(f"MX{_quantity.pass_name}", _mxnet_pass, _quantity)
 
 
 def _with_inputs(graph: G, quantity: Quantity, given: Any, attr_key: str | None) -> G:

@@ -14,14 +14,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, NNVMError, explain
+from symjax_nnvm.errors import InferenceError, NNVMError
 from symjax_nnvm.ir.attributes import FGradient, FListInputNames, TIsBackward
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
 from symjax_nnvm.ir.node import NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op, OpMap
 from symjax_nnvm.passes.infer_quantity import Quantity
-
-__all__ = ["InferenceEngine"]
 
 _NOTHING: tuple[int, ...] = ()
 _SHOWN = 20  # inputs in one message
@@ -78,9 +76,7 @@ class InferenceEngine:
             problem = None if value is None else self.quantity.problem(value)
             if problem is not None:
                 node = self.index.nodes[bisect_right(self.index.entry_rptr, eid) - 1].source
-                raise InferenceError(
-                    explain(f"Error in the given {self.quantity.name}: {problem}", node=node), node.name
-                )
+                raise InferenceError(f"Error in the given {self.quantity.name}: {problem}", node.name, node=node)
 
     def _settle(self, pending: list[int]) -> None:
         """Visit incomplete nodes, last first, then again whenever one of their entries becomes better known.
@@ -213,15 +209,8 @@ class InferenceEngine:
     def _refusal(self, inode: IndexedNode, problem: str) -> InferenceError:
         node = inode.source
         known = ", ".join(self.quantity.show(self.values[self.index.entry_id(e)]) for e in inode.inputs[:_SHOWN])
-        return InferenceError(
-            explain(
-                f"Error in operator {node.name}: {problem}",
-                op=node.op,
-                node=node,
-                got=f"input {self.quantity.name}s {known}",
-            ),
-            node.name,
-        )
+        got = f"input {self.quantity.name}s {known}"
+        return InferenceError(f"Error in operator {node.name}: {problem}", node.name, op=node.op, node=node, got=got)
 
     def _conflict(self, nid: int, slot: int, current: Any, proposed: Any) -> InferenceError:
         inode = self.index.nodes[nid]
@@ -235,15 +224,13 @@ class InferenceEngine:
         else:
             origin = f"{show(current)} for output {number}, from the nodes that use it"
         return InferenceError(
-            explain(
-                f"Error in operator {node.name}: {self.quantity.conflict(current, proposed, node.name, what)}",
-                op=node.op,
-                node=node,
-                input=_input_name(node.attrs, number) if is_input else None,
-                expected=show(proposed),
-                got=origin,
-            ),
+            f"Error in operator {node.name}: {self.quantity.conflict(current, proposed, node.name, what)}",
             node.name,
+            op=node.op,
+            node=node,
+            input=_input_name(node.attrs, number) if is_input else None,
+            expected=show(proposed),
+            got=origin,
         )
 
     # -- backward operators that have no rule of their own ---------------------------------------------------------

@@ -25,8 +25,6 @@ from symjax_nnvm.ir.types import (
     shape_problem,
 )
 
-__all__ = ["DTYPE", "SHAPE", "Quantity"]
-
 
 @dataclass(frozen=True)
 class Quantity:
@@ -73,18 +71,6 @@ def _merge_shapes(a: Shape | None, b: Sequence[int | None] | None) -> Shape | No
     return merge_shapes(a, None if b is None else tuple(b))
 
 
-def _unknown_dims(shape: Shape | None) -> int:
-    return 1 if shape is None else shape.count(None)
-
-
-def _shape_from_text(text: str) -> Shape | None:
-    return None if text.strip() == "None" else shape_from_legacy(parse_shape(text))
-
-
-def _shape_from_border(dims: Sequence[int | None] | None) -> Shape | None:
-    return None if dims is None else shape_from_legacy([dim or 0 for dim in dims])
-
-
 def _shape_conflict(provided: Shape, inferred: Shape, node: str = "", place: str = "") -> str:
     shown = [",".join("?" if dim is None else str(dim) for dim in shape) for shape in (provided, inferred)]
     return f"Shape inconsistent, Provided = [{shown[0]}], inferred shape=({shown[1]})"
@@ -98,10 +84,10 @@ SHAPE = Quantity(
     last_rules=None,
     merge=_merge_shapes,
     all_known=_shapes_known,
-    unknown_parts=_unknown_dims,
-    from_text=_shape_from_text,
+    unknown_parts=lambda shape: 1 if shape is None else shape.count(None),
+    from_text=lambda text: None if text.strip() == "None" else shape_from_legacy(parse_shape(text)),
     text_form="a tuple of integers such as (2, 3), 0 for an unknown dimension",
-    from_border=_shape_from_border,
+    from_border=lambda dims: None if dims is None else shape_from_legacy([dim or 0 for dim in dims]),
     conflict=_shape_conflict,
     show=format_shape,
     problem=shape_problem,
@@ -109,10 +95,6 @@ SHAPE = Quantity(
 )
 
 # -- dtypes ----------------------------------------------------------------------------------------------------------
-
-
-def _dtypes_known(dtypes: Iterable[DType | None]) -> bool:
-    return None not in dtypes
 
 
 def _dtype_from_text(text: str) -> DType | None:
@@ -139,7 +121,7 @@ DTYPE = Quantity(
     default_rule=same_type,
     last_rules=FInferDefaultType,
     merge=merge_dtypes,
-    all_known=_dtypes_known,
+    all_known=lambda dtypes: None not in dtypes,
     unknown_parts=lambda dtype: int(dtype is None),
     from_text=_dtype_from_text,
     text_form="a dtype code such as 0, or a dtype name such as float32",

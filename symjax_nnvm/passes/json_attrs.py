@@ -10,8 +10,6 @@ from typing import Any
 from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.ir.types import DTypeList, ShapeList, dtype_code, shape_from_legacy, shape_to_legacy
 
-__all__ = ["ATTR_TYPES", "attr_from_json", "attr_to_json", "brief"]
-
 _repr = reprlib.Repr()
 _repr.maxstring = _repr.maxother = 80
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from symjax_nnvm.errors import JSONFormatError, NNVMError, explain
 from symjax_nnvm.ir.attributes import FInputGraph, FMutateInputs
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import unregistered
 from symjax_nnvm.ir.traverse import post_order
-
-__all__ = ["Report", "check_nodes", "stand_in", "tell"]
 
 Report = Callable[[Node, JSONFormatError], None]
 """Told of a node that cannot be used, and why, instead of raising the error; it has to `stand_in` for the node."""
@@ -42,11 +41,7 @@ def check_nodes(nodes: Iterable[Node], heads: Sequence[NodeEntry] = (), report: 
             source = node.inputs[i].node if i < len(node.inputs) else None
             if source is None or not source.is_variable:
                 got = "no such input" if source is None else f"the output of node {source.name!r}"
-                tell(
-                    report,
-                    node,
-                    explain("Mutation target can only be Variable", op=node.op, node=node, input=i, got=got),
-                )
+                tell(report, node, "Mutation target can only be Variable", op=node.op, node=node, input=i, got=got)
     for i, entry in enumerate(heads):
         _check_output_number(entry, None, i, report)
     _check_total_outputs(nodes, report)
@@ -57,13 +52,13 @@ def stand_in(node: Node) -> None:
     node.attrs.op, node.attrs.parsed = unregistered("null" if node.op is None else node.op.name), None
 
 
-def tell(report: Report | None, node: Node, problem: str, cause: Exception | None = None) -> None:
-    """Report a node that cannot be used; without a report raise JSONFormatError."""
-    error = JSONFormatError(problem)
+def tell(report: Report | None, unusable: Node, problem: str, cause: Exception | None = None, **facts: Any) -> None:
+    """Report a node that cannot be used; without a report raise JSONFormatError. facts: of `explain`."""
+    error = JSONFormatError(problem, **facts)
     error.__cause__ = cause
     if report is None:
         raise error
-    report(node, error)
+    report(unusable, error)
 
 
 def _check_total_outputs(nodes: Iterable[Node], report: Report | None) -> None:
@@ -77,7 +72,7 @@ def _check_total_outputs(nodes: Iterable[Node], report: Report | None) -> None:
             count = node.num_outputs()
             if count < 0 or (total + count > _MAX_OUTPUTS and count > _FEW_OUTPUTS):
                 expected = f"at most {_MAX_OUTPUTS}, together with those of other nodes that have many"
-                tell(report, node, explain("Too many outputs", op=node.op, node=node, expected=expected, got=count))
+                tell(report, node, "Too many outputs", op=node.op, node=node, expected=expected, got=count)
             elif count > _FEW_OUTPUTS:
                 total += count
             if node.attrs.subgraphs:
@@ -89,22 +84,15 @@ def _check_arity(node: Node, report: Report | None) -> None:
     op = attrs.op
     if op is None:
         if node.inputs:
-            problem = explain("A variable takes no inputs", node=node, got=f"{len(node.inputs)} inputs")
-            tell(report, node, problem)
+            tell(report, node, "A variable takes no inputs", node=node, got=f"{len(node.inputs)} inputs")
         return
     required = op.num_inputs(attrs)
     graph_inputs = FInputGraph.get(op)
     if graph_inputs is not None and required is not None:
         required -= len(list(graph_inputs(attrs)))
     if required is not None and len(node.inputs) != required:
-        problem = explain(
-            "Wrong number of inputs",
-            op=op,
-            node=node,
-            expected=f"{required} in field 'inputs'",
-            got=len(node.inputs),
-        )
-        tell(report, node, problem)
+        expected = f"{required} in field 'inputs'"
+        tell(report, node, "Wrong number of inputs", op=op, node=node, expected=expected, got=len(node.inputs))
 
 
 def _check_output_number(entry: NodeEntry, user: Node | None, i: int, report: Report | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from symjax_nnvm.errors import JSONFormatError, explain
+from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, VariableParam
@@ -17,8 +17,6 @@ from symjax_nnvm.ir.op import Op, closest_ops, unregistered, why_left_out
 from symjax_nnvm.passes.json_attrs import attr_from_json, brief
 from symjax_nnvm.passes.json_checks import Report, check_nodes, tell
 from symjax_nnvm.passes.json_text import decode
-
-__all__ = ["MAX_NAME", "MAX_SUBGRAPH_DEPTH", "load_json"]
 
 MAX_SUBGRAPH_DEPTH = 64
 """How deep graphs may be nested in nodes."""
@@ -84,12 +82,11 @@ def _check_fields(item: Any, known: Sequence[str], required: Sequence[str], wher
         raise JSONFormatError(f"Malformed graph JSON: {where}", expected="an object", got=brief(item))
     for field in item:
         if field not in known:
-            raise JSONFormatError(
-                explain(f"JSONReader: Unknown field {field[:80]}, candidates are: {', '.join(known)}; in {where}")
-            )
+            candidates = ", ".join(known)
+            raise JSONFormatError(f"JSONReader: Unknown field {field[:80]}, candidates are: {candidates}; in {where}.")
     for field in required:
         if field not in item:
-            raise JSONFormatError(explain(f'JSONReader: Missing field "{field}" in {where}'))
+            raise JSONFormatError(f'JSONReader: Missing field "{field}" in {where}.')
 
 
 def _where(i: int, name: Any, graph: str) -> str:
@@ -116,13 +113,11 @@ class _Reader:
             others = [name for name in first if name != op][:_SHOWN]
             if len(others) < len(unknown) - 1:
                 others.append(f"{len(unknown) - 1 - len(others)} more")
-            problem = explain(
-                f"Failed loading Op {nodes[0].name} of type {op}: Operator {op} is not registered{why_left_out(op)}",
-                got=f"{len(nodes)} such nodes" + (f", and unknown operators {', '.join(others)}" if others else ""),
-                fix=_way_out(op) if self._report is None else None,
-            )
+            missing = f"Operator {op} is not registered{why_left_out(op)}"
+            problem = f"Failed loading Op {nodes[0].name} of type {op}: {missing}"
+            got = f"{len(nodes)} such nodes" + (f", and unknown operators {', '.join(others)}" if others else "")
             for node in nodes:
-                tell(self._report, node, problem)
+                tell(self._report, node, problem, got=got, fix=_way_out(op) if self._report is None else None)
 
     def read_graph(self, document: Any, where: str, depth: int) -> tuple[list[Node], list[NodeEntry]]:
         """The nodes of a graph object, linked, and its heads."""

@@ -9,8 +9,6 @@ from typing import Any
 from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.passes.json_attrs import brief
 
-__all__ = ["MAX_VALUES", "decode"]
-
 MAX_VALUES = 1 << 25
 """How many JSON values a text may hold: those of about three million nodes. Decoded, each takes up to 72 bytes."""
 

@@ -18,8 +18,6 @@ from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.mirror_blocks import block_numbers
 
-__all__ = ["Mirror", "MirrorPlan", "mirror_plan"]
-
 Mirror = Literal["off", "attributes", "do_mirror", "blocks"] | Callable[[Node], bool] | None
 """How to choose: see `mirror_plan`."""
 

@@ -16,8 +16,6 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import Shape, ShapeList
 
-__all__ = ["block_numbers"]
-
 
 def block_numbers(
     ys: Sequence[NodeEntry], order: Sequence[Node], shapes: Mapping[str, Shape | None] | None

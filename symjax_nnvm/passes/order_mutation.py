@@ -12,8 +12,6 @@ from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.traverse import post_order
 
-__all__ = ["order_mutation"]
-
 
 class _Access(NamedTuple):
     """One use of a variable: by which node, as which input, of which version, and whether it writes."""

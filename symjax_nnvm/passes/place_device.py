@@ -13,8 +13,6 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 
-__all__ = ["UNPLACED", "place_device"]
-
 UNPLACED = -1
 """The device of a node that has none yet, in the graph attribute `device`."""
 

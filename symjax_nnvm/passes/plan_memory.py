@@ -16,8 +16,6 @@ from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.types import DType, Shape, is_known, shape_size
 
-__all__ = ["BAD_STORAGE", "DYNAMIC_STORAGE", "EXTERNAL_STORAGE", "MATCH_RANGE", "NEVER_USED", "plan_memory"]
-
 # NNVM's codes in `storage_id` and `storage_inplace_index`; other tools read them from the graph attributes.
 BAD_STORAGE = -1
 """`storage_id`: not planned — variables, and outputs of unknown shape."""

@@ -11,8 +11,6 @@ from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.types import DTypeList, ShapeList, dtype_code, shape_to_legacy
 
-__all__ = ["print_ir"]
-
 _MAX_INLINE_INPUTS = 3  # more inputs than this are listed one per line
 _SEPARATOR = ",\n      "
 

@@ -10,8 +10,6 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order_nodes, successors
 from symjax_nnvm.passes.mirror import MirrorPlan
 
-__all__ = ["Copies", "Recomputed"]
-
 InputGradients = Sequence[NodeEntry | None]
 
 

@@ -18,8 +18,6 @@ from symjax_nnvm.ir.register import same_type
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import DType
 
-__all__ = ["reduce_precision"]
-
 
 @register_pass("ReducePrecision", requires=("target_dtype",), op_attrs=("FInferType",), change_graph=True)
 def _reduce_precision_pass(graph: Graph) -> Graph:

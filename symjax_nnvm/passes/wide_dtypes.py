@@ -6,8 +6,6 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import DTYPE_CODES, DType
 
-__all__ = ["WIDE_DTYPES", "asking_for_64_bits", "may_ask_for_64_bits"]
-
 WIDE_DTYPES = frozenset({"float64", "int64", "uint64"})
 _ASKING_KEYS = {"dtype", "out_dtype", "__dtype__"}
 _NARROW = {text for name, code in DTYPE_CODES.items() if name not in WIDE_DTYPES for text in (name, str(code))}

@@ -23,8 +23,6 @@ from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["HardCodedBatch", "hard_coded_batch", "set_batch_size"]
-
 _HINT = "__shape__"
 
 

@@ -6,9 +6,6 @@ from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, did_you_mean
 from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["find_outputs"]
-
-
 _HOW_TO_LIST = "symbol.get_internals().list_outputs() lists all outputs."
 
 

@@ -13,8 +13,6 @@ from symjax_nnvm.surgery.find import find_outputs
 from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["cut", "replace_head"]
-
 
 def cut(symbol: Symbol, output_name: str | Sequence[str]) -> Symbol:
     """The network up to an internal output: everything after it falls away, names stay, so parameters still fit.

@@ -21,8 +21,6 @@ from symjax_nnvm.roles import label_variables
 from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["inference_symbol"]
-
 
 def inference_symbol(symbol: Symbol, *, labels: Sequence[str] | None = None) -> Symbol:
     """The network without training heads and labels: what it computes from its data alone.

@@ -22,8 +22,6 @@ from symjax_nnvm.roles import label_variables
 from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["freeze", "rename"]
-
 Pattern = str | re.Pattern[str]
 
 _DATA = re.compile(r"data\d*")  # what Module and Gluon's exports call inputs

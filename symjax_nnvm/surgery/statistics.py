@@ -12,8 +12,6 @@ from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["freeze_statistics", "frozen_batch_norms"]
-
 _PARAM = "use_global_stats"
 
 

@@ -10,8 +10,6 @@ from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, did_you_mea
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["subset"]
-
 Arrays = dict[str, Any]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 
 from symjax_nnvm.errors import NotImplementedForSymbol, SymbolTypeError
-
-__all__ = ["BINARY_OPERATORS", "Arithmetic", "is_scalar"]
 
 BINARY_OPERATORS: dict[str, tuple[str, str, str | None]] = {
     # method: (operator of two symbols, operator with a scalar on the right, with a scalar on the left)
@@ -45,6 +44,32 @@ def hint_of(op: str) -> str:
     return op if op in _KEEP_NAME else _HINTS.get(op) or op.replace("_scalar", "scalar")
 
 
+def _method(row: str, *, reflected: bool = False) -> Callable[[Any, object], Any]:
+    """The method of a row of the table. reflected: the symbol stands on the right.
+
+    It raises SymbolTypeError for an operand that is neither a symbol nor a number.
+    """
+    symbols, right_scalar, left_scalar = BINARY_OPERATORS[row]
+    scalar = left_scalar if reflected else right_scalar
+    assert scalar is not None
+
+    def method(self: Arithmetic, other: object) -> Any:
+        if isinstance(other, Arithmetic):
+            return self._operator(symbols, (self, other), {}, hint_of(symbols))
+        if not is_scalar(other):
+            raise SymbolTypeError(
+                f"type {type(other)} not supported: a symbol combines with symbols and numbers. An array becomes an "
+                "input: make a symbol.Variable(name) of it, and give it when the graph runs."
+            )
+        return self._operator(scalar, (self,), {"scalar": str(other)}, hint_of(scalar))
+
+    return method
+
+
+def _from_either_side(row: str) -> tuple[Callable[[Any, object], Any], Callable[[Any, object], Any]]:
+    return _method(row), _method(row, reflected=True)
+
+
 class Arithmetic:
     """Python's operators; a symbol inherits them and says how an operator node is made."""
 
@@ -54,74 +79,18 @@ class Arithmetic:
         """Make a node of an operator, named after the hint."""
         raise NotImplementedError
 
-    def _binary(self, method: str, other: object, *, reflected: bool) -> Any:
-        """Apply a row of the table. Raises SymbolTypeError for an operand that is neither a symbol nor a number."""
-        symbols, right_scalar, left_scalar = BINARY_OPERATORS[method]
-        if isinstance(other, Arithmetic):
-            return self._operator(symbols, (self, other), {}, hint_of(symbols))
-        if not is_scalar(other):
-            raise SymbolTypeError(
-                f"type {type(other)} not supported: a symbol combines with symbols and numbers. An array becomes an "
-                "input: make a symbol.Variable(name) of it, and give it when the graph runs."
-            )
-        op = left_scalar if reflected else right_scalar
-        assert op is not None
-        return self._operator(op, (self,), {"scalar": str(other)}, hint_of(op))
-
-    def __add__(self, other: object) -> Any:
-        return self._binary("add", other, reflected=False)
-
-    def __radd__(self, other: object) -> Any:
-        return self._binary("add", other, reflected=True)
-
-    def __sub__(self, other: object) -> Any:
-        return self._binary("sub", other, reflected=False)
-
-    def __rsub__(self, other: object) -> Any:
-        return self._binary("sub", other, reflected=True)
-
-    def __mul__(self, other: object) -> Any:
-        return self._binary("mul", other, reflected=False)
-
-    def __rmul__(self, other: object) -> Any:
-        return self._binary("mul", other, reflected=True)
-
-    def __truediv__(self, other: object) -> Any:
-        return self._binary("truediv", other, reflected=False)
-
-    def __rtruediv__(self, other: object) -> Any:
-        return self._binary("truediv", other, reflected=True)
-
-    def __mod__(self, other: object) -> Any:
-        return self._binary("mod", other, reflected=False)
-
-    def __rmod__(self, other: object) -> Any:
-        return self._binary("mod", other, reflected=True)
-
-    def __pow__(self, other: object) -> Any:
-        return self._binary("pow", other, reflected=False)
-
-    def __rpow__(self, other: object) -> Any:
-        return self._binary("pow", other, reflected=True)
-
-    def __eq__(self, other: object) -> Any:  # type: ignore[override]
-        return self._binary("eq", other, reflected=False)
-
-    def __ne__(self, other: object) -> Any:  # type: ignore[override]
-        return self._binary("ne", other, reflected=False)
-
-    def __gt__(self, other: object) -> Any:
-        return self._binary("gt", other, reflected=False)
-
-    def __ge__(self, other: object) -> Any:
-        return self._binary("ge", other, reflected=False)
-
-    def __lt__(self, other: object) -> Any:
-        return self._binary("lt", other, reflected=False)
-
-    def __le__(self, other: object) -> Any:
-        return self._binary("le", other, reflected=False)
-
+    __add__, __radd__ = _from_either_side("add")
+    __sub__, __rsub__ = _from_either_side("sub")
+    __mul__, __rmul__ = _from_either_side("mul")
+    __truediv__, __rtruediv__ = _from_either_side("truediv")
+    __mod__, __rmod__ = _from_either_side("mod")
+    __pow__, __rpow__ = _from_either_side("pow")
+    __eq__: Callable[..., Any] = _method("eq")  # or else checkers take that of object
+    __ne__: Callable[..., Any] = _method("ne")
+    __gt__ = _method("gt")
+    __ge__ = _method("ge")
+    __lt__ = _method("lt")
+    __le__ = _method("le")
     __hash__ = None  # type: ignore[assignment]  # `==` builds a node, so symbols cannot be dictionary keys
 
     def __neg__(self) -> Any:

@@ -14,8 +14,6 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph, create_variable_node, update_node_version
 from symjax_nnvm.ir.traverse import post_order
 
-__all__ = ["compose", "compose_atomic", "is_atomic"]
-
 Heads = Sequence[NodeEntry]
 """The outputs of a symbol: what an argument is."""
 

@@ -20,8 +20,6 @@ from symjax_nnvm.symbol.hidden_keys import hidden_key
 from symjax_nnvm.symbol.scope import AttrScope, NameManager
 from symjax_nnvm.symbol.symbol import Symbol, create_operator
 
-__all__ = ["cond", "foreach", "while_loop"]
-
 _SCOPE = "__subgraph_name__"
 
 Nested = Any

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from symjax_nnvm.errors import NotImplementedForSymbol, did_you_mean
 
-__all__ = ["Fluent"]
-
 _Method = Callable[..., Any]
 
 

@@ -17,8 +17,6 @@ from symjax_nnvm.symbol.hidden_keys import hidden_key
 from symjax_nnvm.symbol.scope import AttrScope
 from symjax_nnvm.symbol.symbol import Symbol, create_operator
 
-__all__ = ["SCALAR_FUNCTIONS", "function_named", "operator_function", "scalar_function"]
-
 OperatorFunction = Callable[..., Symbol]
 
 SCALAR_FUNCTIONS: dict[str, tuple[str, str, str]] = {

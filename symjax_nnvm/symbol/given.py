@@ -10,8 +10,6 @@ from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, explain
 from symjax_nnvm.ir.types import Shape, shape_from_legacy
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["expect_arrays", "expect_symbol", "known_shapes"]
-
 
 def expect_symbol(value: object, function: str) -> None:
     """Raise SymbolTypeError, which says how a symbol is had, unless the value is one."""

@@ -8,8 +8,6 @@ from symjax_nnvm.errors import GradientError, listed
 from symjax_nnvm.ir.listing import input_nodes, output_names
 from symjax_nnvm.ir.node import Node, NodeEntry, apply, create_variable_node
 
-__all__ = ["ones_for_heads", "wrt_entries"]
-
 
 def ones_for_heads(outputs: Sequence[NodeEntry]) -> list[NodeEntry]:
     """A head gradient of ones for every output."""

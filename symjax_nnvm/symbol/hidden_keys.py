@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from symjax_nnvm.errors import SymbolValueError
 
-__all__ = ["HIDDEN_KEYS", "hidden_key", "with_hidden"]
-
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 
 

@@ -13,8 +13,6 @@ from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import DTypeList, ShapeList, dtype_name, format_shape, is_known, shape_from_legacy
 
-__all__ = ["infer_dtypes", "infer_shapes", "warn_undecided_dtypes", "warn_undecided_shapes"]
-
 Lists = tuple[list[Any], list[Any], list[Any], list[Any]]
 """(all entries, arguments, outputs, auxiliary states)"""
 

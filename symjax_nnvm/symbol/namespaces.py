@@ -9,9 +9,6 @@ from symjax_nnvm.errors import closest
 from symjax_nnvm.ir.op import Op, list_all_names, why_left_out
 from symjax_nnvm.symbol.functions import OperatorFunction, operator_function
 
-__all__ = ["Namespace", "closest_functions"]
-
-
 _PREFIXES = {"contrib": "_contrib_", "linalg": "_linalg_", "random": "_random_", "sparse": "_sparse_"}
 
 

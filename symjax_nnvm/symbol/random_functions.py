@@ -11,8 +11,6 @@ from symjax_nnvm.symbol.arithmetic import is_scalar
 from symjax_nnvm.symbol.functions import operator_function
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["FUNCTIONS"]
-
 Number = Symbol | float
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from symjax_nnvm.errors import SymbolValueError
-
-__all__ = ["AttrScope", "NameManager", "Prefix"]
 
 T = TypeVar("T")
 
@@ -68,9 +65,7 @@ class NameManager:
         _names.push(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _names.pop()
 
 
@@ -118,7 +113,5 @@ class AttrScope:
         _attrs.push(scope)
         return scope
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _attrs.pop()

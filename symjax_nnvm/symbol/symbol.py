@@ -40,8 +40,6 @@ from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS, hidden_key, with_hidden
 from symjax_nnvm.symbol.inference import infer_dtypes, infer_shapes, warn_undecided_dtypes, warn_undecided_shapes
 from symjax_nnvm.symbol.scope import AttrScope, NameManager
 
-__all__ = ["Symbol", "create_operator", "load", "load_json"]
-
 Lists = tuple[Any, Any, Any]
 """(arguments, outputs, auxiliary states): a list each, or None each when something stays undecided."""
 

@@ -12,8 +12,6 @@ from symjax_nnvm.symbol.hidden_keys import hidden_key
 from symjax_nnvm.symbol.scope import AttrScope
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Group", "Variable", "var"]
-
 
 def Variable(
     name: str,

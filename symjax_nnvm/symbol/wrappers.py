@@ -9,8 +9,6 @@ from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol.functions import function_named
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["adamw_update", "histogram", "mp_adamw_update", "rand_zipfian", "split_v2"]
-
 
 def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | None = None, **kwargs: Any) -> Symbol:
     """(counts, edges) of a's elements. bins: how many of equal width there are in `range`, or a symbol of their edges.

@@ -43,14 +43,6 @@ def _trunc(x: Array) -> Array:
     return lax.select(x < 0, lax.ceil(x), lax.floor(x))
 
 
-def _round(x: Array) -> Array:
-    return lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)
-
-
-def _identity(x: Array) -> Array:
-    return x
-
-
 lowers_table(
     {
         "abs": lambda x: x if jnp.issubdtype(x.dtype, jnp.unsignedinteger) else lax.abs(x),
@@ -59,10 +51,10 @@ lowers_table(
         "sign": lax.sign,
         "relu": lambda x: lax.max(x, lax.full_like(x, 0)),
         "logical_not": lambda x: lax.eq(x, lax.full_like(x, 0)).astype(x.dtype),
-        "_copy": _identity,
+        "_copy": lambda x: x,
         "BlockGrad": lax.stop_gradient,  # so that JAX's own derivatives of a lowered graph stop there too
         "rint": _of_floats(_rint),
-        "round": _of_floats(_round),
+        "round": _of_floats(lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)),
         "ceil": _of_floats(lax.ceil),
         "floor": _of_floats(lax.floor),
         "trunc": _of_floats(_trunc),

@@ -37,33 +37,9 @@ def _backward_repeat_over_samples(p: ops.RepeatOverSamplesParams, ograd: Array, 
 # xlogy(x, y) is x log y, and 0 where x is 0: MXNet has NaN at the ends of the support.
 
 
-def _uniform(x: Array, low: Array, high: Array) -> Array:
-    return jnp.broadcast_to(-lax.log(high - low), x.shape)
-
-
-def _normal(x: Array, mu: Array, sigma: Array) -> Array:
-    return -0.5 * lax.square((x - mu) / sigma) - lax.log(sigma) - 0.5 * math.log(2 * math.pi)
-
-
-def _gamma(x: Array, alpha: Array, beta: Array) -> Array:
-    return xlogy(alpha, beta) + xlogy(alpha - 1, x) - beta * x - lax.lgamma(alpha)
-
-
-def _exponential(x: Array, lam: Array) -> Array:
-    return lax.log(lam) - lam * x
-
-
-def _poisson(x: Array, lam: Array) -> Array:
-    return xlogy(x, lam) - lam - lax.lgamma(x + 1)
-
-
 def _choices(x: Array, k: Array) -> Array:
     """log (Γ(x + k) / (x! Γ(k)))."""
     return lax.lgamma(x + k) - lax.lgamma(x + 1) - lax.lgamma(k)
-
-
-def _negative_binomial(x: Array, k: Array, p: Array) -> Array:
-    return _choices(x, k) + xlogy(k, p) + xlog1py(x, -p)
 
 
 def _generalized_negative_binomial(x: Array, mu: Array, alpha: Array) -> Array:
@@ -76,15 +52,17 @@ def _dirichlet(x: Array, alpha: Array) -> Array:
     return (jnp.sum(of_each, -1) + lax.lgamma(jnp.sum(alpha, -1))).reshape(x.shape[:-1] or (1,))
 
 
+_LOG_ROOT_2_PI = 0.5 * math.log(2 * math.pi)
+
 LOG_DENSITIES: dict[str, Formula] = {
     "dirichlet": _dirichlet,
-    "exponential": _exponential,
-    "gamma": _gamma,
+    "exponential": lambda x, lam: lax.log(lam) - lam * x,
+    "gamma": lambda x, alpha, beta: xlogy(alpha, beta) + xlogy(alpha - 1, x) - beta * x - lax.lgamma(alpha),
     "generalized_negative_binomial": _generalized_negative_binomial,
-    "negative_binomial": _negative_binomial,
-    "normal": _normal,
-    "poisson": _poisson,
-    "uniform": _uniform,
+    "negative_binomial": lambda x, k, p: _choices(x, k) + xlogy(k, p) + xlog1py(x, -p),
+    "normal": lambda x, mu, sigma: -0.5 * lax.square((x - mu) / sigma) - lax.log(sigma) - _LOG_ROOT_2_PI,
+    "poisson": lambda x, lam: xlogy(x, lam) - lam - lax.lgamma(x + 1),
+    "uniform": lambda x, low, high: jnp.broadcast_to(-lax.log(high - low), x.shape),
 }
 
 

@@ -22,22 +22,19 @@ def _mean(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
     return lax.div(total, jnp.full_like(total, count))  # truncates, as MXNet does
 
 
-def _nansum(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
-    return jnp.sum(_numbers(data, 0), axes, dtype=data.dtype, keepdims=keepdims)
-
-
-def _nanprod(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
-    return jnp.prod(_numbers(data, 1), axes, dtype=data.dtype, keepdims=keepdims)
-
-
 def _numbers(data: Array, instead: float) -> Array:
     """The data with `instead` for NaN."""
     return jnp.where(jnp.isnan(data), jnp.asarray(instead, data.dtype), data)
 
 
-def _same_dtype(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A reduction that would widen small integers, kept in the dtype of its data."""
-    return lambda data, axes, *, keepdims: function(data, axes, dtype=data.dtype, keepdims=keepdims)
+def _same_dtype(function: Callable[..., Array], for_nan: float | None = None) -> Callable[..., Array]:
+    """A reduction that would widen small integers, kept in the dtype of its data. for_nan: what NaN counts as."""
+
+    def reduction(data: Array, axes: tuple[int, ...], *, keepdims: bool) -> Array:
+        numbers = data if for_nan is None else _numbers(data, for_nan)
+        return function(numbers, axes, dtype=data.dtype, keepdims=keepdims)
+
+    return reduction
 
 
 _REDUCTIONS: dict[str, Callable[..., Array]] = {
@@ -46,8 +43,8 @@ _REDUCTIONS: dict[str, Callable[..., Array]] = {
     "mean": _mean,
     "max": lambda data, axes, *, keepdims: jnp.max(data, axes, keepdims=keepdims),
     "min": lambda data, axes, *, keepdims: jnp.min(data, axes, keepdims=keepdims),
-    "nansum": _nansum,
-    "nanprod": _nanprod,
+    "nansum": _same_dtype(jnp.sum, 0),
+    "nanprod": _same_dtype(jnp.prod, 1),
 }
 
 

@@ -9,13 +9,12 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
-from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ops.control.subgraph import (
     Head,
     Inference,
     gradient_inside,
-    inference_rules,
     is_zero,
+    register_control,
     subgraph_node,
     variables_of,
 )
@@ -123,23 +122,16 @@ for _name, _attributes, _deviation, _doc in (
     ),
     ("_backward_cond", _BACKWARD, (), "The gradients of the branch that `_cond` took."),
 ):
-    register_op(
+    register_control(
         _name,
+        ("cond", "then_branch", "else_branch"),
+        _cond_rule,
         params=CondParams,
-        variadic="num_args",
         num_outputs=lambda p: p.num_outputs,
-        infer_type=None,
         gradient=_cond_gradient,
-        list_inputs=lambda attrs: [
-            *("cond", "then_branch", "else_branch"),
-            *(f"data{i}" for i in range(attrs.parsed.num_args - 3)),
-        ],
         flops="that of its branches",
         deviation=_deviation,
-        drawing="recurrent",
         doc=_doc,
-        FInputGraph=lambda attrs: (0, 1, 2),
         FSubgraphRuns=_cond_runs,
-        **inference_rules(_cond_rule),
         **_attributes,
     )

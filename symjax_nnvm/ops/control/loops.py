@@ -8,7 +8,7 @@ any order of differentiation follows. A step's inner values are computed again, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -17,13 +17,12 @@ from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node, superseding
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
-from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ops.control.subgraph import (
     Head,
     Inference,
     gradient_inside,
-    inference_rules,
     is_zero,
+    register_control,
     subgraph_node,
     variables_of,
 )
@@ -116,10 +115,7 @@ def _foreach_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: 
     stacked, final, history = _split(list(outs), p.num_out_data, p.num_states)
     length = known(*(infer.length(value) for value in (*mask, *data, *stacked, *history) if value is not None))
     states = [infer.merge(*pair) for pair in zip(states, final, strict=True)]
-    variables: list[Any] = [None] * (len(data) + len(states) + len(rest))
-    _place(variables, p.in_data_locs, map(infer.slice, data))
-    _place(variables, p.in_state_locs, states)
-    _place(variables, p.remain_locs, rest)
+    variables = _variables(infer, p, data, states, rest)
     variables, heads = infer.inside(body, variables, [*map(infer.slice, stacked), *states])
     states = [infer.merge(variables[k], head) for k, head in zip(p.in_state_locs, heads[p.num_out_data :], strict=True)]
     data = [_completed(infer, length, value, variables[loc]) for value, loc in zip(data, p.in_data_locs, strict=True)]
@@ -171,20 +167,18 @@ def _split(values: list[Any], *counts: int) -> list[list[Any]]:
     return [*parts, values[start:]]
 
 
-def _place(target: list[Any], locs: Sequence[int], values: Any) -> None:
-    for loc, value in zip(locs, values, strict=True):
-        target[loc] = value
+def _variables(infer: Inference, p: ForeachParams, data: list[Any], states: list[Any], rest: list[Any]) -> list[Any]:
+    """What is known of the body's variables, in their order."""
+    locs = (*p.in_data_locs, *p.in_state_locs, *p.remain_locs)
+    by_loc = dict(zip(locs, (*map(infer.slice, data), *states, *rest), strict=True))
+    return [by_loc[loc] for loc in range(len(locs))]
 
 
 def _foreach_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
     """One run of the body for each slice."""
     p: ForeachParams = attrs.parsed
     data, states, rest = _split(list(ins[p.masked :]), len(p.in_data_locs), p.num_states)
-    variables: list[Any] = [None] * (len(data) + len(states) + len(rest))
-    _place(variables, p.in_data_locs, map(infer.slice, data))
-    _place(variables, p.in_state_locs, states)
-    _place(variables, p.remain_locs, rest)
-    return [(variables, known(*map(infer.length, ins[: p.masked + len(data)])) or 1)]
+    return [(_variables(infer, p, data, states, rest), known(*map(infer.length, ins[: p.masked + len(data)])) or 1)]
 
 
 def _while_loop_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
@@ -349,81 +343,65 @@ def _while_loop_gradient(node: Node, ograds: list[NodeEntry]):
 # -- registration ----------------------------------------------------------------------------------------------------
 
 
-def _names(graphs: Sequence[str]):
-    return lambda attrs: [*graphs, *(f"data{i}" for i in range(attrs.parsed.num_args - len(graphs)))]
+_FOREACH: dict[str, Any] = {
+    "graphs": ("fn",),
+    "rule": _foreach_rule,
+    "gradient": _foreach_gradient,
+    "FSubgraphRuns": _foreach_runs,
+}
+_WHILE_LOOP: dict[str, Any] = {
+    "graphs": ("cond", "func"),
+    "rule": _while_loop_rule,
+    "params": WhileLoopParams,
+    "gradient": _while_loop_gradient,
+    "FSubgraphRuns": _while_loop_runs,
+    "FWorkspace": _while_loop_workspace,
+}
 
 
-_BACKWARD: dict[str, Any] = {"TIsBackward": True}
-_HISTORY: dict[str, Any] = {"TIsBackward": True, "TSupersedes": True}
-
-for _name, _params, _hidden, _attributes, _doc in (
-    ("_foreach", ForeachParams, lambda p: 0, {}, "Run the body over axis 0 of the data, carrying states."),
-    (
-        "_backward_foreach_history",
-        ForeachParams,
-        lambda p: p.num_states,
-        _HISTORY,
-        "`_foreach`, and its states before each step.",
-    ),
-    (
-        "_backward_foreach",
-        BackwardForeachParams,
-        lambda p: p.num_states,
-        _BACKWARD,
-        "`_foreach` in either direction, over the steps that a mask admits, and its states before each step.",
-    ),
-):
-    register_op(
-        _name,
-        params=_params,
-        variadic="num_args",
-        num_outputs=lambda p, hidden=_hidden: p.num_outputs + hidden(p),
+def _register_loop(name: str, hidden: Callable[[Any], int] = lambda p: 0, **card: Any) -> None:
+    """hidden: how many outputs there are that nobody sees."""
+    register_control(
+        name,
+        num_outputs=lambda p: p.num_outputs + hidden(p),
         visible_outputs=lambda p: p.num_outputs,
-        infer_type=None,
-        gradient=_foreach_gradient,
-        list_inputs=_names(["fn"]),
         flops="that of its steps",
-        drawing="recurrent",
-        doc=_doc,
-        FInputGraph=lambda attrs: (0,),
-        FSubgraphRuns=_foreach_runs,
-        **inference_rules(_foreach_rule),
-        **_attributes,
+        **card,
     )
 
-for _name, _hidden, _attributes, _deviation, _doc in (
-    (
-        "_while_loop",
-        lambda p: 0,
-        {},
-        "stacked outputs are zero after the last step; MXNet leaves them undefined",
-        "Run the body while the condition holds, at most max_iterations times. Stacked outputs are zero after the "
-        "last step (MXNet leaves them undefined).",
-    ),
-    (
-        "_backward_while_loop_history",
-        lambda p: len(p.func_var_locs) + 1,
-        _HISTORY,
-        (),
-        "`_while_loop`, its variables before each step, and which steps ran.",
-    ),
-):
-    register_op(
-        _name,
-        params=WhileLoopParams,
-        variadic="num_args",
-        num_outputs=lambda p, hidden=_hidden: p.num_outputs + hidden(p),
-        visible_outputs=lambda p: p.num_outputs,
-        infer_type=None,
-        gradient=_while_loop_gradient,
-        list_inputs=_names(["cond", "func"]),
-        flops="that of its steps",
-        deviation=_deviation,
-        drawing="recurrent",
-        doc=_doc,
-        FInputGraph=lambda attrs: (0, 1),
-        FSubgraphRuns=_while_loop_runs,
-        FWorkspace=_while_loop_workspace,
-        **inference_rules(_while_loop_rule),
-        **_attributes,
-    )
+
+_register_loop(
+    "_foreach", params=ForeachParams, doc="Run the body over axis 0 of the data, carrying states.", **_FOREACH
+)
+_register_loop(
+    "_backward_foreach_history",
+    lambda p: p.num_states,
+    params=ForeachParams,
+    doc="`_foreach`, and its states before each step.",
+    TIsBackward=True,
+    TSupersedes=True,
+    **_FOREACH,
+)
+_register_loop(
+    "_backward_foreach",
+    lambda p: p.num_states,
+    params=BackwardForeachParams,
+    doc="`_foreach` in either direction, over the steps that a mask admits, and its states before each step.",
+    TIsBackward=True,
+    **_FOREACH,
+)
+_register_loop(
+    "_while_loop",
+    deviation="stacked outputs are zero after the last step; MXNet leaves them undefined",
+    doc="Run the body while the condition holds, at most max_iterations times. Stacked outputs are zero after the last "
+    "step (MXNet leaves them undefined).",
+    **_WHILE_LOOP,
+)
+_register_loop(
+    "_backward_while_loop_history",
+    lambda p: len(p.func_var_locs) + 1,
+    doc="`_while_loop`, its variables before each step, and which steps ran.",
+    TIsBackward=True,
+    TSupersedes=True,
+    **_WHILE_LOOP,
+)

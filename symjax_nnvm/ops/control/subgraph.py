@@ -12,22 +12,9 @@ from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, cre
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.pass_registry import apply_pass
-from symjax_nnvm.ir.register import same_shape, same_type
+from symjax_nnvm.ir.register import register_op, same_shape, same_type
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import DTypeList, Shape, ShapeList
-
-__all__ = [
-    "DEFAULT_DTYPES",
-    "DTYPES",
-    "SHAPES",
-    "Head",
-    "Inference",
-    "gradient_inside",
-    "inference_rules",
-    "is_zero",
-    "subgraph_node",
-    "variables_of",
-]
 
 
 @dataclass(frozen=True)
@@ -95,13 +82,25 @@ DTYPES = Inference(
 DEFAULT_DTYPES = replace(DTYPES, decides=True)
 
 
-def inference_rules(rule: Callable[[Inference, NodeAttrs, Sequence[Any], Sequence[Any]], Any]) -> dict[str, Any]:
-    """One rule for shapes and dtypes, as the attributes FInferShape, FInferType and FInferDefaultType."""
-    return {
-        "FInferShape": lambda attrs, ins, outs: rule(SHAPES, attrs, ins, outs),
-        "FInferType": lambda attrs, ins, outs: rule(DTYPES, attrs, ins, outs),
-        "FInferDefaultType": lambda attrs, ins, outs: rule(DEFAULT_DTYPES, attrs, ins, outs),
-    }
+Rule = Callable[[Inference, NodeAttrs, Sequence[Any], Sequence[Any]], Any]
+"""One rule for shapes and dtypes: (what is inferred, attributes, ins, outs) → (ins, outs)."""
+
+
+def register_control(name: str, graphs: Sequence[str], rule: Rule, **card: Any) -> None:
+    """Register an operator that runs subgraphs, inputs called `graphs`, before `data0`, `data1`, …; card: the rest."""
+    numbers = tuple(range(len(graphs)))
+    register_op(
+        name,
+        variadic="num_args",
+        list_inputs=lambda attrs: [*graphs, *(f"data{i}" for i in range(attrs.parsed.num_args - len(graphs)))],
+        infer_type=None,
+        drawing="recurrent",
+        FInputGraph=lambda attrs: numbers,
+        FInferShape=lambda attrs, ins, outs: rule(SHAPES, attrs, ins, outs),
+        FInferType=lambda attrs, ins, outs: rule(DTYPES, attrs, ins, outs),
+        FInferDefaultType=lambda attrs, ins, outs: rule(DEFAULT_DTYPES, attrs, ins, outs),
+        **card,
+    )
 
 
 def variables_of(graph: Subgraph) -> list[Node]:

@@ -74,16 +74,12 @@ def _index_array_shapes(p: IndexArrayParams, ins: Shapes, outs: Shapes):
     return [data], [(*data, len(p.chosen(len(data))))]
 
 
-def _index_array_type(p: IndexArrayParams, ins: Types, outs: Types):
-    return ins, ["int64"]
-
-
 register_op(
     "_contrib_index_array",
     params=IndexArrayParams,
     inputs=("data",),
     infer_shape=_index_array_shapes,
-    infer_type=_index_array_type,
+    infer_type=lambda p, ins, outs: (ins, ["int64"]),
     gradient=lambda node, ograds: [None],
     FIgnoreInputs=lambda attrs: (0,),
     flops=0,

@@ -11,17 +11,6 @@ from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.register import Shapes, Types, same_type
 from symjax_nnvm.ir.types import Shape, format_shape
 
-__all__ = [
-    "batch_of",
-    "batch_shape",
-    "of_one_rank",
-    "plus_transposed",
-    "solver_type",
-    "square_shapes",
-    "symmetrised",
-    "transposed",
-]
-
 
 def of_one_rank(*shapes: Shape | None, least: int = 2) -> list[Shape] | None:
     """The shapes with every rank known; None while no rank is known. All have one rank: the pass words a conflict.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError
@@ -11,7 +12,7 @@ from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_deriv
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
-from symjax_nnvm.ir.register import Entries, Shapes, Types, need_float, register_op
+from symjax_nnvm.ir.register import Entries, need_float, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
 
@@ -67,16 +68,9 @@ def _operand_types(p: CTCLossParams, at: Operands) -> Operands:
 
 
 def _inferred(rule: Any, p: CTCLossParams, ins: Any, outs: Any):
+    """The operands' rule, in the order of inputs and outputs."""
     found = rule(p, Operands([outs[0]], [ins[0]], [*ins[1:], outs[1]], []))
     return [*found.smooth, *found.fixed[:-1]], [*found.heads, found.fixed[-1]]
-
-
-def _shapes(p: CTCLossParams, ins: Shapes, outs: Shapes):
-    return _inferred(_operand_shapes, p, ins, outs)
-
-
-def _types(p: CTCLossParams, ins: Types, outs: Types):
-    return _inferred(_operand_types, p, ins, outs)
 
 
 DERIVATIVES = register_derivatives(
@@ -115,8 +109,8 @@ register_op(
     inputs_used=lambda p: ["data", *_labelling(p)],
     num_outputs=2,
     visible_outputs=1,
-    infer_shape=_shapes,
-    infer_type=_types,
+    infer_shape=partial(_inferred, _operand_shapes),
+    infer_type=partial(_inferred, _operand_types),
     gradient=_gradient,
     flops=_ctc_flops,
     workspace=_ctc_workspace,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
@@ -9,7 +10,7 @@ from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, need_float, register_op
+from symjax_nnvm.ir.register import Entries, NoParams, need_float, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
 INPUTS = ("lda", "alpha", "beta", "state", "lags", "marks", "valid_length", "max_time")
@@ -71,16 +72,8 @@ def _operand_types(p: object, at: Operands) -> Operands:
     return Operands([dtype] * 2, [dtype] * len(_SMOOTH), ["int32", dtype, dtype], [])
 
 
-def _shapes(p: NoParams, ins: Shapes, outs: Shapes):
+def _inferred(rule: Any, p: NoParams, ins: Any, outs: Any):
     """The operands' rule, in the order of inputs and outputs."""
-    return _inferred(_operand_shapes, ins, outs)
-
-
-def _types(p: NoParams, ins: Types, outs: Types):
-    return _inferred(_operand_types, ins, outs)
-
-
-def _inferred(rule: Any, ins: Any, outs: Any):
     given = dict(zip(INPUTS, ins, strict=True)) | {"memory": outs[2]}
     found = rule(None, Operands(list(outs[:2]), [given[n] for n in _SMOOTH], [given[n] for n in _FIXED], []))
     named = dict(zip((*_SMOOTH, *_FIXED), (*found.smooth, *found.fixed), strict=True))
@@ -109,8 +102,8 @@ register_op(
     inputs=INPUTS,
     outputs=("output", "out_state", "memory"),
     visible_outputs=2,
-    infer_shape=_shapes,
-    infer_type=_types,
+    infer_shape=partial(_inferred, _operand_shapes),
+    infer_type=partial(_inferred, _operand_types),
     gradient=_gradient,
     FNumFileOutputs=lambda attrs: 2,
     flops="the work depends on the lengths of the sequences",

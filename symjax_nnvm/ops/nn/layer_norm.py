@@ -118,18 +118,6 @@ class _Rows:
         return apply("mean", rows, axis=self.normalised, keepdims=True)
 
 
-def _layer_rows(p: LayerNormParams) -> _Rows:
-    return _Rows(None, p.axis, p.axis)
-
-
-def _group_rows(p: GroupNormParams) -> _Rows:
-    return _Rows((0, p.num_groups, -1), 2, 1)
-
-
-def _instance_rows(p: InstanceNormParams) -> _Rows:
-    return _Rows((0, 0, -1), 2, 1)
-
-
 def _settings(p: Any) -> dict[str, Any]:
     """The parameters that say what is normalised."""
     return {name: value for name, value in vars(p).items() if name != "output_mean_var"}
@@ -207,7 +195,7 @@ for _name, _aliases, _params, _shapes, _rows_of, _doc in (
         ("_npx_layer_norm",),
         LayerNormParams,
         _layer_norm_shapes,
-        _layer_rows,
+        lambda p: _Rows(None, p.axis, p.axis),
         "Every row along an axis with mean 0 and variance 1, times gamma, plus beta (Ba et al., Layer Normalization, "
         "2016). The output `std` is √(variance + eps).",
     ),
@@ -216,7 +204,7 @@ for _name, _aliases, _params, _shapes, _rows_of, _doc in (
         (),
         GroupNormParams,
         _group_norm_shapes,
-        _group_rows,
+        lambda p: _Rows((0, p.num_groups, -1), 2, 1),
         "Every group of channels of every sample with mean 0 and variance 1, times gamma, plus beta (Wu, He: Group "
         "Normalization, 2018). As in MXNet 1.9 gamma and beta have one element for each group, not for each channel. "
         "The output `std` is √(variance + eps).",
@@ -226,7 +214,7 @@ for _name, _aliases, _params, _shapes, _rows_of, _doc in (
         (),
         InstanceNormParams,
         _instance_norm_shapes,
-        _instance_rows,
+        lambda p: _Rows((0, 0, -1), 2, 1),
         "Every channel of every sample with mean 0 and variance 1, times gamma, plus beta (Ulyanov et al., Instance "
         "Normalization, 2016). Takes every floating-point dtype; MXNet takes float32 alone.",
     ),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from symjax_nnvm.ir.params import MAX_COUNT, Params, Tuple, param
 
 Floats = tuple[float, ...]
@@ -37,21 +34,16 @@ class SGDParams(Params):
     lazy_update: bool = param(True, doc=LAZY)
 
 
-class SGDMomParams(Params):
-    lr: float = param(doc=LR)
-    momentum: float = param(0.0, doc=MOMENTUM)
-    wd: float = param(0.0, doc=WD)
-    rescale_grad: float = param(1.0, doc=RESCALE)
-    clip_gradient: float = param(-1.0, doc=CLIP)
-    lazy_update: bool = param(True, doc=LAZY)
-
-
 class NAGMomParams(Params):
     lr: float = param(doc=LR)
     momentum: float = param(0.0, doc=MOMENTUM)
     wd: float = param(0.0, doc=WD)
     rescale_grad: float = param(1.0, doc=RESCALE)
     clip_gradient: float = param(-1.0, doc=CLIP)
+
+
+class SGDMomParams(NAGMomParams):
+    lazy_update: bool = param(True, doc=LAZY)
 
 
 class SignSGDParams(Params):
@@ -154,37 +146,33 @@ class LambPhase2Params(Params):
 # -- of many weights -------------------------------------------------------------------------------------------------
 
 
-def _lengths(p: Any, count: str, names: Sequence[str]) -> str | None:
-    """What is wrong with the lengths of the parameters that have a number for each weight."""
-    expected = getattr(p, count)
-    for name in names:
-        given = getattr(p, name)
-        if len(given) != expected:
-            return f"Parameter {name} has one number for each of {count}={expected} weights, got {len(given)}: {given}"
-    return None
+class _ManyParams(Params):
+    """Tuples among the parameters have a number for each weight; how many those are the last parameter says."""
+
+    def check(self) -> str | None:
+        (*_, (count, expected)) = vars(self).items()
+        for name, given in vars(self).items():
+            if isinstance(given, tuple) and len(given) != expected:
+                numbers = f"{len(given)}: {given}"
+                return f"Parameter {name} has one number for each of {count}={expected} weights, got {numbers}"
+        return None
 
 
-class MultiSGDParams(Params):
+class MultiSGDParams(_ManyParams):
     lrs: Floats = param(doc="learning rate of each weight")
     wds: Floats = param(doc="weight decay of each weight")
     rescale_grad: float = param(1.0, doc=RESCALE)
     clip_gradient: float = param(-1.0, doc=CLIP)
     num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
-    def check(self) -> str | None:
-        return _lengths(self, "num_weights", ("lrs", "wds"))
 
-
-class MultiSGDMomParams(Params):
+class MultiSGDMomParams(_ManyParams):
     lrs: Floats = param(doc="learning rate of each weight")
     wds: Floats = param(doc="weight decay of each weight")
     momentum: float = param(0.0, doc=MOMENTUM)
     rescale_grad: float = param(1.0, doc=RESCALE)
     clip_gradient: float = param(-1.0, doc=CLIP)
     num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
-
-    def check(self) -> str | None:
-        return _lengths(self, "num_weights", ("lrs", "wds"))
 
 
 class PreloadedMultiSGDParams(Params):
@@ -200,7 +188,7 @@ class PreloadedMultiSGDMomParams(Params):
     num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
 
-class MultiAdamWParams(Params):
+class MultiAdamWParams(_ManyParams):
     lrs: Floats = param(doc="learning rate of each weight")
     beta1: float = param(0.899999976, doc=MEAN)
     beta2: float = param(0.999000013, doc=VAR)
@@ -210,11 +198,8 @@ class MultiAdamWParams(Params):
     clip_gradient: float = param(-1.0, doc=CLIP)
     num_weights: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
 
-    def check(self) -> str | None:
-        return _lengths(self, "num_weights", ("lrs", "wds", "etas"))
 
-
-class MultiLambParams(Params):
+class MultiLambParams(_ManyParams):
     learning_rates: Floats = param(doc="learning rate of each weight")
     beta1: float = param(0.899999976, doc=MEAN)
     beta2: float = param(0.999000013, doc=VAR)
@@ -227,9 +212,6 @@ class MultiLambParams(Params):
     bias_correction: bool = param(True, doc=BIAS)
     step_count: Tuple = param(doc="number of this update, from 1, of each weight")
     num_tensors: int = param(1, ge=1, le=MAX_COUNT, doc=COUNT)
-
-    def check(self) -> str | None:
-        return _lengths(self, "num_tensors", ("learning_rates", "wds", "step_count"))
 
 
 class LarsParams(Params):

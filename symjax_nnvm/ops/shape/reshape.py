@@ -9,7 +9,7 @@ from symjax_nnvm.ir.axes import known, size_of, solve_sizes
 from symjax_nnvm.ir.card import ARRANGES
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axis, Params, Tuple, param
-from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
 
 
@@ -213,10 +213,6 @@ register_op(
 # -- shapes as data --------------------------------------------------------------------------------------------------
 
 
-def _int64(p: NoParams, ins: Types, outs: Types):
-    return ins, ["int64"]
-
-
 for _name, _aliases, _rank, _doc in (
     ("shape_array", ("_npx_shape_array",), lambda data: None if data is None else (len(data),), "The shape of data."),
     ("size_array", (), lambda data: (1,), "The number of elements of data."),
@@ -225,7 +221,7 @@ for _name, _aliases, _rank, _doc in (
         _name,
         aliases=_aliases,
         infer_shape=lambda p, ins, outs, rank=_rank: (ins, [rank(ins[0])]),
-        infer_type=_int64,
+        infer_type=lambda p, ins, outs: (ins, ["int64"]),
         gradient=lambda node, ograds: [None],
         FIgnoreInputs=lambda attrs: (0,),
         flops=0,
