@@ -17,6 +17,7 @@ from lowering.gradient import differentiable as differentiable
 from lowering.gradient import grad_fn as grad_fn
 from lowering.initializer import init_params as init_params
 from lowering.mxnet_words import unknown_attribute as _unknown_attribute
+from lowering.predictor import Predictor as Predictor
 from lowering.registry import lowers as lowers
 from lowering.registry import lowers_custom as lowers_custom
 from lowering.training import Batches as Batches
@@ -35,6 +36,7 @@ __all__ = [
     "Executor",
     "Explanation",
     "GradientReport",
+    "Predictor",
     "ProjectionReport",
     "TrainState",
     "Trainer",

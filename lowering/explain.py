@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from lowering.arguments import require_symbol, shapes_by_name
@@ -13,6 +13,7 @@ from symjax_nnvm.footprint import Footprint, estimate
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options, Plan, StageRecord
+from symjax_nnvm.pipeline import without as stages_without
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -51,27 +52,32 @@ def explain(
     platform: str | None = None,
     mirror: Mirror = None,
     compute_dtype: DType | None = None,
+    constants: Collection[str] | None = None,
+    without: Collection[str] = (),
     **shapes: Sequence[int],
 ) -> Explanation:
     """The stages of the pipeline for a network, in the order in which they run, and what each of them changed.
 
     By default what `compile` makes; with is_train what `grad_fn` and a Trainer make, with gradients of `wrt` or of all
-    parameters. platform, mirror, compute_dtype: as there. shapes: of data, `data=(1, 3, 224, 224)`; with them memory
-    and arithmetic of the network are estimated, too.
+    parameters. platform, mirror, compute_dtype: as there. constants: names of arguments and states that do not change
+    between calls. without: names of stages that do not run, as in `symjax_nnvm.pipeline.without`. shapes: of data,
+    `data=(1, 3, 224, 224)`; with them memory and arithmetic of the network are estimated, too.
     Raises what these doors raise.
     """
     require_symbol(symbol, "explain")
     known = shapes_by_name(shapes, "shapes", "lowering.explain(net, data=(1, 3, 224, 224))")
     if wrt is None and is_train:
         wrt = [node.name for node in learned_variables(symbol) if node.name in set(symbol.list_arguments())]
-    options = Options(
-        is_train=is_train,
-        wrt=None if wrt is None else tuple(wrt),
-        platform=platform,
-        mirror=mirror,
-        precision=compute_dtype,
-        shapes=tuple(known.items()) if mirror == "blocks" else None,
-    )
+    with stages_without(*without):
+        options = Options(
+            is_train=is_train,
+            wrt=None if wrt is None else tuple(wrt),
+            platform=platform,
+            mirror=mirror,
+            precision=compute_dtype,
+            shapes=tuple(known.items()) if mirror == "blocks" else None,
+            constants=None if constants is None else frozenset(constants),
+        )
     programs = Programs(symbol)
     program: Program | GradientProgram = programs.forward(options) if wrt is None else programs.gradient(options)
     forward, backward = (

@@ -13,8 +13,10 @@ from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.errors import InferenceError, NarrowedDtypeWarning
 from symjax_nnvm.footprint import check_workspaces
 from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList
+from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.wide_dtypes import asking_for_64_bits, may_ask_for_64_bits
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -35,11 +37,13 @@ class Inference:
 
     A result is asked for with the arrays that are there: the variables, or what the forward part left. Results are
     kept, and one that agrees with all that is there is taken: forward and backward part, and an executor that knew its
-    shapes when it was bound, share one. reads_dtypes: whether some rule wants dtypes inferred, too.
+    shapes when it was bound, share one. network: the graph that it was made of, in whose terms errors are told, if it
+    has them, too. reads_dtypes: whether some rule wants dtypes inferred, too.
     """
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, network: Graph | None = None):
         self._graph = graph
+        self._network = graph if network is None else network
         self._index = graph.indexed_graph()
         self.reads_dtypes = False
         self._known: list[Inferred] = []
@@ -83,7 +87,8 @@ class Inference:
             check_workspaces(graph)
         except InferenceError as error:
             given = self._of_inputs(lambda eid: shapes[eid])
-            raise _with_remedy(error, shape_remedy(Symbol(self._graph.outputs), given)) from error
+            error = self._in_its_terms(error, lambda: infer_shape(self._network, shapes=given))
+            raise _with_remedy(error, shape_remedy(Symbol(self._network.outputs), given)) from error
         shapes = graph.attrs["shape"]
         if self.reads_dtypes or any(shape is not None and 0 in shape for shape in shapes):
             dtypes = apply_pass(self._graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
@@ -103,13 +108,24 @@ class Inference:
             apply_pass(self._graph.derive(attrs={"dtype": dtypes}), "MXInferType")
         except InferenceError as error:
             known = self._of_inputs(lambda eid: dtypes[eid])
-            raise _with_remedy(error, dtype_remedy(Symbol(self._graph.outputs), known)) from error
+            error = self._in_its_terms(error, lambda: infer_type(self._network, dtypes=known))
+            raise _with_remedy(error, dtype_remedy(Symbol(self._network.outputs), known)) from error
+
+    def _in_its_terms(self, error: InferenceError, infer: Callable[[], Any]) -> InferenceError:
+        """The error that the network has itself, of which the graph was made."""
+        try:
+            if self._network is not self._graph:
+                infer()
+        except InferenceError as own:
+            return own
+        return error
 
     def _of_inputs(self, found: Callable[[int], Any]) -> dict[str, Any]:
         """What is known of the variables, by name; found: of an entry."""
         index = self._index
+        names = {node.name for node in variables(self._network.nodes())}
         known = ((index.nodes[nid].source.name, found(index.entry_rptr[nid])) for nid in index.input_nodes)
-        return {name: value for name, value in known if value is not None}
+        return {name: value for name, value in known if value is not None and name in names}
 
     def warn_of_narrowing(self) -> None:
         """Name, once, the nodes whose attributes ask for 64 bits where JAX has only 32."""

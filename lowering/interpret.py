@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import jax
@@ -24,6 +25,7 @@ from symjax_nnvm.errors import LoweringError, NNVMError, explain, plain_list
 from symjax_nnvm.ir.attributes import FLossEquivalent, TIsBackward
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
+from symjax_nnvm.ir.listing import InputOption, variables
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import format_shape
@@ -52,7 +54,9 @@ class Program:
     graph: what the pipeline made; options: is_train, platform and witness are static choices that rules may ask for.
     num_outputs: so many of the graph's outputs are computed, and nothing but what they and states need; None: all.
     beside: variables that no caller names, the head gradients. inside: the graph is a subgraph of another program,
-    which speaks for both. inference: what is known of the graph, where other programs share it.
+    which speaks for both. inference: what is known of the graph, where other programs share it. network: the graph that
+    it was made of, whose arguments and states are the program's, although it may not read or write them any more,
+    options.constants excepted.
     Warns, at the first run, of dtypes that JAX narrows. Raises LoweringError for an operator without a rule, naming
     every such operator at once.
     """
@@ -66,22 +70,26 @@ class Program:
         beside: Collection[Node] = (),
         inside: bool = False,
         inference: Inference | None = None,
+        network: Graph | None = None,
     ):
         self.graph, self.options = graph, options
         self.index: IndexedGraph = graph.indexed_graph()
         self._schedule = Schedule(self.index, num_outputs)
-        self.num_slots = self._schedule.num_slots
         rules = self._rules()
         self.steps = list(self._steps(rules))
         heads = self.index.outputs[:num_outputs]
-        self.symbol = Symbol(graph.outputs[:num_outputs])
+        self.symbol = Symbol((network or graph).outputs[:num_outputs])
         self.variables = [nid for nid in self.index.input_nodes if nid in self._schedule.live]
         self.output_slots = [self._schedule.slot(head) for head in heads]
         apart = {self.index.node_id(node) for node in beside if self.index.exist(node)}
         named = [nid for nid in self.index.input_nodes if nid not in apart and nid in self._schedule.reached]
-        self._aux = {nid: self.name(nid) for nid in named if nid in self.index.mutable_input_nodes}
-        self._args = {nid: self.name(nid) for nid in named if nid not in self._aux}
-        self.aux_slots = {name: self._schedule.final_slot(nid) for nid, name in self._aux.items()}
+        args, aux = ({}, {}) if network is None or network is graph else self._of_network(network)
+        self._aux = aux or {nid: self.name(nid) for nid in named if nid in self.index.mutable_input_nodes}
+        self._args = args | {nid: self.name(nid) for nid in named if nid not in self._aux}
+        gone = [nid for nid in (*self._args, *self._aux) if nid >= self.index.num_nodes]
+        self.num_slots = self._schedule.num_slots + len(gone)
+        finals = ((nid, self._schedule.final_slot if nid not in gone else self._slot) for nid in self._aux)
+        self.aux_slots = {self._aux[nid]: slot(nid) for nid, slot in finals}
         self.aux_names, self.arg_names = list(self._aux.values()), list(self._args.values())
         self.needs_key = any(self.draws(step) for step in self.steps if "key" in step.rule.needs)
         self._inside = inside
@@ -93,6 +101,21 @@ class Program:
     def name(self, nid: int) -> str:
         """The name of a node."""
         return self.index.nodes[nid].source.name
+
+    def _of_network(self, network: Graph) -> tuple[dict[int, str], dict[int, str]]:
+        """Arguments and states of a network by number; what this graph does not read is numbered past its nodes."""
+        past, exists, constants = count(self.index.num_nodes), self.index.exist, self.options.constants or ()
+
+        def named(option: InputOption) -> dict[int, str]:
+            nodes = [n for n in variables(network.nodes(), option) if exists(n) or n.name not in constants]
+            return {self.index.node_id(n) if exists(n) else next(past): n.name for n in nodes}
+
+        return named("read_only"), named("aux_state")
+
+    def _slot(self, nid: int) -> int:
+        """The slot of a variable as it was given."""
+        past = nid - self.index.num_nodes
+        return self.index.entry_rptr[nid] if past < 0 else self._schedule.num_slots + past
 
     def _rules(self) -> dict[Op, LoweringRule]:
         """The rule of each operator that runs."""
@@ -179,7 +202,7 @@ class Program:
         """An environment with the values of variables, by number, and of other slots, where they belong."""
         env: list[Any] = [None] * self.num_slots
         for nid, value in values.items():
-            env[self.index.entry_rptr[nid]] = value
+            env[self._slot(nid)] = value
         for slot, value in (slots or {}).items():
             env[slot] = value
         return env

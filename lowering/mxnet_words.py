@@ -115,6 +115,14 @@ KEYWORDS: dict[str, dict[str, str]] = {
         "training": "is_train={name}",
         "for_training": "is_train={name}",
     },
+    "Predictor": {
+        **dict.fromkeys(("ctx", "context", "device"), 'platform="cpu", "gpu" or "tpu"'),
+        **dict.fromkeys(("arg_params", "params"), "args={name}"),
+        **dict.fromkeys(("aux_params", "aux_states"), "aux={name}"),
+        "data_shapes": "predict.warm(data=shape), where it is to be compiled before the first call",
+        "batch_size": "Every batch size is compiled when it comes; predict.warm(data=shape) does so before",
+        "data": "Data are given to the predictor: predict(data={name})",
+    },
     "grad_fn": {
         "grad_req": "wrt=[names of the arguments]",
         "argnums": "wrt=[names of the arguments]",

@@ -51,12 +51,20 @@ class Programs:
         assert isinstance(found, GradientProgram)
         return found
 
+    def precompute(self, options: Options) -> Program | None:
+        """The program of what is computed once for these options: values of the variables that `forward` has in place
+        of what depends on `options.constants` alone, in the order of `plan(options).precompute.attrs["names"]`. Its
+        arguments are the constants that they are made of, states among them. None where there are none."""
+        graph = self.plan(options).precompute
+        return None if graph is None else Program(graph, options)
+
     @bulk_allocation()
     def _program(self, options: Options) -> Program | GradientProgram:
         found = self._programs.get(options)
         if found is None:
             plan = self.plan(options)
-            inference = self._inferences.setdefault(id(plan.graph), Inference(plan.graph))
-            program = Program(plan.graph, options, beside=plan.head_grads, inference=inference)
+            network = self.pipeline.graph if options.wrt is None else None
+            inference = self._inferences.setdefault(id(plan.graph), Inference(plan.graph, network))
+            program = Program(plan.graph, options, beside=plan.head_grads, inference=inference, network=network)
             found = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
         return found

@@ -27,7 +27,7 @@ from lowering.witness import Witness, witness
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.ir.attributes import FGradient, FMutateInputs, FNotDerivative
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
-from symjax_nnvm.pipeline import Options
+from symjax_nnvm.pipeline import Options, optional_stages
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, Any]
@@ -132,7 +132,7 @@ class NodeWitness:
     """
 
     def __init__(self, symbol: Symbol, wrt: Sequence[str], *, is_train: bool, finite_differences: bool):
-        self.program = Programs(symbol).forward(Options(is_train=is_train))
+        self.program = Programs(symbol).forward(Options(is_train=is_train, without=frozenset(optional_stages())))
         self._finite = finite_differences
         index = self.program.index
         used: dict[int, set[int]] = {}

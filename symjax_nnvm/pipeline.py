@@ -8,22 +8,29 @@ what each of them changed. A new pass is one file in `passes/` and one row here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from symjax_nnvm.errors import GradientError, close_names, explain, listed
+from symjax_nnvm.errors import GradientError, PassError, close_names, explain, listed, refuse_unknown
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
+from symjax_nnvm.passes.fold_scale_axis import fold_scale_axis
 from symjax_nnvm.passes.full_graph import add_gradients
 from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.passes.precompute_prune import precompute_prune
 from symjax_nnvm.passes.reduce_precision import reduce_precision
+from symjax_nnvm.passes.simplify_inference import simplify_inference
 from symjax_nnvm.tables import table_text
 
-__all__ = ["STAGES", "Options", "Pipeline", "Plan", "Stage", "StageRecord", "arguments"]
+__all__ = ["STAGES", "Options", "Pipeline", "Plan", "Stage", "StageRecord", "arguments", "optional_stages", "without"]
+
+_without: ContextVar[frozenset[str]] = ContextVar("without", default=frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,9 @@ class Options:
     the backward part computes again (`passes/mirror.py`). shapes: of variables by name, as pairs; read by mirror
     "blocks" alone. precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says.
     witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
+    constants: names of the variables, arguments or states, that do not change between calls: what depends on them alone
+    is a graph of its own, `Plan.precompute`; None: all may change. without: names of the stages that do not run, by
+    default those that `without` says. Raises PassError for a name that is none of `optional_stages()`.
     """
 
     is_train: bool = False
@@ -44,6 +54,25 @@ class Options:
     shapes: tuple[tuple[str, Shape], ...] | None = None
     precision: DType | None = None
     witness: bool = False
+    constants: frozenset[str] | None = None
+    without: frozenset[str] = field(default_factory=_without.get)
+
+    def __post_init__(self):
+        fix = "A network's stages are printed by lowering.explain(net)."
+        refuse_unknown(PassError, "Cannot run without", self.without, optional_stages(), "optional stages", fix)
+
+
+@contextmanager
+def without(*names: str) -> Iterator[None]:
+    """What is made in this context (thread) does without the stages of these names: `with without("FoldScaleAxis"):`.
+
+    Raises PassError for a name that is none of `optional_stages()`.
+    """
+    token = _without.set(Options(without=_without.get().union(names)).without)
+    try:
+        yield
+    finally:
+        _without.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +80,8 @@ class Stage:
     """A step of the pipeline: Graph → Graph.
 
     name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. reads: the options
-    that decide what it does; None when it does not run. when: the same in words.
+    that decide what it does; None when it does not run. when: the same in words. optional: it changes how a network
+    runs, and not what it computes, so that it may be left out.
     """
 
     name: str
@@ -59,6 +89,11 @@ class Stage:
     run: Callable[[Graph, Options], Graph]
     reads: Callable[[Options], Hashable | None]
     when: str
+    optional: bool = True
+
+
+def _for_inference(options: Options) -> bool | None:
+    return (options.wrt is None and not options.is_train and not options.witness) or None
 
 
 def _mirrored(options: Options) -> tuple[Hashable, ...]:
@@ -67,11 +102,26 @@ def _mirrored(options: Options) -> tuple[Hashable, ...]:
 
 STAGES: tuple[Stage, ...] = (
     Stage(
+        "SimplifyInference",
+        "dropout, copies away; BatchNorm scales",
+        lambda graph, _: simplify_inference(graph),
+        reads=_for_inference,
+        when="nobody trains",
+    ),
+    Stage(
+        "FoldScaleAxis",
+        "scales folded into weights",
+        lambda graph, options: fold_scale_axis(graph, options.constants or ()),
+        reads=lambda options: options.constants if options.wrt is None else None,
+        when="parameters are constant",
+    ),
+    Stage(
         "ReducePrecision",
         "casts around products",
         lambda graph, options: reduce_precision(graph, options.precision or "float32"),
         reads=lambda options: options.precision,
         when="a half precision is asked for",
+        optional=False,
     ),
     Stage(
         "EliminateCommonExpr",
@@ -88,9 +138,22 @@ STAGES: tuple[Stage, ...] = (
         ),
         reads=lambda options: None if options.wrt is None else (options.wrt, *_mirrored(options)),
         when="gradients are asked for",
+        optional=False,
+    ),
+    Stage(
+        "PrecomputePrune",
+        "constant parts cut off",
+        lambda graph, options: precompute_prune(graph, options.constants or ()),
+        reads=lambda options: options.constants if options.wrt is None else None,
+        when="parameters are constant",
     ),
 )
 """Every stage, in the order in which they run."""
+
+
+def optional_stages() -> list[str]:
+    """Names of the stages that may be left out."""
+    return [stage.name for stage in STAGES if stage.optional]
 
 
 def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
@@ -114,13 +177,15 @@ def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """What a stage did: the graph before and after, seconds; ran: whether it did anything at all."""
+    """What a stage did: the graph before and after, seconds; ran: whether it did anything at all; without: whether it
+    was left out."""
 
     stage: Stage
     ran: bool
     before: Graph
     after: Graph
     seconds: float
+    without: bool = False
 
     @property
     def name(self) -> str:
@@ -140,7 +205,7 @@ class StageRecord:
     def row(self) -> tuple[str, ...]:
         """Its row in the table of a plan."""
         if not self.ran:
-            return self.name, "", "", f"runs when {self.stage.when}"
+            return self.name, "", "", "left out" if self.without else f"runs when {self.stage.when}"
         nodes = f"{self.before_nodes:,} → {self.after_nodes:,}"
         return self.name, nodes, f"{self.seconds * 1e3:.1f}", self.stage.about
 
@@ -161,6 +226,14 @@ class Plan:
     def head_grads(self) -> list[Node]:
         """The variables that stand for the gradients of the outputs; none without gradients."""
         return self.graph.attrs.get("head_grads", [])
+
+    @property
+    def precompute(self) -> Graph | None:
+        """What is computed once: the graph of values that the plan's graph has variables for; None without.
+
+        Its attribute `names` are the names of these variables, in its outputs' order.
+        """
+        return self.graph.attrs.get("precompute")
 
     columns: ClassVar[tuple[str, ...]] = ("stage", "nodes", "ms", "")
 
@@ -200,12 +273,13 @@ class Pipeline:
         key: tuple[Hashable, ...] = ()
         for stage in STAGES:
             graph, records = self._made[key]
-            reads = stage.reads(options)
-            key = (*key, reads)
+            left_out = stage.name in options.without
+            reads = None if left_out else stage.reads(options)
+            key = (*key, (reads, left_out))
             if key not in self._made:
                 start = time.perf_counter()
                 made = graph if reads is None else stage.run(graph, options)
-                record = StageRecord(stage, reads is not None, graph, made, time.perf_counter() - start)
+                record = StageRecord(stage, reads is not None, graph, made, time.perf_counter() - start, left_out)
                 self._made[key] = made, (*records, record)
         graph, records = self._made[key]
         return Plan(options, graph, len(self.graph.outputs), records)

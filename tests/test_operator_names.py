@@ -29,6 +29,7 @@ NAMING = {
     "symjax_nnvm/passes/gradient.py": f"{_BUILDS}: NNVM's sums and zeros",
     "symjax_nnvm/passes/full_graph.py": f"{_BUILDS}: MXNet's sums, zeros and copies",
     "symjax_nnvm/passes/eliminate_common_expressions.py": f"{_BUILDS}: copies of heads that become one",
+    "symjax_nnvm/passes/fold_scale_axis.py": "the operator that is folded into others",
     "symjax_nnvm/passes/reduce_precision.py": f"{_BUILDS}: casts",
     "symjax_nnvm/passes/place_device.py": f"{_BUILDS}: copies to another device",
     "lowering/executor/groups.py": f"{_BUILDS}: copies to another device",

@@ -1,7 +1,8 @@
 """A table of a network's layers: operator, output shape, parameters, MACs and FLOPs; and the totals.
 
 Needs no parameters; with them, their shapes decide what `--shape` leaves open. `--stages` prints the pipeline instead:
-what is done to the graph before it is lowered, for inference and for training.
+what is done to the graph before it is lowered: for inference, for predictions with parameters that do not change, and
+for training. `--without` leaves stages out.
 """
 
 from __future__ import annotations
@@ -10,25 +11,27 @@ import argparse
 
 from symjax_nnvm.cli.console import note, print_json, print_table, show
 from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, of_options
-from symjax_nnvm.pipeline import Options, Pipeline
-from symjax_nnvm.roles import learned_variables
+from symjax_nnvm.pipeline import Options, Pipeline, without
+from symjax_nnvm.roles import data_inputs, learned_variables
 from symjax_nnvm.summary import summarize
 from symjax_nnvm.symbol.symbol import Symbol
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL, `--shape` and `--stages`."""
+    """MODEL, `--shape`, `--stages` and `--without`."""
     add_model(parser)
     add_shapes(parser)
     parser.add_argument("--stages", action="store_true", help="print what each stage of the pipeline changes")
+    parser.add_argument("--without", metavar="STAGE", action="append", default=[], help="leave a stage out; repeatable")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the summary."""
     model = of_options(options)
     symbol = model.symbol()
-    if options.stages:
-        return _stages(symbol, options.json)
+    if options.stages or options.without:
+        with without(*options.without):
+            return _stages(symbol, options.json)
     args, aux = model.params(symbol)
     if model.params_path is not None:
         note(f"parameters: {model.params_path}")
@@ -48,6 +51,7 @@ def _stages(symbol: Symbol, as_json: bool) -> int:
     learned = tuple(node.name for node in learned_variables(symbol) if node.name in arguments)
     plans = {
         "inference": pipeline.plan(Options()),
+        "prediction": pipeline.plan(Options(constants=frozenset(symbol.list_inputs()) - data_inputs(symbol))),
         "training": pipeline.plan(Options(is_train=True, wrt=learned)),
     }
     if as_json:

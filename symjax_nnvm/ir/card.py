@@ -84,6 +84,18 @@ TNumbers: OpMap[Numbers] = Op.get_attr("TNumbers")
 """(the input that numbers something, classes or rows; (parameters, input shapes) → how many there are, None where any
 number is meant): an operator takes any number, a trainer need not."""
 
+FInference: OpMap[Callable[[Node], NodeEntry | None]] = Op.get_attr("FInference")
+"""A node → what its first output is where nobody trains, in plainer words; None: nothing plainer. States that it writes
+then keep their values. Whoever asks knows that nothing reads the other outputs."""
+
+FScaled: OpMap[Callable[[Node, NodeEntry, NodeEntry, int], Node | None]] = Op.get_attr("FScaled")
+"""(a node, a scale and a shift (c,), an axis of its result) → a node of the same operator, whose result is that of the
+node scaled and shifted along the axis; None where it cannot be. What it does to weight and bias is done by other nodes,
+which depend on these and on scale and shift alone."""
+
+TExpands: OpMap[bool] = Op.get_attr("TExpands")
+"""The result may be much larger than all inputs together, and is made as fast as it is read."""
+
 TBroadcasts: OpMap[bool] = Op.get_attr("TBroadcasts")
 """Inputs, or axes, of size 1 are repeated as far as the result is larger."""
 

@@ -1717,6 +1717,10 @@ def _sample_unique_zipfian(range_max: int, shape: Sequence[int] | int | None = N
     range_max: int ≥ 1 ≤ 2.14748e+09, required. number of classes.
 
     shape: tuple of int or None ≥ 1, optional, default=None. (b, n): b times n different classes."""
+def _scale_shift(data: Symbol, scale: Symbol | None = None, shift: Symbol | None = None, axis: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """data · scale + shift, with a number of each for every channel: what BatchNorm is where it does not train. Computed in the dtype of scale.
+
+    axis: int ≥ -64 ≤ 64, optional, default=1. the axis of channels."""
 def _scatter_elemwise_div(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """As `elemwise_div`. Of sparse arrays MXNet computes the stored elements only; here every element is."""
 def _scatter_minus_scalar(data: Symbol, scalar: float = 1.0, is_int: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

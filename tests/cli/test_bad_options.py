@@ -50,6 +50,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     **{(c, "--scale"): REALS for c in ("run", "verify")},
     **{(c, "--mean"): (*REALS, ",", "1,2", "1,x,3", "1,2,3") for c in ("run", "verify")},
     **{(c, "--std"): (*REALS, ",", "1,2", "0", "1,2,3") for c in ("run", "verify")},
+    ("inspect", "--without"): ("", "nope", "MXGradient", "\x1b"),
     ("run", "--topk"): NUMBERS,
     ("run", "--time"): (*NUMBERS, "0"),
     ("run", "--labels"): (*PATHS, "binary", "missing"),

@@ -57,3 +57,16 @@ def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]):
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\\x1b[31mred\\nline" in out
+
+
+def test_stages_are_printed_and_left_out(net: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["inspect", str(net), "--stages", "--without", "EliminateCommonExpr", "--json"]) == 0
+    plans = json.loads(capsys.readouterr().out)
+    ran = {purpose: [row["stage"] for row in plan if row["ran"]] for purpose, plan in plans.items()}
+    assert ran == {
+        "inference": ["SimplifyInference"],
+        "prediction": ["SimplifyInference", "FoldScaleAxis", "PrecomputePrune"],
+        "training": ["MXGradient"],
+    }
+    assert main(["inspect", str(net), "--without", "EliminateCommonExpr"]) == 0
+    assert capsys.readouterr().out.count("left out") == len(plans)

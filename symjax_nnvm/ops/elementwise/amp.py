@@ -20,7 +20,7 @@ from symjax_nnvm.ir.register import (
     same_type,
 )
 from symjax_nnvm.ir.types import DType
-from symjax_nnvm.ops.elementwise.unary import ROUNDED
+from symjax_nnvm.ops.elementwise.unary import ROUNDED, cast_again
 
 # -- casts -----------------------------------------------------------------------------------------------------------
 
@@ -54,6 +54,7 @@ register_op(
     flops=0,
     not_derivative=ROUNDED,
     layout="agnostic",
+    FInference=cast_again,
     doc="float32, float16 or bfloat16 data in another dtype; any other data as they are. The gradient is cast back.",
 )
 

@@ -144,6 +144,7 @@ register_op(
     aliases=("identity",),
     gradient=lambda node, ograds: ograds,
     precision="either",
+    FInference=lambda node: node.inputs[0],
     doc="The data itself.",
     **_IDENTITY,
 )
@@ -269,6 +270,13 @@ class CastParams(Params):
     )
 
 
+def cast_again(node: Node) -> NodeEntry | None:
+    """What a cast of a cast to the same dtype is: FInference of operators that cast."""
+    data = node.inputs[0]
+    again = data.node.op is node.op and data.node.attrs.parsed.dtype == node.attrs.parsed.dtype
+    return data if again else None
+
+
 register_op(
     "Cast",
     aliases=("_npi_cast", "_npx_cast", "cast"),
@@ -282,6 +290,7 @@ register_op(
     not_derivative=ROUNDED,
     layout="agnostic",
     drawing="shape",
+    FInference=cast_again,
     doc="The data in another dtype; the gradient is cast back, through integers too.",
 )
 

@@ -49,6 +49,7 @@ register_op(
     gradient=lambda node, ograds: [None],
     flops=0,
     numbers=(0, lambda p, shapes: p.depth),
+    TExpands=True,
     doc="One value at each index, another elsewhere; indices outside mark nothing.",
 )
 

@@ -115,6 +115,21 @@ def initial_moving_statistics(attrs: NodeAttrs, variable: Node, i: int) -> None:
         variable.attrs.dict.setdefault("__init__", '["zero", {}]' if i == 3 else '["one", {}]')
 
 
+def at_inference(node: Node) -> NodeEntry | None:
+    """X scale + shift with scale = γ / √(σ² + ε) and shift = β - μ scale, of the moving statistics: a FInference."""
+    p: BatchNormLike = node.attrs.parsed
+    data, gamma, beta, *statistics = node.inputs
+    if statistics[0].node is statistics[1].node:
+        return None
+    # What the node writes it read as it was one version before.
+    mean, variance = (entry._replace(version=max(entry.version - 1, 0)) for entry in statistics)
+    scale = apply("rsqrt", apply("_plus_scalar", variance, scalar=p.eps), name=f"{node.name}_scale")
+    if not p.fix_gamma:
+        scale = apply("elemwise_mul", gamma, scale, name=f"{node.name}_scale")
+    shift = apply("elemwise_sub", beta, apply("elemwise_mul", mean, scale), name=f"{node.name}_shift")
+    return apply("_scale_shift", data, scale, shift, axis=p.axis, name=node.name)
+
+
 def _batch_norm_gradient(node: Node, ograds: Entries):
     return batch_norm_gradients(node, ograds[0], NodeEntry(node, 1, 0), NodeEntry(node, 2, 0))
 
@@ -177,6 +192,7 @@ register_op(
     infer_type=batch_norm_types,
     gradient=_batch_norm_gradient,
     FSetInputVarAttrOnCompose=initial_moving_statistics,
+    FInference=at_inference,
     flops=2,  # scale and shift: the statistics are constants at inference
     precision="either",
     not_derivative=statistics_ignored,

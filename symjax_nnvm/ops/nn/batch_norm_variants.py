@@ -8,6 +8,7 @@ from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, register_op
 from symjax_nnvm.ops.nn.batch_norm import (
     BatchNormParams,
+    at_inference,
     batch_norm_gradients,
     batch_norm_shapes,
     batch_norm_types,
@@ -47,6 +48,11 @@ def _gradient_through_relu(node: Node, ograds: Entries):
     return batch_norm_gradients(node, passed, NodeEntry(node, 1, 0), NodeEntry(node, 2, 0))
 
 
+def _relu_at_inference(node: Node) -> NodeEntry | None:
+    plain = at_inference(node)
+    return None if plain is None else apply("relu", plain, name=node.name)
+
+
 for _name, _params, _gradient, _doc in (
     (
         "BatchNorm_v1",
@@ -81,6 +87,7 @@ for _name, _params, _gradient, _doc in (
         infer_type=batch_norm_types,
         gradient=_gradient,
         FSetInputVarAttrOnCompose=initial_moving_statistics,
+        FInference=_relu_at_inference if _gradient is _gradient_through_relu else at_inference,
         flops=3 if _gradient is _gradient_through_relu else 2,
         precision=None if _params is SyncBatchNormParams else "either",
         not_derivative=statistics_ignored,

@@ -15,6 +15,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Dim, Shape
+from symjax_nnvm.ops.nn.scale_shift import scaled_product
 
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
 Tuning = Literal["fastest", "limited_workspace", "off"]
@@ -191,6 +192,21 @@ def bias_gradient(node: Node, dy: NodeEntry, at: At) -> NodeEntry:
     return apply("sum", dy, axis=node.attrs.parsed.channel_axis, exclude=True)
 
 
+# -- what follows a convolution --------------------------------------------------------------------------------------
+
+
+def is_channel_axis(p: ConvolutionGeometry, axis: int) -> bool:
+    """Whether an axis, perhaps counted from the end, is that of the channels."""
+    return axis in (p.channel_axis, p.channel_axis - len(p.axes))
+
+
+def scaled_convolution(node: Node, scale: NodeEntry, shift: NodeEntry, axis: int) -> Node | None:
+    """Filters stand on the weight's first axis in every layout: FScaled of convolutions."""
+    p: ConvolutionGeometry = node.attrs.parsed
+    ones = (1,) * (len(p.axes) - 1)
+    return scaled_product(node, scale, shift, (-1, *ones)) if is_channel_axis(p, axis) else None
+
+
 # -- costs -----------------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +254,7 @@ register_op(
     precision="half",
     layout="parameter",
     recompute="if forced",
+    FScaled=scaled_convolution,
     drawing="convolution",
     doc="Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight "
     "has that of data with filters for the batch: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.",

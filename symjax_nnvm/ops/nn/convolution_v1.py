@@ -8,7 +8,7 @@ from symjax_nnvm.ir.attributes import FGradient, FInferShape
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import float_type, register_op
-from symjax_nnvm.ops.nn.convolution import ConvolutionParams, convolution_flops, padded
+from symjax_nnvm.ops.nn.convolution import ConvolutionParams, convolution_flops, padded, scaled_convolution
 
 
 class ConvolutionV1Params(ConvolutionParams):
@@ -34,6 +34,7 @@ register_op(
     flops=convolution_flops,
     workspace=padded(lambda ins, outs: ins[0]),
     precision="half",
+    FScaled=scaled_convolution,
     drawing="convolution",
     doc="(deprecated; use Convolution) Convolution of data with num_filter learned windows, plus a bias for each. "
     "Works over two and three spatial axes and in every layout; MXNet's takes two, channels first.",

@@ -9,6 +9,7 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import Adjoint, multilinear
+from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Dim
@@ -18,12 +19,14 @@ from symjax_nnvm.ops.nn.convolution import (
     Tuning,
     arranged,
     bias_gradient,
+    is_channel_axis,
     padded,
     ranked,
     spread,
     unequal_ranks,
     weight_channels,
 )
+from symjax_nnvm.ops.nn.scale_shift import scaled_product
 
 
 class DeconvolutionGeometry(ConvolutionGeometry):
@@ -167,6 +170,13 @@ def _deconvolution_flops(p: DeconvolutionParams, ins: Sizes, outs: Sizes) -> Flo
     return Flops(prod(ins[0]) * (prod(ins[1]) // max(channels, 1)), 0 if p.no_bias else prod(outs[0]))
 
 
+def _scaled_deconvolution(node: Node, scale: NodeEntry, shift: NodeEntry, axis: int) -> Node | None:
+    """Filters stand on the weight's channel axis, those of each group next to its share of the first axis."""
+    p: DeconvolutionParams = node.attrs.parsed
+    along = tuple(-1 if i == p.channel_axis else 1 for i in range(len(p.axes)))
+    return scaled_product(node, scale, shift, along, p.num_group) if is_channel_axis(p, axis) else None
+
+
 register_op(
     "Deconvolution",
     aliases=("_npx_deconvolution",),
@@ -180,6 +190,7 @@ register_op(
     workspace=spread,
     precision="half",
     layout="parameter",
+    FScaled=_scaled_deconvolution,
     doc="Transposed convolution: the data gradient of the Convolution with this window, as an operator. An axis of d "
     "elements gets stride · (d - 1) + kernel - 2 · pad + adj, or what target_shape says. Works over one, two and three "
     "axes, dilated or not, in every layout; the weight has that of data with its channels for the batch: "

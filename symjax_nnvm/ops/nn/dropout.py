@@ -45,6 +45,10 @@ def _draws(p: DropoutParams) -> When:
     return "always" if p.mode == "always" else "training"
 
 
+def _at_inference(node: Node) -> NodeEntry | None:
+    return None if _draws(node.attrs.parsed) == "always" else node.inputs[0]
+
+
 register_op(
     "Dropout",
     aliases=("_npx_dropout",),
@@ -56,6 +60,7 @@ register_op(
     infer_type=float_type,
     gradient=_dropout_gradient,
     inplace=((0, 0),),
+    FInference=_at_inference,
     **MOVES,
     draws=_draws,
     deviation=Deviation("p=1 gives zeros; MXNet's result and gradient are NaN", "training", lambda p: p.p == 1),

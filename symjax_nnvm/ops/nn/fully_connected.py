@@ -6,9 +6,10 @@ from math import prod
 
 from symjax_nnvm.ir.axes import completed, known, size_of, solve_sizes
 from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
+from symjax_nnvm.ops.nn.scale_shift import scaled_product
 
 
 class FullyConnectedParams(Params):
@@ -51,6 +52,11 @@ def _fully_connected_gradient(node: Node, ograds: Entries):
     return [dx, dw] if p.no_bias else [dx, dw, apply("sum", drows, axis=0)]
 
 
+def _scaled_fully_connected(node: Node, scale: NodeEntry, shift: NodeEntry, axis: int) -> Node | None:
+    last = axis == -1 or (axis == 1 and node.attrs.parsed.flatten)
+    return scaled_product(node, scale, shift, (-1, 1)) if last else None
+
+
 def _fully_connected_flops(p: FullyConnectedParams, ins: Sizes, outs: Sizes) -> Flops:
     return Flops(prod(outs[0]) * ins[1][1], 0 if p.no_bias else prod(outs[0]))
 
@@ -65,6 +71,7 @@ register_op(
     gradient=_fully_connected_gradient,
     flops=_fully_connected_flops,
     precision="half",
+    FScaled=_scaled_fully_connected,
     drawing="dense",
     recompute="if forced",
     doc="Y = X Wᵀ + b: a dense layer.",

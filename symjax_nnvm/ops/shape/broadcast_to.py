@@ -58,6 +58,7 @@ register_op(
     **ARRANGES,
     broadcasts=True,
     shape_parameters=("shape",),
+    TExpands=True,
     doc="Repeat data along axes of length 1 up to a given shape.",
 )
 
@@ -103,6 +104,7 @@ register_op(
     gradient=_summed_back,
     **MOVES,
     broadcasts=True,
+    TExpands=True,
     doc="Repeat data along some axes of length 1. Negative axes are accepted.",
 )
 
@@ -143,6 +145,7 @@ register_op(
     FIgnoreInputs=lambda attrs: (1,),
     **MOVES,
     broadcasts=True,
+    TExpands=True,
     doc="Repeat lhs along axes of length 1 up to the shape of rhs, or to some of its dimensions.",
 )
 

@@ -49,6 +49,7 @@ register_op(
         "repeats along four axes or more are computed; MXNet refuses them or returns what is in its memory",
         when=lambda p: sum(times > 1 for times in p.reps) > 3,
     ),
+    TExpands=True,
     doc="Repeat the whole array along each axis. Four axes or more are no exception, where MXNet refuses them or "
     "returns what is in its memory.",
 )
@@ -98,5 +99,6 @@ register_op(
     infer_shape=_repeat_shapes,
     gradient=_repeat_gradient,
     **ARRANGES,
+    TExpands=True,
     doc="Repeat each element, neighbour by neighbour.",
 )

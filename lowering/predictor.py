@@ -1,0 +1,180 @@
+"""`Predictor`: a trained network as it is served. What depends on parameters alone is computed once and kept."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self, SupportsIndex
+
+import jax
+import jax.numpy as jnp
+
+from lowering.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
+from lowering.mxnet_words import takes_our_words
+from lowering.programs import Programs
+from lowering.xla_options import jit
+from symjax_nnvm.errors import LoweringError, listed
+from symjax_nnvm.ir.types import DType, Shape
+from symjax_nnvm.mxnet.checkpoint import load_checkpoint
+from symjax_nnvm.passes.infer import infer_type
+from symjax_nnvm.pipeline import Options, Plan
+from symjax_nnvm.roles import label_variables
+from symjax_nnvm.surgery import inference_symbol
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Predictor"]
+
+Arrays = Mapping[str, Any]
+
+_NEW = "predict = lowering.Predictor(net, args, aux); outputs = predict(data=x)"
+_WARM = "predict.warm(data=(1, 3, 224, 224))"
+
+
+class Predictor:
+    """A network with its parameters, as a function of its data: `predict(data=x)` → list of outputs.
+
+    args, aux: arrays by name, which do not change; the arguments that are not among them are the inputs of every call.
+    Training heads without a label are what they compute (`inference_symbol`). Parameters are folded, and all else that
+    depends on them alone is computed, once, on the device; the rest is compiled once for every combination of input
+    shapes and dtypes. States that the network writes keep the values given. May be called from many threads.
+
+    platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
+    convolutions. symbol: the network as it runs; inputs: names of what calls give; plan: what the pipeline made.
+
+    Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol or no dict, and what
+    the stages of the pipeline raise.
+    """
+
+    @takes_our_words("Predictor", _NEW)
+    def __init__(
+        self,
+        symbol: Symbol,
+        args: Arrays,
+        aux: Arrays | None = None,
+        *,
+        platform: str | None = None,
+        dtype: Literal["bfloat16", "float16"] | None = None,
+    ):
+        args = require_named(args, "args", _NEW)
+        aux = require_named({} if aux is None else aux, "aux", _NEW)
+        self.symbol = _without_labels(require_symbol(symbol, "Predictor"), args)
+        self.inputs = [name for name in self.symbol.list_arguments() if name not in args]
+        if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
+            raise misfit(self.symbol, {*args, *self.inputs}, aux)
+        self._device = jax.devices(platform)[0]
+        self._options = Options(platform=platform, precision=dtype, constants=frozenset(args) | frozenset(aux))
+        self._programs = Programs(self.symbol)
+        self._program = self._programs.forward(self._options)
+        self._held = self._precomputed({**args, **aux})
+        self._jitted = jit(self._run, platform=platform)
+        self._executables: dict[Hashable, jax.stages.Compiled] = {}
+        self._compiling = threading.Lock()
+
+    @classmethod
+    def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str, **options: Any) -> Self:
+        """The predictor of `prefix-symbol.json` and `prefix-0000.params`. options: of Predictor.
+
+        Raises what `symjax_nnvm.load_checkpoint` and Predictor raise.
+        """
+        return cls(*load_checkpoint(prefix, epoch), **options)
+
+    @property
+    def plan(self) -> Plan:
+        """The graph that runs, what the stages of the pipeline changed, and what was computed once."""
+        return self._programs.plan(self._options)
+
+    @property
+    def _states(self) -> set[str]:
+        return set(self.symbol.list_auxiliary_states())
+
+    def __call__(self, key: jax.Array | None = None, /, **inputs: Any) -> list[jax.Array]:
+        """The outputs, in the order of `symbol.list_outputs()`. inputs: an array for every name in `inputs`. key: a
+        PRNG key, where the network draws random numbers all the same.
+
+        Raises LoweringError for inputs that are missing or unknown, InferenceError for shapes that do not fit.
+        """
+        self._check_inputs(inputs)
+        require_key(key)
+        arrays = {name: jax.device_put(jnp.asarray(inputs[name]), self._device) for name in self.inputs}
+        return self._executable({name: (a.shape, a.dtype.name) for name, a in arrays.items()}, key)(
+            arrays, self._held, key
+        )
+
+    def warm(self, **shapes: Sequence[int]) -> Self:
+        """Compile for inputs of these shapes, `warm(data=(1, 3, 224, 224))`, before the first call wants it; returns
+        the predictor. Inputs have the dtypes that follow from those of the parameters, else float32.
+
+        Raises LoweringError for names that are missing or unknown, InferenceError for shapes that do not fit.
+        """
+        known = shapes_by_name(shapes, "shapes", _WARM)
+        self._check_inputs(known)
+        dtypes = self._input_dtypes()
+        key = jax.random.key(0) if self._program.needs_key else None
+        self._executable({name: (known[name], dtypes[name]) for name in self.inputs}, key)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Predictor {self.symbol!r} of {', '.join(self.inputs)}>"
+
+    def _check_inputs(self, given: Mapping[str, Any]) -> None:
+        parameters = {*self.symbol.list_arguments()} - set(self.inputs)
+        if twice := sorted(parameters.intersection(given)):
+            raise LoweringError(
+                f"The predictor has {listed(twice)} already; expected {listed(self.inputs)}. Other parameters need "
+                "another one: lowering.Predictor(net, args, aux)."
+            )
+        if given.keys() != set(self.inputs):
+            raise misfit(self.symbol, {*parameters, *given}, self._states)
+
+    # -- what is kept ------------------------------------------------------------------------------------------------
+
+    def _precomputed(self, constants: Arrays) -> dict[str, jax.Array]:
+        """On the device: the values that are computed once, and those constants that calls read themselves."""
+        program, once = self._program, self._programs.precompute(self._options)
+        names = [name for name in (*program.arg_names, *program.aux_names) if name in constants]
+        held = self._placed(constants, names)
+        precompute = self.plan.precompute
+        if once is None or precompute is None:
+            return held
+
+        def compute(arrays: Arrays) -> list[jax.Array]:
+            return once.collect(once.run(once.bind(arrays, {}), None))[0]
+
+        values = jit(compute, platform=self._options.platform)(self._placed(constants, once.arg_names))
+        return held | dict(zip(precompute.attrs["names"], values, strict=True))
+
+    def _placed(self, arrays: Arrays, names: Iterable[str]) -> dict[str, jax.Array]:
+        return jax.device_put({name: jnp.asarray(arrays[name]) for name in names}, self._device)
+
+    def _run(self, inputs: Arrays, held: Arrays, key: jax.Array | None) -> list[jax.Array]:
+        given, program = {**held, **inputs}, self._program
+        args, aux = ({name: given[name] for name in names} for names in (program.arg_names, program.aux_names))
+        return program.collect(program.run(program.bind(args, aux), key))[0]
+
+    def _executable(self, inputs: Mapping[str, tuple[Shape, DType]], key: jax.Array | None) -> jax.stages.Compiled:
+        """What runs inputs of these shapes and dtypes; compiled by whoever asks for it first."""
+        signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
+        found = self._executables.get(signature)
+        if found is not None:
+            return found
+        with self._compiling:
+            found = self._executables.get(signature)
+            if found is None:
+                here = jax.sharding.SingleDeviceSharding(self._device)
+                arrays = {name: jax.ShapeDtypeStruct(*each, sharding=here) for name, each in inputs.items()}
+                found = self._executables[signature] = self._jitted.lower(arrays, self._held, key).compile()
+        return found
+
+    def _input_dtypes(self) -> dict[str, str]:
+        program = self._program
+        index = program.index
+        dtypes = infer_type(program.graph, dtypes={n: a.dtype.name for n, a in self._held.items()}).attrs["dtype"]
+        found = {program.name(nid): dtypes[index.entry_rptr[nid]] or "float32" for nid in index.input_nodes}
+        return {name: found.get(name, "float32") for name in self.inputs}
+
+
+def _without_labels(symbol: Symbol, given: Arrays) -> Symbol:
+    """The network without the training heads whose labels nobody gives."""
+    labels = {node.name for node in label_variables(symbol)}
+    return symbol if labels.issubset(given) else inference_symbol(symbol)

@@ -1,0 +1,141 @@
+"""PrecomputePrune: what depends on constants alone is computed once (NNVM's `precompute_prune.cc`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import TypeVar
+
+from symjax_nnvm.ir.attributes import (
+    FDraws,
+    FInferShape,
+    FInferType,
+    FMutateInputs,
+    TDataDependentShape,
+    THasDeterministicOutput,
+)
+from symjax_nnvm.ir.card import TExpands, TRecompute
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.listing import variables
+from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
+from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
+from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.ir.types import is_known
+
+__all__ = ["Constants", "precompute_prune"]
+
+G = TypeVar("G", bound=Graph)
+
+
+class Constants:
+    """Which nodes of a graph depend on variables of some names alone, none at all included.
+
+    None are: what draws random numbers, writes states, has effects or a shape that depends on values; arrays made of
+    nothing whose shape or dtype their readers decide; variables that some node of the graph writes. Nodes that a
+    rewriting adds may be asked for, too. Linear in all that is asked.
+    """
+
+    def __init__(self, graph: Graph, names: Collection[str]):
+        self._known: dict[Node, bool] = {}
+        for node in variables(graph.nodes()):
+            self._known[node] = node.name in names
+        for node in variables(graph.nodes(), "aux_state"):
+            self._known[node] = False
+
+    def __contains__(self, node: Node) -> bool:
+        pending = [] if node in self._known else [node]
+        while pending:
+            unknown = [source for source, *_ in pending[-1].inputs if source not in self._known]
+            if unknown:
+                pending += unknown
+                continue
+            last = pending.pop()
+            self._known[last] = _is_pure(last) and all(self._known[source] for source, *_ in last.inputs)
+        return self._known[node]
+
+
+def _is_pure(node: Node) -> bool:
+    op, attrs = node.op, node.attrs
+    return (
+        op is not None
+        and not node.control_deps
+        and not attrs.subgraphs
+        and op not in FMutateInputs
+        and op not in TDataDependentShape
+        and THasDeterministicOutput.get(op, True)
+        and (op not in FDraws or FDraws[op](attrs) is None)
+        and TRecompute.get(op) != "never"
+        and (bool(node.inputs) or _is_decided(node))
+    )
+
+
+def _is_decided(node: Node) -> bool:
+    """Whether an array that is made of nothing has its shape and dtype of itself."""
+    unknown = [None] * node.num_outputs()
+    if node.op not in FInferShape or node.op not in FInferType:
+        return False
+    _, shapes = FInferShape[node.op](node.attrs, [], list(unknown))
+    _, dtypes = FInferType[node.op](node.attrs, [], list(unknown))
+    return all(shape is not None and is_known(shape) for shape in shapes) and None not in list(dtypes)
+
+
+def precompute_prune(graph: G, constants: Collection[str]) -> G:
+    """The graph with variables in place of what depends on variables of these names alone.
+
+    Result: graph attribute `precompute`, the graph of the new variables' values, whose attribute `names` are their
+    names, in its outputs' order; without such values the graph is returned as it is. What is much larger than what it
+    is made of (TExpands, arrays made of nothing) is not kept, but made again from what is. Linear; reads no shapes.
+    """
+    return apply_pass(graph.derive(attrs=graph.attrs | {"constants": frozenset(constants)}), "PrecomputePrune")
+
+
+@register_pass("PrecomputePrune", requires=("constants",), provides=("precompute",), change_graph=True)
+def _prune(graph: Graph) -> Graph:
+    """What depends on constants alone, cut off; see `precompute_prune`."""
+    attrs = dict(graph.attrs)
+    constants = Constants(graph, names := attrs.pop("constants"))
+    border = list(dict.fromkeys(_border(graph, constants)))
+    if not border:
+        return graph.derive(attrs=attrs)
+    taken = {node.name for node in variables(graph.nodes())} | names
+    made = {entry: NodeEntry(create_variable_node(name)) for entry, name in _named(border, taken)}
+
+    def rule(node: Node, draft: Node) -> Node | None:
+        if not any(entry in made for entry in node.inputs):
+            return None
+        draft = node.copy() if draft is node else draft
+        draft.inputs = [made.get(was, now) for was, now in zip(node.inputs, draft.inputs, strict=True)]
+        return draft
+
+    rewritten = rewrite(graph.outputs, rule, order=graph.nodes())
+    outputs = [made.get(entry) or rewritten.entry(entry) for entry in graph.outputs]
+    values = Graph(border, {"names": [new.node.name for new in made.values()]})
+    return graph.derive(outputs, attrs=attrs | {"precompute": values})
+
+
+def _border(graph: Graph, constants: Constants) -> Iterator[NodeEntry]:
+    """The constant entries, variables excepted, that the rest of the graph reads, or that make what it does."""
+    read = [entry for node in graph.nodes() if node not in constants for entry in node.inputs]
+    pending = [*reversed(graph.outputs), *reversed(read)]
+    seen: set[Node] = set()  # made again inside
+    while pending:
+        entry = pending.pop()
+        node = entry.node
+        if node.is_variable or node not in constants or node in seen:
+            continue
+        if node.inputs and not TExpands.get(node.op):
+            yield entry
+        else:
+            seen.add(node)
+            pending += reversed(node.inputs)
+
+
+def _named(entries: Iterable[NodeEntry], taken: set[str]) -> Iterator[tuple[NodeEntry, str]]:
+    """The entries with names that are not taken."""
+    for entry in entries:
+        name = stem = entry.node.name or "constant"
+        number = 0
+        while name in taken:
+            number += 1
+            name = f"{stem}_{number}"
+        taken.add(name)
+        yield entry, name
