@@ -220,6 +220,7 @@ def test_every_word_of_mxnet_is_told():
         "compile": lowering.compile,
         "grad_fn": lowering.grad_fn,
         "bind": lowering.bind,
+        "Predictor": lowering.Predictor,
         "init_params": lowering.init_params,
         "Batches": Batches,
         "check_gradients": lowering.check_gradients,
