@@ -14,6 +14,7 @@ from functools import cache
 from math import prod
 from typing import Any, Literal, NamedTuple
 
+from symjax_nnvm.ir.layout import AGNOSTIC, Layout
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Deviation, Op, OpMap
 
@@ -41,7 +42,6 @@ WorkspaceRule = Callable[[Any, Sizes, Sizes], int]
 out of a padded copy, samples are gathered before they are added up. XLA may need less, where it fuses."""
 
 Precision = Literal["half", "either", "float32"]
-Layout = Literal["agnostic", "axis", "parameter"]
 Recompute = Literal["freely", "if forced", "in blocks", "never"]
 When = Literal["always", "training"] | None
 DrawsRule = Callable[[Any], When]
@@ -59,11 +59,6 @@ TPrecision: OpMap[Precision] = Op.get_attr("TPrecision")
 """What ReducePrecision does with the operator. "half": its time goes into products, whose sums XLA keeps in float32, so
 it runs in half precision; "either": it runs in the dtype of its inputs, where its type rule wants one dtype and two
 come, in float32; "float32", the default: losses, softmax, exponents, reductions, loops."""
-
-FLayout: OpMap[Callable[[NodeAttrs], Layout | None]] = Op.get_attr("FLayout")
-"""attrs → what becomes of the operator when the axes of its data change places. "agnostic": any order, as long as all
-inputs have the same; "axis": the parameters that name axes follow; "parameter": it has a parameter `layout`; None, the
-default: it wants the order it has."""
 
 TDrawing: OpMap[str] = Op.get_attr("TDrawing")
 """The family that a drawing shows the operator as; of ours by default the folder of its file."""
@@ -158,7 +153,7 @@ def fill_card(
     draws: DrawsRule | When,
     deviation: DeviationRule,
     not_derivative: str | Callable[[Any], str | None] | None,
-    layout: Layout | Callable[[Any], Layout | None] | None,
+    layout: Layout | None,
     **constants: Any,
 ) -> None:
     """Set the attributes that these facts are, of an operator; see `register_op`. constants: attributes by their key,
@@ -178,7 +173,7 @@ def fill_card(
     if not_derivative is not None:
         op.set_attr("FNotDerivative", _of_parameters(not_derivative))
     if layout is not None:
-        op.set_attr("FLayout", _of_parameters(layout))
+        op.set_attr("FCorrectLayout", AGNOSTIC if layout == "agnostic" else layout)
     for key, value in constants.items():
         if value is not None:
             op.set_attr(key, value)

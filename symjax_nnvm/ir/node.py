@@ -20,6 +20,7 @@ __all__ = [
     "NodeEntry",
     "Subgraph",
     "VariableParam",
+    "altered",
     "apply",
     "create_variable_node",
     "superseding",
@@ -148,6 +149,20 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<Node {self.op.name if self.op else 'variable'} {self.name!r}>"
+
+
+def altered(attrs: NodeAttrs, op: str | None = None, **params: object) -> NodeAttrs:
+    """The attributes for another operator, or for other parameters of the same: those that both have stay, and so do
+    the user's; `params` in Python form. Raises OpNotRegisteredError, ParamError."""
+    operator = attrs.op if op is None else Op.get(op)
+    assert operator is not None
+    fields = operator.params.fields if operator.params else {}
+    kept = {key: text for key, text in attrs.dict.items() if key in fields or key.startswith("__")}
+    kept |= {key: value_to_text(value) for key, value in params.items()}
+    made = NodeAttrs(operator, attrs.name, kept, None, attrs.scalars, attrs.subgraphs)
+    if operator.attr_parser is not None:
+        operator.attr_parser(made)
+    return made
 
 
 class NodeEntry(NamedTuple):

@@ -16,7 +16,6 @@ from symjax_nnvm.ir.card import (
     DeviationRule,
     DrawsRule,
     FlopsRule,
-    Layout,
     Numbers,
     Precision,
     Prediction,
@@ -25,6 +24,7 @@ from symjax_nnvm.ir.card import (
     WorkspaceRule,
     fill_card,
 )
+from symjax_nnvm.ir.layout import Layout
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import ArgumentInfo, Op, register
 from symjax_nnvm.ir.params import Params, ParamSchema, schema_of
@@ -139,7 +139,7 @@ def register_op(
     draws: DrawsRule | When = None,
     deviation: DeviationRule = (),
     not_derivative: str | Callable[[Any], str | None] | None = None,
-    layout: Layout | Callable[[Any], Layout | None] | None = None,
+    layout: Layout | None = None,
     drawing: str | None = None,
     recompute: Recompute | None = None,
     shape_parameters: tuple[str, ...] | None = None,
@@ -168,7 +168,8 @@ def register_op(
     random numbers, which are then never merged, and whose lowering rule gets a key. deviation: how it differs from
     MXNet 1.9.1, a text, a `Deviation` or several. not_derivative: why the gradient is, on purpose, not the derivative
     of the outputs, or a rule parameters → why or None. drawing: TDrawing, by default the folder of our file.
-    What passes do with it: layout: FLayout, a constant or a rule of the parameters. recompute: TRecompute. The
+    What passes do with it: layout: FCorrectLayout, "agnostic" or a rule of
+    `ir/layout.py`. recompute: TRecompute. The
     others are TShapeParameters, FPrediction, TNumbers, TSameValues, TBroadcasts and TStopsGradient of `ir/card.py`.
     """
     if unlisted_inputs is None:

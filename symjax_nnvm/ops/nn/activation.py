@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.layout import AGNOSTIC
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
@@ -185,7 +186,7 @@ register_op(
     precision="either",
     draws=lambda p: "training" if p.act_type == "rrelu" else None,
     deviation=_DEVIATIONS,
-    layout=lambda p: None if p.act_type == "prelu" else "agnostic",
+    layout=lambda p, order: None if p.act_type in ("prelu", "rrelu") else AGNOSTIC(p, order),
     drawing="activation",
     doc="x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for "
     "each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in "

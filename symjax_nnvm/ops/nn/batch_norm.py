@@ -8,6 +8,7 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis
 from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.composition import Composition
+from symjax_nnvm.ir.layout import along
 from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Params, param
@@ -196,7 +197,7 @@ register_op(
     flops=2,  # scale and shift: the statistics are constants at inference
     precision="either",
     not_derivative=statistics_ignored,
-    layout="axis",
+    layout=along("axis", inputs=1, outputs=1),
     drawing="normalization",
     doc="Data with mean 0 and variance 1 in every channel, times gamma, plus beta. In training the statistics are "
     "those of the batch, with the biased variance, and the moving ones follow; else the moving ones are used. The "

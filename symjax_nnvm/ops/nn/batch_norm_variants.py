@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from symjax_nnvm.ir.layout import along
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Params, param
@@ -91,7 +92,7 @@ for _name, _params, _gradient, _doc in (
         flops=3 if _gradient is _gradient_through_relu else 2,
         precision=None if _params is SyncBatchNormParams else "either",
         not_derivative=statistics_ignored,
-        layout="axis" if _params is BatchNormParams else None,
+        layout=along("axis", inputs=1, outputs=1) if _params is BatchNormParams else None,
         drawing="normalization",
         doc=_doc,
     )

@@ -85,6 +85,13 @@ class WindowParams(Params):
         return size_of(self.kernel) or 1
 
 
+class Grouped(Protocol):
+    """Parameters that say into how many groups channels are divided."""
+
+    @property
+    def num_group(self) -> int: ...
+
+
 class ConvolutionGeometry(WindowParams):
     num_filter: int = param(ge=1, doc="number of output channels")
     num_group: int = param(1, ge=1, doc="number of groups; each convolves its own share of the channels")
@@ -159,7 +166,7 @@ def arranged(p: ConvolutionGeometry, first: Dim, channels: Dim, sizes: Sequence[
     return tuple({"N": first, "C": channels}[letter] if letter in "NC" else next(rest) for letter in p.axes)
 
 
-def weight_channels(p: ConvolutionGeometry, channels: Dim) -> Dim:
+def weight_channels(p: Grouped, channels: Dim) -> Dim:
     if channels is not None and channels % p.num_group:
         raise InferenceError(
             "Input channels must be divisible by the number of groups",
@@ -216,7 +223,7 @@ def convolution_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
     return Flops(out * (prod(weight) // p.num_filter), 0 if p.no_bias else out)
 
 
-def _gradient_flops(weight: Callable[[Sizes, Sizes], tuple[int, ...]]) -> FlopsRule:
+def gradient_flops(weight: Callable[[Sizes, Sizes], tuple[int, ...]]) -> FlopsRule:
     """Each element of the head gradient meets the window and its group's input channels."""
     return lambda p, ins, outs: Flops(prod(ins[0]) * (prod(weight(ins, outs)) // p.num_filter))
 
@@ -252,7 +259,6 @@ register_op(
     flops=convolution_flops,
     workspace=padded(lambda ins, outs: ins[0]),
     precision="half",
-    layout="parameter",
     recompute="if forced",
     FScaled=scaled_convolution,
     drawing="convolution",
@@ -265,13 +271,13 @@ multilinear(
         "data": Adjoint(
             "_backward_Convolution_data",
             ("ograd", "weight", "data"),
-            attributes={"flops": _gradient_flops(lambda ins, outs: ins[1]), "workspace": spread},
+            attributes={"flops": gradient_flops(lambda ins, outs: ins[1]), "workspace": spread},
         ),
         "weight": Adjoint(
             "_backward_Convolution_weight",
             ("ograd", "data"),
             attributes={
-                "flops": _gradient_flops(lambda ins, outs: outs[0]),
+                "flops": gradient_flops(lambda ins, outs: outs[0]),
                 "workspace": padded(lambda ins, outs: ins[1]),
             },
         ),

@@ -8,6 +8,7 @@ from typing import ClassVar
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes
+from symjax_nnvm.ir.layout import ChannelsLast, Corrected, windowed
 from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.params import Tuple, param
@@ -164,6 +165,12 @@ def transposed(p: DeconvolutionGeometry, data: tuple[int, ...]) -> tuple[Convolu
     return geometry, tuple(dim for dim in shape if dim is not None)
 
 
+def _with_weight(p: DeconvolutionParams, order: ChannelsLast) -> Corrected | None:
+    """Data and weight have the same order of axes."""
+    found = windowed(p, order)
+    return found and found._replace(inputs=2)
+
+
 def _deconvolution_flops(p: DeconvolutionParams, ins: Sizes, outs: Sizes) -> Flops:
     """Each input element is spread over the window and its group's output channels: the weight (c, f / groups, …k)."""
     channels = ins[0][p.channel_axis]
@@ -189,7 +196,7 @@ register_op(
     flops=_deconvolution_flops,
     workspace=spread,
     precision="half",
-    layout="parameter",
+    layout=_with_weight,
     FScaled=_scaled_deconvolution,
     doc="Transposed convolution: the data gradient of the Convolution with this window, as an operator. An axis of d "
     "elements gets stride · (d - 1) + kernel - 2 · pad + adj, or what target_shape says. Works over one, two and three "

@@ -6,6 +6,7 @@ from typing import Literal, TypeVar
 
 from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ir.card import MOVES, When
+from symjax_nnvm.ir.layout import AGNOSTIC
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axes, Params, param
@@ -64,7 +65,7 @@ register_op(
     **MOVES,
     draws=_draws,
     deviation=Deviation("p=1 gives zeros; MXNet's result and gradient are NaN", "training", lambda p: p.p == 1),
-    layout=lambda p: "axis" if p.axes else "agnostic",
+    layout=lambda p, order: AGNOSTIC(p, order) if p.p == 0 and not p.axes else None,
     drawing="normalization",
     recompute="in blocks",
     doc="In training: each element becomes 0 with probability p, and the rest is divided by 1 - p. Otherwise the data. "

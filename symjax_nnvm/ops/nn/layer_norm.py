@@ -231,7 +231,6 @@ for _name, _aliases, _params, _shapes, _rows_of, _doc in (
         gradient=_gradient(_name),
         flops=7,  # mean, centre, square, sum, divide, scale, shift
         not_derivative=None if _name == "InstanceNorm" else statistics_ignored,
-        layout="axis" if _name == "LayerNorm" else None,
         drawing="normalization",
         doc=_doc,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, Sizes, WorkspaceRule, extended
+from symjax_nnvm.ir.layout import windowed
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
@@ -256,7 +257,7 @@ register_op(
     flops=pooling_flops,
     workspace=_reached(0),
     precision="either",
-    layout="parameter",
+    layout=windowed,
     drawing="pooling",
     deviation=Deviation(
         "the gradient divides by the part of a window inside the data, as the forward pass does; oneDNN, which "

@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known, normal_axis, replaced
+from symjax_nnvm.ir.layout import along
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, Params, param
@@ -108,7 +109,7 @@ _CARD: dict[str, Any] = {
     "inplace": ((0, 0),),
     "flops": 5,  # maximum, subtract, exp, sum, divide
     "not_derivative": _rounded,
-    "layout": "axis",
+    "layout": lambda p, order: None if getattr(p, "use_length", False) else along("axis")(p, order),
     "drawing": "loss",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from symjax_nnvm.ir.axes import normal_axis, size_of
+from symjax_nnvm.ir.layout import along
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axis, Params, param
@@ -68,7 +69,7 @@ register_op(
         if p.dtype is not None and "int" in p.dtype
         else None
     ),
-    layout="axis",
+    layout=along("axis"),
     doc="Running sums along an axis. Negative axes are accepted.",
 )
 

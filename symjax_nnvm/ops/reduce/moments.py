@@ -54,6 +54,5 @@ register_op(
     infer_shape=_moments_shapes,
     gradient=_moments_gradient,
     flops=per_input(4),
-    layout="axis",
     doc="Mean and biased variance over axes; of integers both are truncated towards 0.",
 )

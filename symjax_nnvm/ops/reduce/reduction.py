@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
 from symjax_nnvm.ir.card import per_input
+from symjax_nnvm.ir.layout import ChannelsLast, Corrected, reduction
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
@@ -129,7 +130,7 @@ for _name, _aliases, _gradient, _doc in (
         gradient=_gradient,
         flops=per_input(1),
         precision="either" if _name in ("max", "min") else None,
-        layout="axis",
+        layout=reduction,
         doc=_doc,
     )
 
@@ -180,7 +181,7 @@ register_op(
     infer_type=_norm_type,
     gradient=_norm_gradient,
     flops=per_input(2),
-    layout="axis",
+    layout=reduction,
     doc="The 1- or 2-norm over axes.",
 )
 
@@ -203,6 +204,14 @@ def search_shapes(p: ReduceAxisParams, ins: Shapes, outs: Shapes):
     return ins, [replaced(data, axis, 1) if p.keepdims else replaced(data, axis) or (1,)]
 
 
+def _search_layout(p: ReduceAxisParams, order: ChannelsLast) -> Corrected | None:
+    """Without axis the number found counts all elements in their order."""
+    if p.axis is None:
+        return None
+    found = reduction(ReduceParams(axis=(p.axis,), keepdims=p.keepdims), order)
+    return found and found._replace(params={"axis": order.axis(p.axis)})
+
+
 for _name, _what in (("argmax", "largest"), ("argmin", "smallest")):
     register_op(
         _name,
@@ -210,7 +219,7 @@ for _name, _what in (("argmax", "largest"), ("argmin", "smallest")):
         infer_shape=search_shapes,
         gradient=lambda node, ograds: [None],
         flops=per_input(1),
-        layout="axis",
+        layout=_search_layout,
         doc=f"Where the {_what} element is, the first of equals; a number of the dtype of data.",
     )
 

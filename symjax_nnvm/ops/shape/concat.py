@@ -8,6 +8,7 @@ from itertools import pairwise
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
 from symjax_nnvm.ir.card import MOVES
+from symjax_nnvm.ir.layout import ChannelsLast, Corrected, along
 from symjax_nnvm.ir.linear import jointly_linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, apply
 from symjax_nnvm.ir.op import Op
@@ -88,7 +89,7 @@ for _name, _aliases, _shapes, _doc in (
         infer_shape=_shapes,
         flops=0,
         precision="either" if _name == "Concat" else None,
-        layout="axis",
+        layout=along("dim") if _name == "Concat" else None,
         recompute="if forced" if _name == "Concat" else None,
         doc=_doc,
     )
@@ -232,6 +233,14 @@ def _split_gradient(node: Node, ograds: Entries):
     return [apply("Concat", *ograds, dim=p.axis, num_args=len(ograds))]
 
 
+def _split_layout(p: SliceChannelParams | SplitV2Params, order: ChannelsLast) -> Corrected | None:
+    """Without the axis that was split, the others are in their old order if that one was channels."""
+    found = along("axis")(p, order)
+    if not p.squeeze_axis or found is None:
+        return found
+    return found._replace(outputs=0) if found.params["axis"] == order.axis(1) else None
+
+
 def _numbered_outputs(attrs: NodeAttrs) -> list[str]:
     """`output0`, …: as an operator of MXNet's older form it numbers a single output, too."""
     return [f"output{i}" for i in range(attrs.parsed.num_outputs)]
@@ -251,7 +260,7 @@ for _name, _aliases, _params, _doc in (
         gradient=_split_gradient,
         flops=0,
         precision="either" if _name == "SliceChannel" else None,
-        layout="axis",
+        layout=_split_layout,
         doc=_doc,
     )
 

@@ -8,6 +8,7 @@ from typing import Literal
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import normal_axis, replaced
 from symjax_nnvm.ir.card import ARRANGES, MOVES
+from symjax_nnvm.ir.layout import along
 from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
@@ -115,7 +116,7 @@ for _name, _aliases, _params, _shapes, _doc in (
         params=_params,
         infer_shape=_shapes,
         **MOVES,
-        layout="axis" if _name == "slice_axis" else None,
+        layout=along("axis") if _name == "slice_axis" else None,
         doc=_doc,
     )
     linear(
@@ -222,7 +223,6 @@ register_op(
     inputs=("data",),
     infer_shape=_reverse_shapes,
     **ARRANGES,
-    layout="axis",
     gradient=self_adjoint,
     doc="Turn the order along some axes around.",
 )

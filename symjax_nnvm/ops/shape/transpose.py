@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axis
 from symjax_nnvm.ir.card import ARRANGES, MOVES
+from symjax_nnvm.ir.layout import arrangement
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axes, Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
@@ -119,7 +120,7 @@ register_op(
     infer_shape=_transpose_shapes,
     gradient=_transpose_gradient,
     **ARRANGES,
-    layout="axis",
+    layout=arrangement,
     doc="Permute the axes. Negative axes are accepted.",
 )
 
@@ -153,7 +154,6 @@ register_op(
         apply("SwapAxis", ograds[0], dim1=node.attrs.parsed.dim1, dim2=node.attrs.parsed.dim2)
     ],
     **ARRANGES,
-    layout="axis",
     doc="Exchange two axes.",
 )
 

@@ -1,0 +1,98 @@
+"""What becomes of an operator when channels, the second axis of its data, go last: (n, c, …d) as (n, …d, c).
+
+An operator's card says it (`layout=` of `register_op`): FCorrectLayout, NNVM's name for it. An operator that runs
+faster in that order under another name has FAlterOpLayout as well; `passes/alter_op_layout.py` reads both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.op import Op, OpMap
+
+
+class ChannelsLast(NamedTuple):
+    """The order of the axes of arrays with so many of them, at least three."""
+
+    ndim: int
+
+    @property
+    def forth(self) -> tuple[int, ...]:
+        """`transpose`'s axes, from channels first."""
+        return (0, *range(2, self.ndim), 1)
+
+    @property
+    def back(self) -> tuple[int, ...]:
+        """`transpose`'s axes, to channels first."""
+        return (0, self.ndim - 1, *range(1, self.ndim - 1))
+
+    def axis(self, axis: int) -> int | None:
+        """Where an axis is now; None when there is no such axis."""
+        return self.back.index(axis % self.ndim) if -self.ndim <= axis < self.ndim else None
+
+
+class Corrected(NamedTuple):
+    """An operator with channels last: parameters that are others now; how many inputs, and how many outputs, have that
+    order, the first ones: None: all. The rest are as they were."""
+
+    params: Mapping[str, Any] = {}
+    inputs: int | None = None
+    outputs: int | None = None
+
+
+CorrectLayout = Callable[[Any, ChannelsLast], Corrected | None]
+"""(parameters, order) → the operator in that order; None where it needs the order it has."""
+
+Layout = Literal["agnostic"] | CorrectLayout
+
+FCorrectLayout: OpMap[CorrectLayout] = Op.get_attr("FCorrectLayout")
+"""`CorrectLayout`; None: the operator needs the order it has."""
+
+AlterOpLayout = Callable[[Node, Callable[[int], NodeEntry], Sequence[NodeEntry]], NodeEntry | None]
+
+FAlterOpLayout: OpMap[AlterOpLayout] = Op.get_attr("FAlterOpLayout")
+"""(node, number of axes → data in the new order, inputs as they are) → the output in the new order, made by another
+operator; None where there is no gain in it."""
+
+
+def AGNOSTIC(p: Any, order: ChannelsLast) -> Corrected | None:  # a value of FCorrectLayout, as others are
+    """Any order will do, as long as all inputs have the same."""
+    return Corrected()
+
+
+def along(name: str, inputs: int | None = None, outputs: int | None = None) -> CorrectLayout:
+    """A parameter that is the number of an axis follows. inputs, outputs: as in `Corrected`."""
+
+    def rule(p: Any, order: ChannelsLast) -> Corrected | None:
+        axis = getattr(p, name)
+        now = None if axis is None else order.axis(axis)
+        return None if now is None else Corrected({name: now}, inputs, outputs)
+
+    return rule
+
+
+def windowed(p: Any, order: ChannelsLast) -> Corrected | None:
+    """The parameter `layout` says it, if it says channels first now."""
+    letters = "DHW"[5 - order.ndim :]
+    return Corrected({"layout": f"N{letters}C"}) if p.layout in (None, f"NC{letters}") else None
+
+
+def reduction(p: Any, order: ChannelsLast) -> Corrected | None:
+    """Parameters axis (None or (): all), keepdims and perhaps exclude; all outputs are reduced."""
+    axes = [order.axis(axis) for axis in p.axis or range(order.ndim)]
+    if None in axes:
+        return None
+    gone = set(range(order.ndim)) - set(axes) if p.axis and getattr(p, "exclude", False) else set(axes)
+    params = {"axis": tuple(axes)} if p.axis else {}
+    if p.keepdims:
+        return Corrected(params)
+    left = [axis for axis in order.back if axis not in gone]  # the axes that are left, in the order they had
+    return Corrected(params, outputs=0) if left == sorted(left) else None
+
+
+def arrangement(p: Any, order: ChannelsLast) -> Corrected | None:
+    """Parameter axes: the whole order of the result's axes, which is what it was."""
+    axes = p.axes or tuple(reversed(range(order.ndim)))
+    return Corrected({"axes": tuple(order.axis(axis) for axis in axes)}, outputs=0)

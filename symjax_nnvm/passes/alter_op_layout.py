@@ -1,0 +1,135 @@
+"""AlterOpLayout: convolutions, and what lies between them, run with channels last; one transposition at each border.
+
+XLA's convolutions on a CPU run two to six times faster in that order. It spreads from each operator that has
+FAlterOpLayout (Convolution) to the readers of its result whose card says what becomes of them (FCorrectLayout); others
+read the result in the order they know. The pass asks for no shapes but where operands are broadcast: then for ranks.
+Gradients that are appended afterwards have the order of what they are gradients of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.card import TBroadcasts
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.layout import ChannelsLast, FAlterOpLayout, FCorrectLayout
+from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
+from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
+
+
+@register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout"), change_graph=True)
+@bulk_allocation()
+def alter_op_layout(graph: Graph) -> Graph:
+    """The graph with channels last where that spreads; itself where it holds nothing that is faster so."""
+    nodes = graph.nodes()
+    if not any(node.attrs.op in FAlterOpLayout for node in nodes):
+        return graph
+    orders = _Orders(graph)
+    for node in nodes:
+        orders.visit(node)
+    return graph.derive([orders.first(entry) for entry in graph.outputs], attrs={})
+
+
+class _Orders:
+    """What has become of every node, and the entries that are there with channels last."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._nodes: dict[Node, Node] = {}
+        self._last: dict[NodeEntry, tuple[NodeEntry, ChannelsLast]] = {}
+        self._firsts: dict[NodeEntry, NodeEntry] = {}
+
+    def first(self, entry: NodeEntry) -> NodeEntry:
+        """The entry in its own order."""
+        if entry not in self._last or entry in self._firsts:
+            return self._firsts.get(entry) or entry._replace(node=self._nodes.get(entry.node, entry.node))
+        data, order = self._last[entry]
+        made = self._firsts[entry] = apply("transpose", data, name=f"{_label(entry)}_channels_first", axes=order.back)
+        return made
+
+    def last(self, entry: NodeEntry, order: ChannelsLast) -> NodeEntry:
+        """The entry with channels last."""
+        if entry not in self._last:
+            data = self._firsts[entry] = self.first(entry)
+            self._last[entry] = apply("transpose", data, name=f"{_label(entry)}_channels_last", axes=order.forth), order
+        return self._last[entry][0]
+
+    def visit(self, node: Node) -> None:
+        """Make of a node what becomes of it; its inputs have been visited."""
+        op = node.attrs.op
+        if op is None:
+            return
+        if op in FAlterOpLayout and self._alter(node):
+            return
+        if op in FCorrectLayout and self._correct(node):
+            return
+        inputs = [self.first(entry) for entry in node.inputs]
+        if inputs != node.inputs or any(dep in self._nodes for dep in node.control_deps):
+            self._replace(node, Node(node.attrs.copy(), inputs))
+
+    def _replace(self, node: Node, made: Node) -> None:
+        made.control_deps = [self._nodes.get(dep, dep) for dep in node.control_deps]
+        self._nodes[node] = made
+
+    def _alter(self, node: Node) -> bool:
+        """Let another operator take a node's place."""
+        order = None
+
+        def data(ndim: int) -> NodeEntry:
+            nonlocal order
+            order = ChannelsLast(ndim)
+            return self.last(node.inputs[0], order)
+
+        made = FAlterOpLayout[node.attrs.op](node, data, node.inputs)
+        if made is None:
+            return False
+        assert order is not None
+        self._replace(node, made.node)
+        self._last[NodeEntry(node)] = made, order
+        return True
+
+    def _correct(self, node: Node) -> bool:
+        """Let a node read channels last, where at least half of its inputs are there like that."""
+        entries = node.inputs
+        orders = [found[1] if (found := self._last.get(e)) else None for e in entries]
+        order = next((one for one in orders if one is not None), None)
+        if order is None:
+            return False
+        corrected = FCorrectLayout[node.attrs.op](node.attrs.parsed, order)
+        if corrected is None:
+            return False
+        count = len(entries) if corrected.inputs is None else corrected.inputs
+        others = [entry for entry, known in zip(entries[:count], orders, strict=False) if known != order]
+        if 2 * len(others) > count or orders[0] is None or any(known not in (None, order) for known in orders[:count]):
+            return False
+        if others and node.attrs.op in TBroadcasts and any(self._rank(entry) != order.ndim for entry in others):
+            return False
+        attrs = altered(node.attrs, **corrected.params) if corrected.params else node.attrs.copy()
+        turned = [self.last(entry, order) for entry in entries[:count]]
+        made = Node(attrs, [*turned, *map(self.first, entries[count:])])
+        self._replace(node, made)
+        outputs = made.num_outputs()
+        for i in range(outputs if corrected.outputs is None else min(outputs, corrected.outputs)):
+            self._last[NodeEntry(node, i)] = NodeEntry(made, i), order
+        return True
+
+    def _rank(self, entry: NodeEntry) -> int | None:
+        shape = self._shapes(entry)
+        return None if shape is None else len(shape)
+
+    @cached_property
+    def _shapes(self) -> Callable[[NodeEntry], tuple[int | None, ...] | None]:
+        """What is known of shapes without knowing those of data."""
+        try:
+            inferred = apply_pass(self._graph.derive(attrs={"shape_attr_key": "__shape__"}), "MXInferShape")
+        except InferenceError:  # told where the arrays' shapes are known
+            return lambda entry: None
+        index, shapes = inferred.indexed_graph(), inferred.attrs["shape"]
+        return lambda entry: shapes[index.entry_id(entry)]
+
+
+def _label(entry: NodeEntry) -> str:
+    return entry.node.name if entry.index == 0 else f"{entry.node.name}_{entry.index}"
