@@ -16,12 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from symjax_nnvm.geometry import MAX_PRODUCTS
+
 __all__ = ["MAX_PRODUCTS", "Shifts"]
-
-
-MAX_PRODUCTS = 64
-"""Convolutions with more products than this in an output element are left to XLA: each is an operation of its own in
-the program."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,179 @@
+"""The three directions of a convolution by the name of an algorithm, channels last: what each name does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from lowering.convolutions import windows, xla
+from lowering.convolutions.phases import by_depth, by_phases, swapped
+from lowering.convolutions.winograd import winograd, winograd_weight
+from lowering.grouped import Shifts
+from symjax_nnvm.geometry import Geometry, applies, strip
+
+__all__ = ["data_gradient", "forward", "forward_transformed", "weight_gradient"]
+
+Rule = Callable[[Array, Array, Geometry], Array]
+
+
+# -- forward ---------------------------------------------------------------------------------------------------------
+
+
+def _winograd(data: Array, weight: Array, g: Geometry, *, tile: int) -> Array:
+    return winograd(data, winograd_weight(weight, tile), g, tile)
+
+
+def _winograd_chunks(data: Array, weight: Array, g: Geometry, *, tile: int) -> Array:
+    return _by_strips(data, winograd_weight(weight, tile), g, rule=partial(winograd, tile=tile))
+
+
+def _shifts(g: Geometry) -> Shifts:
+    spatial = tuple(range(1, len(g.kernel) + 1))
+    return Shifts(g.groups, len(g.kernel) + 1, spatial, g.kernel, g.stride, g.dilate, before=g.pad, after=g.pad)
+
+
+def _shifted(data: Array, weight: Array, g: Geometry) -> Array:
+    return _shifts(g).convolve(data, jnp.moveaxis(weight, -1, 0), g.out_size)
+
+
+def _by_samples(first: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
+    """A rule of the forward direction or of the gradient of data, for one sample after the other."""
+    one = replace(g, batch=1)
+    return lax.map(lambda sample: rule(sample[None], weight, one)[0], first)
+
+
+def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
+    """A rule of the forward direction, for one strip of rows of one sample after the other."""
+    rows = strip(g)
+    strips = -(-g.out_size[0] // rows)
+    seen = (rows - 1) * g.stride[0] + g.dilate[0] * (g.kernel[0] - 1) + 1
+    needed = (strips - 1) * rows * g.stride[0] + seen
+    config = [(pad, pad, 0) for pad in g.pad]
+    config[0] = (g.pad[0], needed - g.size[0] - g.pad[0], 0)
+    padded = lax.pad(data, np.zeros((), data.dtype), [(0, 0, 0), *config, (0, 0, 0)])
+    size = (seen, *padded.shape[2:-1])
+    one = replace(g, batch=1, size=size, pad=(0,) * len(size))
+
+    def at(i: Array) -> Array:
+        start = [i // strips, i % strips * (rows * g.stride[0]), *[0] * len(size)]
+        return rule(lax.dynamic_slice(padded, start, (1, *size, g.channels)), weight, one)[0]
+
+    found = lax.map(at, jnp.arange(data.shape[0] * strips))
+    out = found.reshape(data.shape[0], strips * rows, *found.shape[2:])
+    return lax.slice_in_dim(out, 0, g.out_size[0], axis=1)
+
+
+TRANSFORMED: Mapping[str, Rule] = {
+    "winograd2": partial(winograd, tile=2),
+    "winograd4": partial(winograd, tile=4),
+    "winograd2_chunks": partial(_by_strips, rule=partial(winograd, tile=2)),
+    "winograd4_chunks": partial(_by_strips, rule=partial(winograd, tile=4)),
+}
+"""Forward, with the weight as `winograd_weight` makes it."""
+
+FORWARD: Mapping[str, Rule] = {
+    "xla": xla.forward,
+    "product": windows.product,
+    "im2col": windows.im2col,
+    "taps": windows.taps,
+    "winograd2": partial(_winograd, tile=2),
+    "winograd4": partial(_winograd, tile=4),
+    "shifts": _shifted,
+    "xla_chunks": partial(_by_samples, rule=xla.forward),
+    "im2col_chunks": partial(_by_strips, rule=windows.im2col),
+    "winograd2_chunks": partial(_winograd_chunks, tile=2),
+    "winograd4_chunks": partial(_winograd_chunks, tile=4),
+}
+
+
+def forward(data: Array, weight: Array, geometry: Geometry, algorithm: str) -> Array:
+    """data (n, *size, c), weight (*kernel, c / g, f) → (n, *out_size, f)."""
+    return FORWARD[algorithm](data, weight, geometry)
+
+
+def forward_transformed(data: Array, factors: Array, geometry: Geometry, algorithm: str) -> Array:
+    """The same with factors of `winograd_weight`, made for the tile of the algorithm, which is one of `TRANSFORMED`."""
+    return TRANSFORMED[algorithm](data, factors, geometry)
+
+
+# -- the gradient of data --------------------------------------------------------------------------------------------
+
+
+def _as_forward(ograd: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
+    """Where the stride is 1, the head gradient convolved with the turned weight."""
+    spatial = tuple(range(len(g.kernel)))
+    pad = tuple(d * (k - 1) - pad for d, k, pad in zip(g.dilate, g.kernel, g.pad, strict=True))
+    turned = swapped(lax.rev(weight, spatial), g.groups)
+    return rule(ograd, turned, replace(g, size=g.out_size, channels=g.filters, filters=g.channels, pad=pad))
+
+
+def _shifted_data(ograd: Array, weight: Array, g: Geometry) -> Array:
+    if any(stride > 1 for stride in g.stride):
+        return by_phases(ograd, weight, g, _shifted)
+    return _as_forward(ograd, weight, g, rule=_shifted)
+
+
+def _phase(data: Array, weight: Array, g: Geometry) -> Array:
+    name = next(name for name in ("shifts", "product", "xla") if applies(name, "forward", g))
+    return FORWARD[name](data, weight, g)
+
+
+_by_depth = partial(by_depth, forward=windows.im2col)
+
+DATA: Mapping[str, Rule] = {
+    "xla": xla.data_gradient,
+    "product": windows.product_data,
+    **{name: partial(_as_forward, rule=FORWARD[name]) for name in FORWARD if name.startswith(("im2col", "winograd"))},
+    "taps": partial(_as_forward, rule=windows.taps),
+    "shifts": _shifted_data,
+    "phases": partial(by_phases, forward=_phase),
+    "depth": _by_depth,
+    "depth_chunks": partial(_by_samples, rule=_by_depth),
+}
+
+
+def data_gradient(ograd: Array, weight: Array, geometry: Geometry, algorithm: str) -> Array:
+    """Head gradient (n, *out_size, f), weight (*kernel, c / g, f) → gradient of data (n, *size, c)."""
+    return DATA[algorithm](ograd, weight, geometry)
+
+
+# -- the gradient of the weight --------------------------------------------------------------------------------------
+
+
+def _shifted_weight(ograd: Array, data: Array, g: Geometry) -> Array:
+    return jnp.moveaxis(_shifts(g).weight_gradient(data, ograd), 0, -1)
+
+
+def _summed(ograd: Array, data: Array, g: Geometry, *, rule: Rule) -> Array:
+    """A rule, for one sample after the other, added up; half precision in float32."""
+    one = replace(g, batch=1)
+
+    def add(total: Array, sample: tuple[Array, Array]) -> tuple[Array, None]:
+        dy, x = sample
+        return total + rule(dy[None], x[None], one).astype(total.dtype), None
+
+    wide = jnp.promote_types(data.dtype, jnp.float32)
+    start = jnp.zeros((*g.kernel, g.channels // g.groups, g.filters), wide)
+    return lax.scan(add, start, (ograd, data))[0].astype(data.dtype)
+
+
+WEIGHT: Mapping[str, Rule] = {
+    "xla": xla.weight_gradient,
+    "product": windows.taps_weight,
+    "im2col": windows.im2col_weight,
+    "taps": windows.taps_weight,
+    "shifts": _shifted_weight,
+    "product_chunks": partial(_summed, rule=windows.taps_weight),
+    "im2col_chunks": partial(_summed, rule=windows.im2col_weight),
+    "taps_chunks": partial(_summed, rule=windows.taps_weight),
+}
+
+
+def weight_gradient(ograd: Array, data: Array, geometry: Geometry, algorithm: str) -> Array:
+    """Head gradient (n, *out_size, f), data (n, *size, c) → gradient of the weight (*kernel, c / g, f)."""
+    return WEIGHT[algorithm](ograd, data, geometry)

@@ -1,0 +1,90 @@
+"""Convolutions by what lies under each place of the window: `windows` slices it out, products sum it up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from symjax_nnvm.geometry import Geometry
+
+__all__ = ["contract", "im2col", "im2col_weight", "product", "product_data", "taps", "taps_weight"]
+
+
+def contract(a: Array, b: Array, over_a: int, over_b: int) -> Array:
+    """The product of two matrices over an axis of each; half precision is summed in float32."""
+    wide = jnp.promote_types(a.dtype, jnp.float32)
+    out = lax.dot_general(a, b, (((over_a,), (over_b,)), ((), ())), preferred_element_type=wide)
+    return out.astype(a.dtype)
+
+
+def windows(data: Array, g: Geometry) -> Iterator[Array]:
+    """For each place of the window, row by row, the elements (n, *out_size, c) of data that all windows have there."""
+    config = [(0, 0, 0), *((pad, pad, 0) for pad in g.pad), (0, 0, 0)]
+    padded = lax.pad(data, np.zeros((), data.dtype), config)
+    for place in itertools.product(*map(range, g.kernel)):
+        starts = [i * d for i, d in zip(place, g.dilate, strict=True)]
+        limits = [i + (size - 1) * s + 1 for i, size, s in zip(starts, g.out_size, g.stride, strict=True)]
+        shape = (data.shape[0], *limits, data.shape[-1])
+        yield lax.slice(padded, (0, *starts, 0), shape, (1, *g.stride, 1))
+
+
+def _rows(array: Array) -> Array:
+    """(n, *size, c) → (n · size, c)."""
+    return array.reshape(-1, array.shape[-1])
+
+
+def _patches(data: Array, g: Geometry) -> Array:
+    """(n · out_size, kernel · c): a row for each window."""
+    return _rows(lax.concatenate(list(windows(data, g)), data.ndim - 1))
+
+
+def _out(rows: Array, g: Geometry) -> Array:
+    return rows.reshape(-1, *g.out_size, g.filters)
+
+
+def im2col(data: Array, weight: Array, g: Geometry) -> Array:
+    """One product of all windows, laid side by side, with the weight."""
+    return _out(contract(_patches(data, g), weight.reshape(-1, g.filters), 1, 0), g)
+
+
+def im2col_weight(ograd: Array, data: Array, g: Geometry) -> Array:
+    """One product of all windows with the head gradient."""
+    return contract(_patches(data, g), _rows(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
+
+
+def taps(data: Array, weight: Array, g: Geometry) -> Array:
+    """A product for each place of the window, added up."""
+    products = [
+        contract(_rows(part), tap, 1, 0)
+        for part, tap in zip(windows(data, g), weight.reshape(-1, g.channels, g.filters), strict=True)
+    ]
+    return _out(sum(products[1:], products[0]), g)
+
+
+def taps_weight(ograd: Array, data: Array, g: Geometry) -> Array:
+    """A product for each place of the window, which is the weight's gradient there."""
+    rows = _rows(ograd)
+    products = [contract(_rows(part), rows, 0, 0) for part in windows(data, g)]
+    return jnp.stack(products).reshape(*g.kernel, g.channels, g.filters)
+
+
+# -- windows of one element ------------------------------------------------------------------------------------------
+
+
+def product(data: Array, weight: Array, g: Geometry) -> Array:
+    """The product of what the stride leaves of data with the weight."""
+    (seen,) = windows(data, g)
+    return _out(contract(_rows(seen), weight.reshape(g.channels, g.filters), 1, 0), g)
+
+
+def product_data(ograd: Array, weight: Array, g: Geometry) -> Array:
+    """The product of the head gradient with the weight, spread to where the stride took data from."""
+    rows = contract(_rows(ograd), weight.reshape(g.channels, g.filters), 1, 1)
+    found = rows.reshape(-1, *g.out_size, g.channels)
+    axes = zip(g.size, g.out_size, g.stride, strict=True)
+    config = [(0, 0, 0), *((0, size - (out - 1) * s - 1, s - 1) for size, out, s in axes), (0, 0, 0)]
+    return lax.pad(found, np.zeros((), found.dtype), config)

@@ -1,0 +1,138 @@
+"""A convolution's geometry, and which algorithms can compute it.
+
+For `algorithms.choose` and `lowering/convolutions`, which says what each algorithm does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+__all__ = ["ALGORITHMS", "MAX_PRODUCTS", "Direction", "Geometry", "applicable", "applies", "strip"]
+
+Direction = Literal["forward", "data", "weight"]
+"""What is computed: the convolution, the gradient of its data, or the gradient of its weight."""
+
+MAX_PRODUCTS = 64
+"""Grouped convolutions with more products than this in an output element are left to XLA: each is an operation of its
+own in the program."""
+
+CHUNKS = "_chunks"
+"""Ends the name of an algorithm that takes one sample, or a strip of it, after the other: what is made stays in the
+cache."""
+
+CHUNK_BYTES = 4 << 20
+"""Of the windows of one strip: what two cores' caches hold."""
+
+_IN_CHUNKS: Mapping[Direction, tuple[str, ...]] = {
+    "forward": ("xla", "im2col", "winograd2", "winograd4"),
+    "data": ("im2col", "winograd2", "winograd4", "depth"),
+    "weight": ("product", "im2col", "taps"),
+}
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A convolution's shapes: data (batch, *size, channels), weight (*kernel, channels / groups, filters).
+
+    size, kernel, stride, dilate and pad: a number for each spatial axis; pad zeros stand at both its ends. dtype: name.
+    """
+
+    batch: int
+    size: tuple[int, ...]
+    channels: int
+    filters: int
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilate: tuple[int, ...]
+    pad: tuple[int, ...]
+    groups: int = 1
+    dtype: str = "float32"
+
+    @property
+    def out_size(self) -> tuple[int, ...]:
+        """The spatial axes of the output (batch, *out_size, filters)."""
+        axes = zip(self.size, self.kernel, self.stride, self.dilate, self.pad, strict=True)
+        return tuple((size + 2 * pad - dilate * (k - 1) - 1) // stride + 1 for size, k, stride, dilate, pad in axes)
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of the convolution, and of each of its gradients."""
+        return self.batch * prod(self.out_size) * prod(self.kernel) * self.channels // self.groups * self.filters
+
+
+# -- where each can be used ------------------------------------------------------------------------------------------
+
+
+def _has_stride_1(g: Geometry) -> bool:
+    return all(stride == 1 for stride in g.stride)
+
+
+def _by_windows(direction: Direction, g: Geometry) -> bool:
+    """A data gradient looks at windows of the head gradient where the stride is 1."""
+    return g.groups == 1 and prod(g.kernel) > 1 and (direction != "data" or _has_stride_1(g))
+
+
+def _by_product(direction: Direction, g: Geometry) -> bool:
+    return g.groups == 1 and prod(g.kernel) == 1 and not any(g.pad)
+
+
+def _by_winograd(direction: Direction, g: Geometry) -> bool:
+    plain = g.groups == 1 and g.kernel == (3, 3) and _has_stride_1(g) and g.dilate == (1, 1)
+    return plain and direction != "weight" and g.dtype in ("float32", "float64")
+
+
+def _by_shifts(direction: Direction, g: Geometry) -> bool:
+    in_group = max(g.channels, g.filters) // g.groups
+    return g.groups > 1 and in_group * prod(g.kernel) <= MAX_PRODUCTS
+
+
+def _by_phases(direction: Direction, g: Geometry) -> bool:
+    return direction == "data" and not _has_stride_1(g)
+
+
+def _by_depth(direction: Direction, g: Geometry) -> bool:
+    """All phases in one product: taps that some phases have not are zeros, so windows are small."""
+    return _by_phases(direction, g) and g.groups == 1 and all(d == 1 for d in g.dilate)
+
+
+ALGORITHMS: Mapping[str, Callable[[Direction, Geometry], bool]] = {
+    "xla": lambda direction, g: True,
+    "product": _by_product,
+    "im2col": _by_windows,
+    "taps": _by_windows,
+    "winograd2": _by_winograd,
+    "winograd4": _by_winograd,
+    "shifts": _by_shifts,
+    "phases": _by_phases,
+    "depth": _by_depth,
+}
+"""Name → whether it can compute a direction of a geometry. `lowering/convolutions` says what each does."""
+
+
+def applies(algorithm: str, direction: Direction, geometry: Geometry) -> bool:
+    """Whether an algorithm can compute a convolution or a gradient of one."""
+    name = algorithm.removesuffix(CHUNKS)
+    if name not in ALGORITHMS or (name != algorithm and not _has_chunks(name, direction, geometry)):
+        return False
+    return ALGORITHMS[name](direction, geometry)
+
+
+def _has_chunks(name: str, direction: Direction, g: Geometry) -> bool:
+    if g.groups > 1 or name not in _IN_CHUNKS[direction]:
+        return False
+    return g.batch > 1 or (direction != "weight" and name not in ("xla", "depth") and strip(g) < g.out_size[0])
+
+
+def strip(g: Geometry) -> int:
+    """Rows of the output that an algorithm in chunks makes at once: as many as have their windows in a cache."""
+    row = prod(g.out_size[1:]) * (prod(g.kernel) * g.channels // g.groups + g.filters) * 4
+    return min(g.out_size[0], max(1, CHUNK_BYTES // row // 4) * 4)
+
+
+def applicable(direction: Direction, geometry: Geometry) -> list[str]:
+    """All algorithms that can compute a convolution or a gradient of one."""
+    names = [*ALGORITHMS, *(name + CHUNKS for name in ALGORITHMS)]
+    return [name for name in names if applies(name, direction, geometry)]
