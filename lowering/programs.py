@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 
 from lowering.gradient_program import GradientProgram
@@ -34,7 +35,7 @@ class Programs:
 
     def plan(self, options: Options) -> Plan:
         """The graph that the stages make, and what each of them changed."""
-        return self.pipeline.plan(options)
+        return self.pipeline.plan(_placed(options))
 
     def forward(self, options: Options) -> Program:
         """The program of the outputs; options without wrt."""
@@ -60,11 +61,17 @@ class Programs:
 
     @bulk_allocation()
     def _program(self, options: Options) -> Program | GradientProgram:
+        options = _placed(options)
         found = self._programs.get(options)
         if found is None:
             plan = self.plan(options)
             network = self.pipeline.graph if options.wrt is None else None
-            inference = self._inferences.setdefault(id(plan.graph), Inference(plan.graph, network))
+            inference = self._inferences.setdefault(id(plan.graph), Inference(plan.graph, self.pipeline.graph))
             program = Program(plan.graph, options, beside=plan.head_grads, inference=inference, network=network)
             found = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
         return found
+
+
+def _placed(options: Options) -> Options:
+    """Options that say where the program runs."""
+    return options if options.platform else replace(options, platform=jax.default_backend())

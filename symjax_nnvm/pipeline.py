@@ -19,6 +19,7 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.types import DType, Shape
+from symjax_nnvm.passes.alter_op_layout import alter_op_layout
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.fold_scale_axis import fold_scale_axis
 from symjax_nnvm.passes.full_graph import add_gradients
@@ -122,6 +123,13 @@ STAGES: tuple[Stage, ...] = (
         reads=lambda options: options.precision,
         when="a half precision is asked for",
         optional=False,
+    ),
+    Stage(
+        "AlterOpLayout",
+        "channels last around convolutions",
+        lambda graph, _: alter_op_layout(graph),
+        reads=lambda options: options.platform == "cpu" or None,
+        when="the platform is a CPU",
     ),
     Stage(
         "EliminateCommonExpr",

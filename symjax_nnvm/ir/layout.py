@@ -30,7 +30,7 @@ class ChannelsLast(NamedTuple):
 
     def axis(self, axis: int) -> int | None:
         """Where an axis is now; None when there is no such axis."""
-        return self.back.index(axis % self.ndim) if -self.ndim <= axis < self.ndim else None
+        return self.back[axis] if -self.ndim <= axis < self.ndim else None
 
 
 class Corrected(NamedTuple):

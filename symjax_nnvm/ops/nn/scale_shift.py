@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symjax_nnvm.ir.layout import along
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op
@@ -47,7 +48,7 @@ register_op(
     inplace=((0, 0),),
     flops=2,
     precision="either",
-    layout="axis",
+    layout=along("axis", inputs=1),
     drawing="normalization",
     doc="data · scale + shift, with a number of each for every channel: what BatchNorm is where it does not train. "
     "Computed in the dtype of scale.",
