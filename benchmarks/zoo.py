@@ -111,20 +111,29 @@ def difference(arrays: Sequence[np.ndarray], reference: Sequence[np.ndarray]) ->
 # -- model files -------------------------------------------------------------------------------------------------------
 
 
-def make_files(row: Row, folder: str, mxnet: str | None, *, onnx: bool) -> None:
-    """Have the row's files made where they are not there yet. Raises Failed."""
+def make_model(row: Row, folder: str, mxnet: str | None) -> None:
+    """Have the network's files made, by MXNet or by us, where they are not there yet. Raises Failed."""
     prefix = files(folder, row)
-    if not (Path(f"{prefix}-symbol.json").exists() and Path(f"{prefix}-0000.params").exists()):
-        if callable(row.network.source):
-            _made(folder, [sys.executable, str(HERE / "zoo_ours.py"), "make", row.name])
-        elif mxnet:
-            _made(folder, [mxnet, str(HERE / "zoo_mxnet.py"), "make", row.name])
-        else:
-            raise Failed(f"{prefix}-symbol.json is not there, and only --mxnet could make it")
-    if onnx and not Path(f"{prefix}-b{row.batch}.onnx").exists():
-        if not mxnet:
-            raise Failed(f"{prefix}-b{row.batch}.onnx is not there, and only --mxnet could make it")
-        _made(folder, [mxnet, str(HERE / "zoo_mxnet.py"), "onnx", row.name, str(row.batch), folder])
+    if Path(f"{prefix}-symbol.json").exists() and Path(f"{prefix}-0000.params").exists():
+        return
+    if callable(row.network.source):
+        _made(folder, [sys.executable, str(HERE / "zoo_ours.py"), "make", row.name])
+    else:
+        _made(folder, [_needed(mxnet, f"{prefix}-symbol.json"), str(HERE / "zoo_mxnet.py"), "make", row.name])
+
+
+def make_onnx(row: Row, folder: str, mxnet: str | None) -> None:
+    """Have MXNet export the network for onnxruntime, where it has not yet. Raises Failed."""
+    path = f"{files(folder, row)}-b{row.batch}.onnx"
+    if not Path(path).exists():
+        command = [_needed(mxnet, path), str(HERE / "zoo_mxnet.py"), "onnx", row.name, str(row.batch), folder]
+        _made(folder, command)
+
+
+def _needed(mxnet: str | None, path: str) -> str:
+    if mxnet is None:
+        raise Failed(f"{path} is not there, and only MXNet can make it: give --mxnet, or --models with the file")
+    return mxnet
 
 
 def _made(folder: str, command: Sequence[str]) -> None:
@@ -140,24 +149,22 @@ def _made(folder: str, command: Sequence[str]) -> None:
 def run_row(row: Row, interpreters: Mapping[str, str | None], folder: str, rounds: int) -> Result:
     """Make the row's files and measure whoever takes part in it."""
     mxnet, runtime = (interpreters[name] for name in OTHERS)
-    onnx = bool(runtime) and row.network.onnx and not row.training
-    by_hand = row.network.by_hand and not row.training
     commands: dict[str, Sequence[str]] = {}
     errors: dict[str, str] = {}
     try:
-        make_files(row, folder, mxnet, onnx=False)
+        make_model(row, folder, mxnet)
     except Failed as failure:
         return Result(row, errors={"model": str(failure)})
     if mxnet:
         commands["MXNet"] = (mxnet, str(HERE / "zoo_mxnet.py"), "serve")
-    if runtime and onnx:
+    if runtime and row.network.onnx and not row.training:
         try:
-            make_files(row, folder, mxnet, onnx=True)
+            make_onnx(row, folder, mxnet)
             commands["onnxruntime"] = (runtime, str(HERE / "zoo_onnxruntime.py"))
         except Failed as failure:
             errors["onnxruntime"] = str(failure)
     commands["ours"] = (sys.executable, str(HERE / "zoo_ours.py"), "serve")
-    if by_hand:
+    if row.network.by_hand and not row.training:
         commands["JAX by hand"] = (sys.executable, str(HERE / "zoo_jax.py"))
     result = measure(row, commands, folder, rounds=rounds)
     result.errors = errors | result.errors

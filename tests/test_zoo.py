@@ -12,7 +12,7 @@ import pytest
 
 import lowering
 from benchmarks import zoo_jax
-from benchmarks.zoo import Result, as_json, difference, make_files, measure, table
+from benchmarks.zoo import Result, as_json, difference, make_model, make_onnx, measure, table
 from benchmarks.zoo_deep import fusions
 from benchmarks.zoo_models import NETWORKS, ROWS, Row, blocks, chosen, initial_values, inputs, with_head
 from benchmarks.zoo_protocol import Failed
@@ -99,8 +99,9 @@ def test_rows_are_chosen_by_network_or_label():
 
 
 def test_a_file_that_only_mxnet_could_make_is_asked_for(tmp_path):
-    with pytest.raises(Failed, match="only --mxnet could make it"):
-        make_files(Row("vgg16", 1), str(tmp_path), None, onnx=False)
+    for make in (make_model, make_onnx):
+        with pytest.raises(Failed, match="only MXNet can make it: give --mxnet"):
+            make(Row("vgg16", 1), str(tmp_path), None)
 
 
 @pytest.mark.parametrize("name", [name for name, network in NETWORKS.items() if callable(network.source)])
