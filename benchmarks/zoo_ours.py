@@ -46,10 +46,11 @@ def load(row: Row, folder: str) -> Loaded:
 
 
 def _predict(net: Any, args: Any, aux: Any) -> Any:
-    """`Predictor.predict`; before there is one, the compiled symbol with its parameters on the device."""
-    predictor = getattr(lowering, "Predictor", None)
-    if predictor is not None:
-        return predictor(net, args, aux).predict
+    """A `Predictor`; before there is one, the compiled symbol with its parameters on the device."""
+    made = getattr(lowering, "Predictor", None)
+    if made is not None:
+        predictor = made(net, args, aux)
+        return getattr(predictor, "predict", predictor)
     compiled = lowering.compile(net)
     placed, states = jax.device_put((dict(args), dict(aux)))
     return lambda **data: compiled({**placed, **data}, states)[0]

@@ -6,7 +6,7 @@ A contender's script calls `serve` with a function that loads a row and returns 
     {"do": "outputs", "path": …}                                      → {}; the arrays lie there as .npz
     {"do": "time", "seconds": …}                                      → {"ms": [of each call]}
 
-A contender that fails just ends: the last line of its traceback is what the table shows. Every contender's interpreter
+A contender that fails just ends: the exception at the end of its traceback is what the table shows. Every contender's interpreter
 imports this file, so it needs NumPy alone.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -136,6 +137,8 @@ class Contender:
         return json.loads(line)
 
     def _last_words(self) -> str:
+        """The exception's line, after which some libraries still give advice; else the last line."""
         self._stderr.seek(0)
         lines = [line for line in self._stderr.read().splitlines() if line.strip()]
-        return lines[-1] if lines else "(it said nothing)"
+        named = [line for line in lines if re.match(r"[A-Za-z_][\w.]*: ", line)]
+        return (named or lines or ["(it said nothing)"])[-1]

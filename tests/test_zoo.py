@@ -33,6 +33,8 @@ def load(row, folder):
     def call():
         calls.append(0)
         if len(calls) > int(sys.argv[1]):
+            import atexit
+            atexit.register(print, "Advice about tracebacks.", file=sys.stderr)
             raise ValueError("had enough")
     return Loaded(call, [inputs(row, ())["data"] * float(sys.argv[2])])
 
