@@ -6,8 +6,8 @@ A contender's script calls `serve` with a function that loads a row and returns 
     {"do": "outputs", "path": …}                                      → {}; the arrays lie there as .npz
     {"do": "time", "seconds": …}                                      → {"ms": [of each call]}
 
-A contender that fails just ends: the exception at the end of its traceback is what the table shows. Every contender's interpreter
-imports this file, so it needs NumPy alone.
+A contender that fails just ends: the exception at the end of its traceback is what the table shows. Every contender's
+interpreter imports this file, so it needs NumPy alone.
 """
 
 from __future__ import annotations
