@@ -1,0 +1,255 @@
+"""Our speed against MXNet 1.9.1's, onnxruntime's and hand-written JAX's, on whole networks.
+
+    python benchmarks/zoo.py --mxnet mxnet-env/bin/python --onnxruntime ort-env/bin/python [--models FOLDER]
+                             [--only resnet50,lstm-b32-train] [--inference | --training] [--rounds 7] [--json out.json]
+    python benchmarks/zoo.py --deep         # 48 transformer blocks and their gradients by hand: minutes (zoo_deep.py)
+
+Either interpreter may be left out. MXNet's (Python 3.10 or newer, with `onnx` for the exports) makes the files of
+Gluon's networks, kept in FOLDER; without it they must lie there. Each contender is a process that loads a row's network
+and waits. In each round all take their turn, in an order that moves on: after a pause, in which the threads of the
+others fall asleep, one call that is not timed and then as many as fit into 0.2 s. Arrays lie where the contender wants
+them; a call ends when its results are there. Threads are each library's own choice, or that of OMP_NUM_THREADS and the
+like. ms: the median of the rounds' medians; ratio: ours over the faster of MXNet and onnxruntime; difference: the
+largest from MXNet's outputs (in training, also of the first update), relative to their scale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.zoo_models import Row, chosen, files
+from benchmarks.zoo_protocol import Contender, Failed
+from symjax_nnvm.tables import table_text
+
+HERE = Path(__file__).parent
+OTHERS = ("MXNet", "onnxruntime")
+CONTENDERS = (*OTHERS, "ours", "JAX by hand")
+Commands = Mapping[str, Sequence[str]]
+
+
+@dataclass
+class Result:
+    """What was found of a row. rounds: by contender, a median in ms each; difference: from the first of them."""
+
+    row: Row
+    rounds: dict[str, list[float]] = field(default_factory=dict)
+    difference: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ms(self) -> dict[str, float]:
+        """Medians by contender."""
+        return {name: statistics.median(times) for name, times in self.rounds.items()}
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the faster of the others."""
+        ms = self.ms
+        others = [ms[name] for name in OTHERS if name in ms]
+        return ms["ours"] / min(others) if others and "ours" in ms else None
+
+
+def measure(row: Row, commands: Commands, folder: str, *, rounds: int, turn: float = 0.2, pause: float = 0.3) -> Result:
+    """Start the contenders, compare their outputs and time them in turn. One that fails is left out from then on."""
+    result = Result(row)
+    outputs: dict[str, list[np.ndarray]] = {}
+    with ExitStack() as stack:
+        running: dict[str, Contender] = {}
+        for name, command in commands.items():
+            running[name] = stack.enter_context(Contender(command))
+            try:
+                result.seconds[name] = running[name].load(row, folder)["seconds"]
+                outputs[name] = running[name].outputs()
+            except Failed as failure:
+                result.errors[name] = str(failure)
+                del running[name]
+        reference = next(iter(outputs.values()), [])
+        result.difference = {name: difference(arrays, reference) for name, arrays in outputs.items()}
+        for index in range(rounds):
+            names = [name for name in commands if name in running]
+            first = index % max(1, len(names))
+            for name in names[first:] + names[:first]:
+                time.sleep(pause)
+                try:
+                    times = running[name].time(turn)
+                except Failed as failure:
+                    result.errors[name] = str(failure)
+                    result.rounds.pop(name, None)
+                    del running[name]
+                else:
+                    result.rounds.setdefault(name, []).append(statistics.median(times))
+    return result
+
+
+def difference(arrays: Sequence[np.ndarray], reference: Sequence[np.ndarray]) -> float:
+    """The largest of any element, relative to the largest element of its array; infinite where they do not compare."""
+    if [a.size for a in arrays] != [b.size for b in reference]:
+        return math.inf
+    pairs = ((a.ravel(), b.ravel()) for a, b in zip(arrays, reference, strict=True))
+    found = [float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs]
+    return max(value if math.isfinite(value) else math.inf for value in found)
+
+
+# -- model files -------------------------------------------------------------------------------------------------------
+
+
+def make_model(row: Row, folder: str, mxnet: str | None) -> None:
+    """Have the network's files made, by MXNet or by us, where they are not there yet. Raises Failed."""
+    prefix = files(folder, row)
+    if Path(f"{prefix}-symbol.json").exists() and Path(f"{prefix}-0000.params").exists():
+        return
+    if callable(row.network.source):
+        _made(folder, [sys.executable, str(HERE / "zoo_ours.py"), "make", row.name])
+    else:
+        _made(folder, [_needed(mxnet, f"{prefix}-symbol.json"), str(HERE / "zoo_mxnet.py"), "make", row.name])
+
+
+def make_onnx(row: Row, folder: str, mxnet: str | None) -> None:
+    """Have MXNet export the network for onnxruntime, where it has not yet. Raises Failed."""
+    path = f"{files(folder, row)}-b{row.batch}.onnx"
+    if not Path(path).exists():
+        command = [_needed(mxnet, path), str(HERE / "zoo_mxnet.py"), "onnx", row.name, str(row.batch), folder]
+        _made(folder, command)
+
+
+def _needed(mxnet: str | None, path: str) -> str:
+    if mxnet is None:
+        raise Failed(f"{path} is not there, and only MXNet can make it: give --mxnet, or --models with the file")
+    return mxnet
+
+
+def _made(folder: str, command: Sequence[str]) -> None:
+    """Run a maker in a folder of its own and take over what it wrote, so that no half of a file is ever kept."""
+    with tempfile.TemporaryDirectory(dir=folder) as fresh:
+        done = subprocess.run([*command, fresh], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Failed((done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1])
+        for path in Path(fresh).iterdir():
+            os.replace(path, Path(folder) / path.name)
+
+
+def run_row(row: Row, interpreters: Mapping[str, str | None], folder: str, rounds: int) -> Result:
+    """Make the row's files and measure whoever takes part in it."""
+    mxnet, runtime = (interpreters[name] for name in OTHERS)
+    commands: dict[str, Sequence[str]] = {}
+    errors: dict[str, str] = {}
+    try:
+        make_model(row, folder, mxnet)
+    except Failed as failure:
+        return Result(row, errors={"model": str(failure)})
+    if mxnet:
+        commands["MXNet"] = (mxnet, str(HERE / "zoo_mxnet.py"), "serve")
+    if runtime and row.network.onnx and not row.training:
+        try:
+            make_onnx(row, folder, mxnet)
+            commands["onnxruntime"] = (runtime, str(HERE / "zoo_onnxruntime.py"))
+        except Failed as failure:
+            errors["onnxruntime"] = str(failure)
+    commands["ours"] = (sys.executable, str(HERE / "zoo_ours.py"), "serve")
+    if row.network.by_hand and not row.training:
+        commands["JAX by hand"] = (sys.executable, str(HERE / "zoo_jax.py"))
+    result = measure(row, commands, folder, rounds=rounds)
+    result.errors = errors | result.errors
+    return result
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------
+
+
+def table(results: Sequence[Result]) -> str:
+    """The table, geometric means, and what failed."""
+    columns = ["network", *(f"{name} ms" for name in CONTENDERS), "ratio", "ours/JAX", "difference"]
+    rows = []
+    for result in results:
+        ms = result.ms
+        cells = ["failed" if name in result.errors else _number(ms.get(name)) for name in CONTENDERS]
+        to_jax = ms["ours"] / ms["JAX by hand"] if {"ours", "JAX by hand"} <= ms.keys() else None
+        largest = max(result.difference.values(), default=None)
+        shown = "-" if largest is None or len(result.difference) < 2 else f"{largest:.0e}"
+        rows.append([result.row.label, *cells, _number(result.ratio, 2), _number(to_jax, 2), shown])
+    lines = [table_text(columns, rows, right=len(columns) - 1)]
+    for kind, training in (("inference", False), ("training", True)):
+        ratios = [result.ratio for result in results if result.row.training == training and result.ratio is not None]
+        if ratios:
+            mean = math.exp(statistics.fmean(map(math.log, ratios)))
+            lines.append(f"geometric mean of the ratios, {kind}: {mean:.2f}")
+    failed = ((result.row.label, name, error) for result in results for name, error in result.errors.items())
+    return "\n".join([*lines, *(f"{label}: {name}: {error}" for label, name, error in failed)])
+
+
+def _number(value: float | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def as_json(results: Iterable[Result]) -> list[dict[str, Any]]:
+    """Everything that was measured, as plain data."""
+    return [{**asdict(result), "row": result.row.label, "ms": result.ms, "ratio": result.ratio} for result in results]
+
+
+def progress(rows: Sequence[Row]) -> Iterable[Row]:
+    """The rows, with a bar by Rich on a terminal, else a line to stderr for each."""
+    if sys.stderr.isatty():
+        try:
+            from rich.console import Console
+            from rich.progress import track
+        except ImportError:
+            pass
+        else:
+            yield from track(rows, description="networks", console=Console(stderr=True))
+            return
+    for index, row in enumerate(rows):
+        print(f"{index + 1} of {len(rows)}: {row.label}", file=sys.stderr, flush=True)
+        yield row
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mxnet", metavar="PYTHON", help="of an environment with MXNet 1.9.1 and onnx")
+    parser.add_argument("--onnxruntime", metavar="PYTHON", help="of an environment with onnxruntime")
+    parser.add_argument("--models", metavar="FOLDER", help="where model files are kept; default a temporary folder")
+    parser.add_argument("--only", help="names of networks or rows, with commas between")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--inference", dest="training", action="store_false", default=None)
+    kind.add_argument("--training", action="store_true", default=None)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", metavar="FILE", help="write everything measured there")
+    parser.add_argument("--deep", nargs="?", type=int, const=48, metavar="LAYERS", help="the deep stack instead")
+    options = parser.parse_args()
+    if options.deep:
+        sys.exit(subprocess.run([sys.executable, str(HERE / "zoo_deep.py"), "--layers", str(options.deep)]).returncode)
+    try:
+        rows = chosen(options.only, options.training)
+    except ValueError as error:
+        parser.error(str(error))
+    interpreters = {"MXNet": options.mxnet, "onnxruntime": options.onnxruntime}
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory() if options.models is None else nullcontext(options.models) as folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for row in progress(rows):
+            results.append(run_row(row, interpreters, folder, options.rounds))
+            if options.json:  # after each row: an interrupted run keeps what it has
+                Path(options.json).write_text(json.dumps(as_json(results), indent=1), encoding="utf-8")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The gradients of a deep stack of transformer blocks: ours against `jax.grad` of the same blocks written by hand.
+
+    python benchmarks/zoo_deep.py [--layers 48] [--rounds 3]        # minutes: XLA compiles the plain one for long
+
+Pre-norm blocks, 128 wide, 4 heads, on (8, 64, 128); the mean square of the output and its gradients by all parameters.
+By hand there are three: plain; with an optimization_barrier after each residual sum; and with LayerNorm under a jit of
+its own, which changes no number but adds up a LayerNorm's gradient before it joins the residual stream's. `largest
+fusion` is the number of instructions in the largest loop that XLA computes in one go: what it grows by with the depth
+is computed again and again (docs/benchmarks.md says why).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import lowering
+from benchmarks.zoo import difference
+from benchmarks.zoo_jax import normalised, pre_norm, transposed
+from benchmarks.zoo_models import Row, blocks, initial_values
+from benchmarks.zoo_protocol import Contender, Loaded, serve
+from lowering.xla_options import jit
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.tables import table_text
+
+SHAPE, HEADS = (8, 64, 128), 4
+BY_HAND: dict[str, dict[str, Callable[..., jax.Array]]] = {
+    "by hand": {},
+    "by hand, barriers": {"between": lax.optimization_barrier},
+    "by hand, LayerNorm jitted": {"normal": jax.jit(normalised)},
+}
+VARIANTS = ("ours", *BY_HAND)
+
+
+def gradient(variant: str, layers: int) -> tuple[Any, tuple[Any, ...]]:
+    """(jitted function of the arrays, the arrays)."""
+    net = sym.MakeLoss(sym.mean(sym.square(blocks(sym, layers, SHAPE[-1], HEADS, pre_norm=True))))
+    shapes = dict(zip(net.list_arguments(), net.infer_shape(data=SHAPE)[0], strict=True))
+    del shapes["data"]
+    values = initial_values(shapes)
+    data = jnp.asarray(np.random.RandomState(1).standard_normal(SHAPE), jnp.float32)
+    if variant == "ours":
+        function = lowering.grad_fn(net, list(values))
+        return jit(lambda w, x: function({**w, "data": x})[:2]), (jax.device_put(values), data)
+
+    def loss(w: Any, x: jax.Array) -> jax.Array:
+        return jnp.mean(jnp.square(pre_norm(w, x, layers, HEADS, **BY_HAND[variant])))
+
+    return jax.jit(jax.value_and_grad(loss)), (transposed(values), data)
+
+
+def load(row: Row, variant: str) -> Loaded:
+    """Trace, compile and run once; the row's batch is the number of blocks."""
+    jitted, arguments = gradient(variant, row.batch)
+    start = time.perf_counter()
+    compiled = jitted.lower(*arguments).compile()
+    seconds = time.perf_counter() - start
+    text = compiled.as_text() or ""
+    analysis = compiled.memory_analysis()
+    outputs, grads = compiled(*arguments)
+    # Weights lie differently by hand; gradients in one array, since those of the keys' biases are 0 but for rounding.
+    vectors = [np.asarray(grads[name]) for name in sorted(grads) if not name.endswith("_weight")]
+    found = [*map(np.asarray, jax.tree.leaves(outputs)), np.concatenate(vectors)]
+    facts = {
+        "compile": seconds,
+        "temporaries": 0 if analysis is None else analysis.temp_size_in_bytes / 1e6,
+        "largest": max(map(len, fusions(text)), default=0),
+        "instructions": sum(map(len, fusions(text))),
+    }
+    return Loaded(lambda: jax.block_until_ready(compiled(*arguments)), found, facts)
+
+
+def fusions(hlo: str) -> list[list[str]]:
+    """The instructions of each fused computation."""
+    bodies = re.findall(r"^%fused_computation[\w.]* \([^\n]*\{\n(.*?)^\}", hlo, re.MULTILINE | re.DOTALL)
+    return [[line for line in body.splitlines() if " parameter(" not in line] for body in bodies]
+
+
+def main() -> None:
+    """Print the table; with --serve, be one of its contenders."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--layers", type=int, default=48)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        return serve(load)
+    with ExitStack() as stack:
+        children = {name: stack.enter_context(Contender((sys.executable, __file__, "--serve"))) for name in VARIANTS}
+        print(compare(children, options.layers, options.rounds))
+
+
+def compare(children: Mapping[str, Contender], layers: int, rounds: int) -> str:
+    """Have each compile, and time them in turn: the table."""
+    lines: dict[str, list[str]] = {}
+    times: dict[str, list[float]] = {name: [] for name in children}
+    reference: list[np.ndarray] = []
+    for name, child in children.items():
+        print(f"compiling: {name}", file=sys.stderr, flush=True)
+        facts = child.load(Row("deep", layers), name)
+        outputs = child.outputs()
+        reference = reference or outputs
+        counts = [f"{facts[key]:,.0f}" for key in ("temporaries", "largest", "instructions")]
+        lines[name] = [f"{facts['compile']:.1f}", *counts, f"{difference(outputs, reference):.0e}"]
+    for _ in range(rounds):
+        for name, child in children.items():
+            time.sleep(0.3)
+            times[name].append(statistics.median(child.time(0.2)))
+    columns = ["gradients", "compile s", "temporaries MB", "largest fusion", "fused instructions", "difference", "ms"]
+    cells = [[name, *lines[name], f"{statistics.median(times[name]):.0f}"] for name in children]
+    return table_text(columns, cells, right=len(columns) - 1)
+
+
+if __name__ == "__main__":
+    main()

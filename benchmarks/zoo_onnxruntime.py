@@ -1,0 +1,25 @@
+"""onnxruntime's side of `zoo.py`, run by its environment: a session of the file that MXNet exported."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import onnxruntime  # type: ignore[import-not-found]
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.zoo_models import Row, files, inputs
+from benchmarks.zoo_protocol import Loaded, serve
+
+
+def load(row: Row, folder: str) -> Loaded:
+    """A session with its own defaults: all optimisations, all cores."""
+    path = f"{files(folder, row)}-b{row.batch}.onnx"
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feed = inputs(row, ())
+    return Loaded(lambda: session.run(None, feed), session.run(None, feed))
+
+
+if __name__ == "__main__":
+    serve(load)
