@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from symjax_nnvm.ir.layout import AGNOSTIC, Layout
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Deviation, Op, OpMap
+from symjax_nnvm.ir.types import Shape
 
 Sizes = Sequence[tuple[int, ...]]
 """Known shapes, of inputs or of outputs."""
@@ -87,6 +88,16 @@ FScaled: OpMap[Callable[[Node, NodeEntry, NodeEntry, int], Node | None]] = Op.ge
 """(a node, a scale and a shift (c,), an axis of its result) → a node of the same operator, whose result is that of the
 node scaled and shifted along the axis; None where it cannot be. What it does to weight and bias is done by other nodes,
 which depend on these and on scale and shift alone."""
+
+FScaledData: OpMap[Callable[[Node, NodeEntry, NodeEntry, int, Shape | None], Node | None]] = Op.get_attr("FScaledData")
+"""(a node, a scale and a shift (c,) of its first input, along an axis of it; the input's shape as far as it is known) →
+a node of the same operator, with the same result of the input as it was before; None where it cannot be. As FScaled."""
+
+FScaledParts: OpMap[Callable[[NodeAttrs, int, list[Shape | None]], Sequence[tuple[int, int] | None] | None]]
+FScaledParts = Op.get_attr("FScaledParts")
+"""(attrs, an axis of the result, shapes of the inputs as far as they are known) → which part, from and to or None for
+all, of a scale and a shift along the axis each input would have to be scaled and shifted by, along the same axis, for
+the same result; None where nothing comes to the same."""
 
 TExpands: OpMap[bool] = Op.get_attr("TExpands")
 """The result may be much larger than all inputs together, and is made as fast as it is read."""

@@ -1,51 +1,115 @@
-"""FoldScaleAxis: scales and shifts of channels become part of the weights before them (NNVM's `fold_scale_axis.cc`)."""
+"""FoldScaleAxis: scales and shifts of channels become part of the weights around them (NNVM's `fold_scale_axis.cc`)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import TypeVar
 
-from symjax_nnvm.ir.card import FScaled
+from symjax_nnvm.ir.attributes import FInferShape
+from symjax_nnvm.ir.card import FScaled, FScaledData, FScaledParts
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.match import Match, op, rules
-from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.match import Uses
+from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
-from symjax_nnvm.passes.precompute_prune import Constants
+from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.passes.precompute_prune import Constants, by_itself
 
 __all__ = ["fold_scale_axis"]
 
 G = TypeVar("G", bound=Graph)
 
+_DEEPEST = 16
+"""Through so many joins and pools, one after the other, the weights are looked for."""
+
 
 def fold_scale_axis(graph: G, constants: Collection[str]) -> G:
-    """The graph with what `_scale_shift` does to the result of an operator done to its weight and bias instead.
+    """The graph with what `_scale_shift` does done by the weights and biases before it, or else after it.
 
-    An operator's card says how (FScaled). Folded is what nobody else reads, where weight, bias, scale and shift depend
-    on variables of these names alone: arithmetic on weights is worth its while if it is done once. The same graph where
-    there is nothing to fold. Linear in nodes and edges; reads no shapes.
+    Operators' cards say how: FScaled and, of those between, FScaledParts; FScaledData. Folded is what nobody else
+    reads, where weight, bias, scale and shift depend on variables of these names alone: arithmetic on weights is worth
+    its while if it is done once. The same graph where there is nothing to fold. Linear; reads no shapes of arrays.
     """
     if not any(_scales(node) for node in graph.nodes()):
         return graph
     return apply_pass(graph.derive(attrs=graph.attrs | {"constants": frozenset(constants)}), "FoldScaleAxis")
 
 
-def _scales(node: Node) -> bool:
-    return node.op is not None and node.op.name == "_scale_shift"
-
-
 @register_pass("FoldScaleAxis", requires=("constants",), op_attrs=("FScaled",), change_graph=True)
 def _fold(graph: Graph) -> Graph:
     """Scales and shifts folded into weights; see `fold_scale_axis`."""
     attrs = dict(graph.attrs)
-    constants = Constants(graph, attrs.pop("constants"))
+    folding = _Folding(graph, Constants(graph, attrs.pop("constants")))
+    return graph.derive(rewrite(graph.outputs, folding.rule, order=graph.nodes()).outputs, attrs)
 
-    def fold(match: Match) -> Node | None:
-        product, (_, scale, shift) = match.node("product"), match.root.inputs
-        if not all(entry.node in constants for entry in (*product.inputs[1:], scale, shift)):
+
+class _Folding:
+    """The rule of the rewriting."""
+
+    def __init__(self, graph: Graph, constants: Constants):
+        self._constants, self._uses = constants, Uses(graph.outputs)
+        self._shapes: dict[NodeEntry, Shape | None] = {}
+
+    def rule(self, node: Node, draft: Node) -> Node | NodeEntry | None:
+        """What a scale, or a product of scaled data, becomes; None: nothing else."""
+        made = None
+        if _scales(draft):
+            data, scale, shift = draft.inputs
+            made = self._before(data, scale, shift, draft.attrs.parsed.axis)
+        elif draft.op in FScaledData and _scales(draft.inputs[0].node):
+            made = self._after(draft)
+        self._uses.replace(node, draft, draft if made is None else made)
+        return made
+
+    def _before(self, entry: NodeEntry, scale: NodeEntry, shift: NodeEntry, axis: int, depth: int = 0) -> Node | None:
+        """The node of an entry that is scaled and shifted already; None where it cannot be."""
+        node = entry.node
+        if self._uses.of(node) != 1 or entry.index or node.control_deps or depth > _DEEPEST:
             return None
-        return FScaled[product.op](product, scale, shift, match.root.attrs.parsed.axis)
+        if node.op in FScaled:
+            return FScaled[node.op](node, scale, shift, axis) if self._are_constant(node, scale, shift) else None
+        if node.op not in FScaledParts:
+            return None
+        parts = FScaledParts[node.op](node.attrs, axis, [self._shape(each) for each in node.inputs])
+        inputs: list[NodeEntry] = []
+        for part, each in zip(parts or (), node.inputs if parts else (), strict=True):
+            made = self._before(each, _piece(scale, part), _piece(shift, part), axis, depth + 1)
+            if made is None:
+                return None
+            inputs.append(NodeEntry(made))
+        return Node(node.attrs.copy(), inputs) if inputs else None
 
-    scaled = op("_scale_shift", op(FScaled.__contains__, output=0, alone=True, name="product"), ...)
-    rule = rules(graph.outputs, [(scaled, fold)])
-    return graph.derive(rewrite(graph.outputs, rule, order=graph.nodes()).outputs, attrs)
+    def _after(self, node: Node) -> Node | None:
+        """The product with its data as they were before they were scaled; None where it cannot be."""
+        scaled = node.inputs[0].node
+        data, scale, shift = scaled.inputs
+        if self._uses.of(scaled) != 1 or scaled.control_deps or node.control_deps:
+            return None
+        if not self._are_constant(node, scale, shift):
+            return None
+        made = FScaledData[node.op](node, scale, shift, scaled.attrs.parsed.axis, self._shape(data))
+        if made is not None:
+            made.inputs[0] = data
+        return made
+
+    def _shape(self, entry: NodeEntry, depth: int = 0) -> Shape | None:
+        """What operators alone say of a result's shape: a convolution of its channels, and whoever hands them on."""
+        node = entry.node
+        if entry not in self._shapes and node.op in FInferShape and depth <= _DEEPEST:
+            through = node.op in FScaledParts
+            shapes = [self._shape(each, depth + 1) if through else None for each in node.inputs]
+            self._shapes[entry] = by_itself(FInferShape, node, shapes)[entry.index]
+        return self._shapes.get(entry)
+
+    def _are_constant(self, product: Node, scale: NodeEntry, shift: NodeEntry) -> bool:
+        return all(entry.node in self._constants for entry in (*product.inputs[1:], scale, shift))
+
+
+def _scales(node: Node) -> bool:
+    return node.op is not None and node.op.name == "_scale_shift"
+
+
+def _piece(vector: NodeEntry, part: tuple[int, int] | None) -> NodeEntry:
+    if part is None:
+        return vector
+    return apply("slice_axis", vector, axis=0, begin=part[0], end=part[1], name=f"{vector.node.name}_{part[0]}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, TypeVar
 
+from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.ir.attributes import (
     FDraws,
     FInferShape,
@@ -17,11 +19,12 @@ from symjax_nnvm.ir.card import TExpands, TRecompute
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
+from symjax_nnvm.ir.op import OpMap
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import is_known
 
-__all__ = ["Constants", "precompute_prune"]
+__all__ = ["Constants", "by_itself", "precompute_prune"]
 
 G = TypeVar("G", bound=Graph)
 
@@ -70,12 +73,18 @@ def _is_pure(node: Node) -> bool:
 
 def _is_decided(node: Node) -> bool:
     """Whether an array that is made of nothing has its shape and dtype of itself."""
-    unknown = [None] * node.num_outputs()
-    if node.op not in FInferShape or node.op not in FInferType:
-        return False
-    _, shapes = FInferShape[node.op](node.attrs, [], list(unknown))
-    _, dtypes = FInferType[node.op](node.attrs, [], list(unknown))
-    return all(shape is not None and is_known(shape) for shape in shapes) and None not in list(dtypes)
+    shapes, dtypes = by_itself(FInferShape, node, []), by_itself(FInferType, node, [])
+    return all(shape is not None and is_known(shape) for shape in shapes) and None not in dtypes
+
+
+def by_itself(rules: OpMap[Callable[..., Any]], node: Node, inputs: list[Any]) -> list[Any]:
+    """What an operator's rule says of its outputs' shapes or dtypes when it knows this of the inputs and no more; what
+    does not fit is told where all is inferred."""
+    outputs: list[Any] = [None] * node.num_outputs()
+    with suppress(NNVMError, ValueError, OverflowError):
+        if node.op in rules:
+            return list(rules[node.op](node.attrs, inputs, list(outputs))[1])
+    return outputs
 
 
 def precompute_prune(graph: G, constants: Collection[str]) -> G:

@@ -97,6 +97,15 @@ def _shared_states() -> sym.Symbol:
     return norm(norm(conv(), "first", **moving), "second", **moving)
 
 
+def _mean(data: sym.Symbol, **given: Any) -> sym.Symbol:
+    return sym.Pooling(data, **{"kernel": (2, 2), "pool_type": "avg", **given})
+
+
+def _before_two() -> sym.Symbol:
+    scaled = norm(x)
+    return sym.Group([conv(scaled), conv(scaled, "other")])
+
+
 def _internals() -> sym.Symbol:
     return norm(conv()).get_internals()
 
@@ -139,6 +148,29 @@ CASES: dict[str, tuple[Callable[[], sym.Symbol], tuple[int, ...], bool]] = {
     "dense, not the last axis": (lambda: norm(sym.FullyConnected(x, num_hidden=3, flatten=False)), (2, 3, 4), False),
     "two in a row": (lambda: norm(norm(conv()), "again"), IMAGE, True),
     "through dropout and a copy": (lambda: norm(sym.identity(sym.Dropout(conv()))), IMAGE, True),
+    "pooled": (lambda: norm(_mean(conv())), IMAGE, True),
+    "pooled as a whole": (lambda: norm(_mean(conv(), kernel=(), global_pool=True)), IMAGE, True),
+    "pooled with padding": (lambda: norm(_mean(conv(), pad=(1, 1))), IMAGE, False),
+    "pooled past the end": (lambda: norm(_mean(conv(), pooling_convention="full")), IMAGE, False),
+    "the largest": (lambda: norm(_mean(conv(), pool_type="max")), IMAGE, False),
+    "joined": (lambda: norm(sym.Concat(conv(), _mean(conv(name="b", num_filter=3, kernel=(2, 2))))), IMAGE, True),
+    "joined along another axis": (lambda: norm(sym.Concat(conv(), conv(name="b"), dim=2)), IMAGE, True),
+    "joined with data": (lambda: norm(sym.Concat(conv(kernel=(1, 1)), x)), IMAGE, False),
+    "joined twice": (lambda: norm(sym.Concat(*[conv()] * 2)), IMAGE, False),
+    "before a convolution": (lambda: conv(norm(x)), IMAGE, True),
+    "before one without a bias": (lambda: conv(norm(x), no_bias=True), IMAGE, True),
+    "before one in groups": (lambda: conv(norm(x), num_group=2, num_filter=6), IMAGE, True),
+    "before one channels last": (lambda: conv(norm(x, axis=-1), layout="NHWC", num_group=2), (2, 5, 5, 4), True),
+    "before a padded one": (lambda: conv(norm(x), pad=(1, 1)), IMAGE, False),
+    "before a dense layer": (lambda: sym.FullyConnected(norm(sym.Flatten(x)), num_hidden=3), IMAGE, True),
+    "before a dense layer of rows": (
+        lambda: sym.FullyConnected(norm(x, axis=-1), num_hidden=3, flatten=False),
+        IMAGE,
+        True,
+    ),
+    "before one that flattens": (lambda: sym.FullyConnected(norm(x), num_hidden=3), IMAGE, False),
+    "before and after": (lambda: norm(conv(norm(x)), "after"), IMAGE, True),
+    "before two": (_before_two, IMAGE, False),
     "shared weight": (_shared_weight, IMAGE, True),
     "shared convolution": (_shared_convolution, IMAGE, False),
     "shared states": (_shared_states, IMAGE, True),

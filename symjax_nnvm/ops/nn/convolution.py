@@ -15,7 +15,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Dim, Shape
-from symjax_nnvm.ops.nn.scale_shift import scaled_product
+from symjax_nnvm.ops.nn.scale_shift import product_of_scaled, scaled_product
 
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC"]
 Tuning = Literal["fastest", "limited_workspace", "off"]
@@ -214,6 +214,17 @@ def scaled_convolution(node: Node, scale: NodeEntry, shift: NodeEntry, axis: int
     return scaled_product(node, scale, shift, (-1, *ones)) if is_channel_axis(p, axis) else None
 
 
+def convolution_of_scaled(
+    node: Node, scale: NodeEntry, shift: NodeEntry, axis: int, shape: Shape | None
+) -> Node | None:
+    """Padding is 0 whatever the shift, so there must be none: FScaledData of convolutions."""
+    p: ConvolutionGeometry = node.attrs.parsed
+    if any(p.pad) or not is_channel_axis(p, axis):
+        return None
+    along = tuple(-1 if i == p.channel_axis else 1 for i in range(len(p.axes)))
+    return product_of_scaled(node, scale, shift, along, p.num_group)
+
+
 # -- costs -----------------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +272,7 @@ register_op(
     precision="half",
     recompute="if forced",
     FScaled=scaled_convolution,
+    FScaledData=convolution_of_scaled,
     drawing="convolution",
     doc="Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight "
     "has that of data with filters for the batch: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.",

@@ -8,7 +8,13 @@ from symjax_nnvm.ir.attributes import FGradient, FInferShape
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import float_type, register_op
-from symjax_nnvm.ops.nn.convolution import ConvolutionParams, convolution_flops, padded, scaled_convolution
+from symjax_nnvm.ops.nn.convolution import (
+    ConvolutionParams,
+    convolution_flops,
+    convolution_of_scaled,
+    padded,
+    scaled_convolution,
+)
 
 
 class ConvolutionV1Params(ConvolutionParams):
@@ -35,6 +41,7 @@ register_op(
     workspace=padded(lambda ins, outs: ins[0]),
     precision="half",
     FScaled=scaled_convolution,
+    FScaledData=convolution_of_scaled,
     drawing="convolution",
     doc="(deprecated; use Convolution) Convolution of data with num_filter learned windows, plus a bias for each. "
     "Works over two and three spatial axes and in every layout; MXNet's takes two, channels first.",

@@ -9,7 +9,8 @@ from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
-from symjax_nnvm.ops.nn.scale_shift import scaled_product
+from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.ops.nn.scale_shift import product_of_scaled, scaled_product
 
 
 class FullyConnectedParams(Params):
@@ -57,6 +58,16 @@ def _scaled_fully_connected(node: Node, scale: NodeEntry, shift: NodeEntry, axis
     return scaled_product(node, scale, shift, (-1, 1)) if last else None
 
 
+def _fully_connected_of_scaled(
+    node: Node, scale: NodeEntry, shift: NodeEntry, axis: int, shape: Shape | None
+) -> Node | None:
+    """The axis that is summed over must be that of the scale, and the last one."""
+    rank = None if shape is None else len(shape)
+    last = axis in (-1, None if rank is None else rank - 1)
+    sums_it_alone = rank == 2 or not node.attrs.parsed.flatten
+    return product_of_scaled(node, scale, shift, (1, -1)) if last and sums_it_alone else None
+
+
 def _fully_connected_flops(p: FullyConnectedParams, ins: Sizes, outs: Sizes) -> Flops:
     return Flops(prod(outs[0]) * ins[1][1], 0 if p.no_bias else prod(outs[0]))
 
@@ -72,6 +83,7 @@ register_op(
     flops=_fully_connected_flops,
     precision="half",
     FScaled=_scaled_fully_connected,
+    FScaledData=_fully_connected_of_scaled,
     drawing="dense",
     recompute="if forced",
     doc="Y = X Wᵀ + b: a dense layer.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
@@ -221,6 +222,21 @@ def _outputs_in_files(attrs: NodeAttrs) -> int:
     return 2 if p.pool_type == "max" and p.kernel and p.layout in (None, *DEFAULT_LAYOUTS) else 1
 
 
+def _scaled_parts(attrs: NodeAttrs, axis: int, shapes: list[Shape | None]) -> Sequence[tuple[int, int] | None] | None:
+    """The mean of what is scaled and shifted is the mean scaled and shifted, if every window is full of data."""
+    p: PoolingParams = attrs.parsed
+    full = p.global_pool or (not any(p.pad) and p.pooling_convention != "full")
+    # In every layout left where neither it nor the rank is known, data begin with (n, c).
+    ranks = (len(p.layout) if p.layout else None, None if p.global_pool else len(p.kernel) + 2, *map(_rank, shapes))
+    rank = known(*ranks)
+    kept = axis in (0, 1) if rank is None else axis % rank not in spatial_axes(p, rank)
+    return [None] if p.pool_type == "avg" and full and kept else None
+
+
+def _rank(shape: Shape | None) -> int | None:
+    return None if shape is None else len(shape)
+
+
 # -- costs -----------------------------------------------------------------------------------------------------------
 
 
@@ -254,6 +270,7 @@ register_op(
     infer_type=float_type,
     gradient=_pooling_gradient,
     FNumFileOutputs=_outputs_in_files,
+    FScaledParts=_scaled_parts,
     flops=pooling_flops,
     workspace=_reached(0),
     precision="either",

@@ -55,6 +55,30 @@ register_op(
 )
 
 
+# -- what products make of it ----------------------------------------------------------------------------------------
+
+
+def _times(weight: NodeEntry, vector: NodeEntry, weight_as: Sequence[int], num_group: int) -> NodeEntry:
+    """A weight times a vector, in the vector's dtype. weight_as: the vector's shape along the weight, or along one of
+    several groups of it, which stand one after the other on the first axis."""
+    rows = apply("_cast_like", weight, vector)
+    if num_group == 1:
+        return apply("broadcast_mul", rows, apply("Reshape", vector, shape=weight_as))
+    grouped = apply("Reshape", rows, shape=(-4, num_group, -1, -2))
+    grouped = apply("broadcast_mul", grouped, apply("Reshape", vector, shape=(num_group, *weight_as)))
+    return apply("Reshape", grouped, shape=(-3, -2))
+
+
+def _with_weights(node: Node, rows: NodeEntry, bias: NodeEntry) -> Node:
+    """The node with another weight, cast to the dtype of the one it has, and another bias."""
+    data, weight = node.inputs[:2]
+    scaled = apply("_cast_like", rows, weight, name=f"{weight.node.name or node.name}_scaled")
+    attrs = node.attrs.copy()
+    attrs.dict["no_bias"] = "False"
+    attrs.parse()
+    return Node(attrs, [data, scaled, bias])
+
+
 def scaled_product(
     node: Node, scale: NodeEntry, shift: NodeEntry, weight_as: Sequence[int], num_group: int = 1
 ) -> Node:
@@ -63,20 +87,28 @@ def scaled_product(
     scale, shift: (f,). weight_as: the shape of scale along the weight, with -1 for the filters. num_group: where each
     group has its own share of the filters and of the weight's first axis; weight_as is then that of one group.
     """
-    data, weight, *bias = node.inputs
-    rows = apply("_cast_like", weight, scale)
-    if num_group == 1:
-        rows = apply("broadcast_mul", rows, apply("Reshape", scale, shape=weight_as))
-    else:
-        grouped = apply("Reshape", rows, shape=(-4, num_group, -1, -2))
-        grouped = apply("broadcast_mul", grouped, apply("Reshape", scale, shape=(num_group, *weight_as)))
-        rows = apply("Reshape", grouped, shape=(-3, -2))
-    scaled = apply("_cast_like", rows, weight, name=f"{weight.node.name or node.name}_scaled")
+    _, weight, *bias = node.inputs
     if bias:
-        shifted = apply("_scale_shift", bias[0], scale, shift, axis=0, name=f"{bias[0].node.name or node.name}_shifted")
+        name = f"{bias[0].node.name or node.name}_shifted"
+        shifted = apply("_scale_shift", bias[0], scale, shift, axis=0, name=name)
     else:
         shifted = apply("_cast_like", shift, weight, name=f"{node.name}_bias")
-    attrs = node.attrs.copy()
-    attrs.dict["no_bias"] = "False"
-    attrs.parse()
-    return Node(attrs, [data, scaled, shifted], node.control_deps)
+    return _with_weights(node, _times(weight, scale, weight_as, num_group), shifted)
+
+
+def product_of_scaled(
+    node: Node, scale: NodeEntry, shift: NodeEntry, weight_as: Sequence[int], num_group: int = 1
+) -> Node:
+    """A product of (data, weight, perhaps a bias) that scales and shifts its data's channels itself.
+
+    scale, shift: (c,). weight_as: the shape of scale along the weight, or along one of its groups of filters, with -1
+    for the channels. Every element of the weight meets one of data, none its padding.
+    """
+    _, weight, *bias = node.inputs
+    given = apply("sum", _times(weight, shift, weight_as, num_group), axis=0, exclude=True)
+    name = f"{node.name}_bias"
+    if bias:
+        given = apply("elemwise_add", apply("_cast_like", bias[0], shift), given)
+        name = f"{bias[0].node.name or node.name}_shifted"
+    shifted = apply("_cast_like", given, weight, name=name)
+    return _with_weights(node, _times(weight, scale, weight_as, num_group), shifted)

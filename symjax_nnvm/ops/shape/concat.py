@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
@@ -70,6 +71,22 @@ def _share(total: int, given: int, count: int, axis: int) -> int:
     return share
 
 
+def _scaled_parts(attrs: NodeAttrs, axis: int, shapes: list[Shape | None]) -> Sequence[tuple[int, int] | None] | None:
+    """Every input is scaled alike, or, along the axis that is joined, has its own piece of the vectors."""
+    dim, rank = attrs.parsed.dim, next((len(shape) for shape in shapes if shape is not None), None)
+    if rank is not None:
+        dim, axis = dim % rank, axis % rank
+    elif (dim < 0) != (axis < 0):
+        return None
+    if dim != axis:
+        return [None] * len(shapes)
+    lengths = [shape[axis] if shape is not None and len(shape) == rank else None for shape in shapes]
+    if None in lengths:
+        return None
+    ends = list(accumulate(length or 0 for length in lengths))
+    return list(pairwise([0, *ends]))
+
+
 # The input weights of both directions of a recurrent layer have one shape, so two unknown lengths are the same.
 for _name, _aliases, _shapes, _doc in (
     ("Concat", ("_sparse_concat", "concat"), _concat_shapes, "Join arrays along an axis."),
@@ -91,6 +108,7 @@ for _name, _aliases, _shapes, _doc in (
         precision="either" if _name == "Concat" else None,
         layout=along("dim") if _name == "Concat" else None,
         recompute="if forced" if _name == "Concat" else None,
+        FScaledParts=_scaled_parts,
         doc=_doc,
     )
 
