@@ -15,8 +15,9 @@ import symjax_nnvm as nn
 from lowering.registry import lowers
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FNotDerivative
-from symjax_nnvm.ir.card import FLayout, Flops
+from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.layout import ChannelsLast, Corrected, FCorrectLayout
 from symjax_nnvm.ir.op import Deviation, Op
 from symjax_nnvm.ir.register import register_op, same_shape
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
@@ -103,7 +104,7 @@ def test_surgery_drawings_and_reports_know_it():
     assert (place.op, place.size) == ("_test_new_noise", 4)
     assert colour_of(Op.get("_test_new_noise")) == colour_of(Op.get("Dropout")) in nn.plot_network(noise()).source
     node = noise().outputs[0].node
-    assert FLayout[node.op](node.attrs) == "agnostic"
+    assert FCorrectLayout[node.op](node.attrs.parsed, ChannelsLast(4)) == Corrected()
     assert FNotDerivative[node.op](node.attrs) == "noise has none"
 
 

@@ -28,6 +28,7 @@ NAMING = {
     "symjax_nnvm/ir/gradients.py": f"{_BUILDS}: zeros where no gradient flows",
     "symjax_nnvm/passes/gradient.py": f"{_BUILDS}: NNVM's sums and zeros",
     "symjax_nnvm/passes/full_graph.py": f"{_BUILDS}: MXNet's sums, zeros and copies",
+    "symjax_nnvm/passes/alter_op_layout.py": f"{_BUILDS}: transpositions",
     "symjax_nnvm/passes/eliminate_common_expressions.py": f"{_BUILDS}: copies of heads that become one",
     "symjax_nnvm/passes/fold_scale_axis.py": "the operator that is folded into others",
     "symjax_nnvm/passes/reduce_precision.py": f"{_BUILDS}: casts",

@@ -214,7 +214,8 @@ class Executor:
         randomness = self._randomness(self._is_train)
         args, aux = self._values()
         if self._residuals is None:  # the pass was in inference, or fused: neither keeps anything
-            _, _, self._residuals, _ = functions.forward_keeping(self._is_train)(args, aux, randomness)
+            run = functions.forward_keeping(self._is_train, monitored=self._monitor is not None)
+            _, _, self._residuals, _ = run(args, aux, randomness)
         in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
         run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
         grads, seen = run(args, self._outputs, self._residuals, randomness, heads, self._old_gradients())
@@ -342,6 +343,7 @@ class Executor:
         mirroring computes again is not told.
         """
         self._monitor = None if callback is None else (callback, monitor_all)
+        self._residuals = None  # a monitored run keeps others
 
     def _report(self, seen: Sequence[Sequence[jax.Array]], *, forward: bool) -> None:
         assert self._monitor is not None

@@ -47,9 +47,15 @@ class ExecutorFunctions:
         self.arg_names, self.aux_names = program.program.arg_names, program.program.aux_names
         self._jitted: dict[Any, Callable[..., Any]] = {}
 
-    def program(self, is_train: bool) -> GradientProgram:
-        """The lowered graph, in training or in inference. Both number their nodes and values alike."""
-        return self._programs.gradient(replace(self._options, is_train=is_train))
+    def program(self, is_train: bool, monitored: bool = False) -> GradientProgram:
+        """The lowered graph, in training or in inference. Both number their nodes and values alike.
+
+        monitored: with the operators of the network, each as it was composed.
+        """
+        options = replace(self._options, is_train=is_train)
+        if monitored:
+            options = replace(options, without=options.without | {"AlterOpLayout"})
+        return self._programs.gradient(options)
 
     def knows(self, arrays: Mapping[str, tuple[Shape, DType]]) -> None:
         """Infer all shapes from those of the variables, once for all that runs later.
@@ -100,7 +106,7 @@ class ExecutorFunctions:
         """(args, aux, randomness) → (outputs, new states, residuals, values of the forward steps if monitored)."""
 
         def forward_keeping(args: Arrays, aux: Arrays, randomness: Randomness):
-            program = self.program(is_train)
+            program = self.program(is_train, monitored)
             env = program.forward_values(self._args(args), self._aux(aux), _key(randomness))
             outputs, new_aux = program.program.collect(env)
             known = self._known(program, args, outputs[: program.num_outputs])
@@ -118,7 +124,7 @@ class ExecutorFunctions:
         """
 
         def backward(args: Arrays, outputs: Arrays, residuals: Any, randomness: Randomness, heads: Any, old: Any):
-            program = self.program(is_train)
+            program = self.program(is_train, monitored)
             values = {**residuals, **self._known(program, args, outputs)}
             env = program.backward_values(outputs, values, _key(randomness), heads)
             grads = program.collect_gradients(env)
@@ -179,7 +185,7 @@ class ExecutorFunctions:
 
         A variable has two names: its own, and `{node}_{input}`, which other inputs have alone.
         """
-        program = self.program(True)
+        program = self.program(True, monitored=True)
         nodes = program.program.index.nodes
         names: list[tuple[list[tuple[str, ...]], list[str]]] = []
         for step in program.forward_steps if forward else program.backward_steps:

@@ -547,6 +547,22 @@ def _arange(start: float, stop: float | None = None, step: float = 1.0, repeat: 
 arange = _arange
 def _cast_like(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data in the dtype of `like`."""
+def _channels_last_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Convolution of data (n, …d, c) with a weight (…k, c / groups, f), plus a bias for each filter: (n, …, f).
+
+    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+
+    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+
+    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+
+    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+
+    num_filter: int ≥ 1, required. number of output channels.
+
+    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+
+    no_bias: boolean, optional, default=False. leave the bias out."""
 def _channels_like(data: Symbol, like: Symbol | None = None, axis: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """A vector, shaped to be broadcast along one axis of `like`: (c,) → (1, c, 1, 1).
 

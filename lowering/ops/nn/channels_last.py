@@ -8,7 +8,6 @@ from typing import Any
 from jax import Array
 
 from lowering import convolutions
-from lowering.ops.nn.convolution import with_bias
 from lowering.registry import lowers
 from symjax_nnvm.algorithms import choose
 from symjax_nnvm.geometry import Geometry
@@ -35,7 +34,8 @@ def _convolution(
 ) -> Array:
     geometry = _geometry(p, data.shape, data.dtype)
     algorithm = choose("forward", geometry, platform, precise=is_train)
-    return with_bias(p, convolutions.forward(data, weight, geometry, algorithm), bias)
+    out = convolutions.forward(data, weight, geometry, algorithm)
+    return out if bias is None else out + bias
 
 
 @lowers("_backward_channels_last_convolution_data", needs=("platform",))

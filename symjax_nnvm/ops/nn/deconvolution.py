@@ -166,8 +166,8 @@ def transposed(p: DeconvolutionGeometry, data: tuple[int, ...]) -> tuple[Convolu
 
 
 def _with_weight(p: DeconvolutionParams, order: ChannelsLast) -> Corrected | None:
-    """Data and weight have the same order of axes."""
-    found = windowed(p, order)
+    """Data and weight have the same order of axes, which has a name over two and three of space."""
+    found = windowed(p, order) if order.ndim > 3 else None
     return found and found._replace(inputs=2)
 
 
