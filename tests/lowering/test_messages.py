@@ -217,7 +217,6 @@ def test_every_word_of_mxnet_is_told():
         "Trainer.fit": trainer().fit,
         "Trainer.evaluate": trainer().evaluate,
         "Trainer.predict": trainer().predict,
-        "Predictor": lowering.Predictor,
         "compile": lowering.compile,
         "grad_fn": lowering.grad_fn,
         "bind": lowering.bind,
