@@ -11,8 +11,9 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.convolutions import windows, xla
-from lowering.convolutions.phases import by_depth, by_phases, swapped
-from lowering.convolutions.winograd import winograd, winograd_weight
+from lowering.convolutions.phases import by_phases, swapped
+from lowering.convolutions.rows import by_rows
+from lowering.convolutions.winograd import winograd, winograd_weight, winograd_weight_gradient
 from lowering.grouped import Shifts
 from symjax_nnvm.geometry import Geometry, applies, strip
 
@@ -119,11 +120,10 @@ def _shifted_data(ograd: Array, weight: Array, g: Geometry) -> Array:
 
 
 def _phase(data: Array, weight: Array, g: Geometry) -> Array:
-    name = next(name for name in ("shifts", "product", "xla") if applies(name, "forward", g))
+    names = ("product", "xla") if g.groups == 1 else ("shifts", "im2col", "xla")
+    name = next(name for name in names if applies(name, "forward", g))
     return FORWARD[name](data, weight, g)
 
-
-_by_depth = partial(by_depth, forward=windows.im2col)
 
 DATA: Mapping[str, Rule] = {
     "xla": xla.data_gradient,
@@ -132,8 +132,6 @@ DATA: Mapping[str, Rule] = {
     "taps": partial(_as_forward, rule=windows.taps),
     "shifts": _shifted_data,
     "phases": partial(by_phases, forward=_phase),
-    "depth": _by_depth,
-    "depth_chunks": partial(_by_samples, rule=_by_depth),
 }
 
 
@@ -168,6 +166,11 @@ WEIGHT: Mapping[str, Rule] = {
     "im2col": windows.im2col_weight,
     "taps": windows.taps_weight,
     "shifts": _shifted_weight,
+    "rows": by_rows,
+    "winograd2": partial(winograd_weight_gradient, tile=2),
+    "winograd4": partial(winograd_weight_gradient, tile=4),
+    "winograd2_chunks": partial(_summed, rule=partial(winograd_weight_gradient, tile=2)),
+    "winograd4_chunks": partial(_summed, rule=partial(winograd_weight_gradient, tile=4)),
     "product_chunks": partial(_summed, rule=windows.taps_weight),
     "im2col_chunks": partial(_summed, rule=windows.im2col_weight),
     "taps_chunks": partial(_summed, rule=windows.taps_weight),
