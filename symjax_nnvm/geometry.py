@@ -28,9 +28,9 @@ CHUNK_BYTES = 16 << 20
 was fastest on 32 MiB of shared cache: 224²×64 by F(4×4) in 20.5, 20.0, 17.6, 14.2 ms, and 38 at once."""
 
 _IN_CHUNKS: Mapping[Direction, tuple[str, ...]] = {
-    "forward": ("xla", "im2col", "winograd2", "winograd4"),
+    "forward": ("im2col", "winograd2", "winograd4"),
     "data": ("im2col", "winograd2", "winograd4"),
-    "weight": ("product", "im2col", "taps", "winograd2", "winograd4"),
+    "weight": ("im2col", "winograd2", "winograd4"),
 }
 
 
@@ -133,7 +133,7 @@ def applies(algorithm: str, direction: Direction, geometry: Geometry) -> bool:
 def _has_chunks(name: str, direction: Direction, g: Geometry) -> bool:
     if (g.groups > 1 and name != "im2col") or name not in _IN_CHUNKS[direction]:
         return False
-    return g.batch > 1 or (direction != "weight" and name != "xla" and strip(g) < g.out_size[0])
+    return g.batch > 1 or (direction != "weight" and strip(g) < g.out_size[0])
 
 
 def strip(g: Geometry) -> int:

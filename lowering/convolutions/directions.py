@@ -42,12 +42,6 @@ def _shifted(data: Array, weight: Array, g: Geometry) -> Array:
     return _shifts(g).convolve(data, jnp.moveaxis(weight, -1, 0), g.out_size)
 
 
-def _by_samples(first: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
-    """A rule of the forward direction or of the gradient of data, for one sample after the other."""
-    one = replace(g, batch=1)
-    return lax.map(lambda sample: rule(sample[None], weight, one)[0], first)
-
-
 def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
     """A rule of the forward direction, for one strip of rows of one sample after the other."""
     rows = strip(g)
@@ -85,7 +79,6 @@ FORWARD: Mapping[str, Rule] = {
     "winograd2": partial(_winograd, tile=2),
     "winograd4": partial(_winograd, tile=4),
     "shifts": _shifted,
-    "xla_chunks": partial(_by_samples, rule=xla.forward),
     "im2col_chunks": partial(_by_strips, rule=windows.im2col),
     "winograd2_chunks": partial(_winograd_chunks, tile=2),
     "winograd4_chunks": partial(_winograd_chunks, tile=4),
@@ -171,9 +164,7 @@ WEIGHT: Mapping[str, Rule] = {
     "winograd4": partial(winograd_weight_gradient, tile=4),
     "winograd2_chunks": partial(_summed, rule=partial(winograd_weight_gradient, tile=2)),
     "winograd4_chunks": partial(_summed, rule=partial(winograd_weight_gradient, tile=4)),
-    "product_chunks": partial(_summed, rule=windows.taps_weight),
     "im2col_chunks": partial(_summed, rule=windows.im2col_weight),
-    "taps_chunks": partial(_summed, rule=windows.taps_weight),
 }
 
 
