@@ -163,8 +163,9 @@ class _Blocks:
 
 def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
     """Every window reduced by a function whose neutral element is `initial`."""
-    if w.are_blocks and math.prod(w.kernel) <= _UNROLLED:
-        return fold(w.kernel, lambda i, value: function(value, element(x, w, i)), element(x, w, 0), first=1)
+    if math.prod(w.kernel) <= _UNROLLED:
+        padded = reached(x, w, initial)
+        return fold(w.kernel, lambda i, value: function(value, element(padded, w, i)), element(padded, w, 0), first=1)
     if w.kernel == w.sizes and w.are_blocks:
         reduction = jnp.max if function is lax.max else jnp.sum
         return reduction(x, w.axes, keepdims=True)
