@@ -15,6 +15,7 @@ from lowering.explain import explain as explain
 from lowering.function import to_jax as to_jax
 from lowering.gradient import differentiable as differentiable
 from lowering.gradient import grad_fn as grad_fn
+from lowering.host_memory import keep_memory as _keep_memory
 from lowering.initializer import init_params as init_params
 from lowering.mxnet_words import unknown_attribute as _unknown_attribute
 from lowering.predictor import Predictor as Predictor
@@ -28,6 +29,8 @@ from lowering.verify import GradientReport as GradientReport
 from lowering.verify import ProjectionReport as ProjectionReport
 from lowering.verify import check_gradients as check_gradients
 from lowering.verify import check_projection as check_projection
+
+_keep_memory()  # before JAX's threads start
 
 __all__ = [
     "Batches",
