@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from symjax_nnvm.ir.layout import AGNOSTIC, Layout
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Deviation, Op, OpMap
+from symjax_nnvm.ir.samples import Samples
 from symjax_nnvm.ir.types import Shape
 
 Sizes = Sequence[tuple[int, ...]]
@@ -165,6 +166,7 @@ def fill_card(
     deviation: DeviationRule,
     not_derivative: str | Callable[[Any], str | None] | None,
     layout: Layout | None,
+    samples: Samples | None,
     **constants: Any,
 ) -> None:
     """Set the attributes that these facts are, of an operator; see `register_op`. constants: attributes by their key,
@@ -185,9 +187,15 @@ def fill_card(
         op.set_attr("FNotDerivative", _of_parameters(not_derivative))
     if layout is not None:
         op.set_attr("FCorrectLayout", AGNOSTIC if layout == "agnostic" else layout)
+    if samples is not None or layout == "agnostic":  # what has no order of axes goes element by element
+        op.set_attr("FSamples", _of_attrs(samples if callable(samples) else _each))
     for key, value in constants.items():
         if value is not None:
             op.set_attr(key, value)
+
+
+def _each(p: Any, ins: Sizes, outs: Sizes) -> bool:
+    return True
 
 
 _constant_flops = cache(per_output)

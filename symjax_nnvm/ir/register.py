@@ -28,6 +28,7 @@ from symjax_nnvm.ir.layout import Layout
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import ArgumentInfo, Op, register
 from symjax_nnvm.ir.params import Params, ParamSchema, schema_of
+from symjax_nnvm.ir.samples import Samples
 from symjax_nnvm.ir.types import DType, Shape, is_float
 
 Entries = list[NodeEntry]
@@ -140,6 +141,7 @@ def register_op(
     deviation: DeviationRule = (),
     not_derivative: str | Callable[[Any], str | None] | None = None,
     layout: Layout | None = None,
+    samples: Samples | None = None,
     drawing: str | None = None,
     recompute: Recompute | None = None,
     shape_parameters: tuple[str, ...] | None = None,
@@ -169,7 +171,8 @@ def register_op(
     MXNet 1.9.1, a text, a `Deviation` or several. not_derivative: why the gradient is, on purpose, not the derivative
     of the outputs, or a rule parameters → why or None. drawing: TDrawing, by default the folder of our file.
     What passes do with it: layout: FCorrectLayout, "agnostic" or a rule of
-    `ir/layout.py`. recompute: TRecompute. The
+    `ir/layout.py`. samples: FSamples, "each" or a rule of `ir/samples.py`, of operators that do not mix samples;
+    those of any layout do not. recompute: TRecompute. The
     others are TShapeParameters, FPrediction, TNumbers, TSameValues, TBroadcasts and TStopsGradient of `ir/card.py`.
     """
     if unlisted_inputs is None:
@@ -235,6 +238,7 @@ def register_op(
         deviation=deviation,
         not_derivative=not_derivative,
         layout=layout,
+        samples=samples,
         TPrecision=precision,
         TDrawing=drawing or _folder(inspect.currentframe()),
         TRecompute=recompute,

@@ -10,9 +10,10 @@ from lowering.registry import FLowering
 from symjax_nnvm import pipeline
 from symjax_nnvm.ir.attributes import FDeviation, FDraws, THasDeterministicOutput
 from symjax_nnvm.ir.card import Deviations, FFlops, TUncounted
-from symjax_nnvm.ir.layout import ChannelsLast, Corrected, FCorrectLayout
+from symjax_nnvm.ir.layout import AGNOSTIC, ChannelsLast, Corrected, FCorrectLayout
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered
 from symjax_nnvm.ir.op import Op, list_unique_ops
+from symjax_nnvm.ir.samples import FSamples
 from symjax_nnvm.symbol.symbol import Symbol
 from tests import ladder
 from tests.cases import Case, families
@@ -114,6 +115,46 @@ def test_an_operator_with_channels_last_gives_what_it_gave(case: Case):
     for i, (one, other) in enumerate(zip(straight, results, strict=True)):
         back = other.transpose(order.back) if i < last else other
         np.testing.assert_allclose(np.asarray(back, np.float64), np.asarray(one, np.float64), rtol=1e-3, atol=1e-6)
+
+
+def _split(case: Case) -> list[int]:
+    """The numbers of the inputs that hold samples, if the operator of a case does not mix them; of those with two."""
+    net = ladder.build(case)
+    node = net.outputs[0].node
+    shapes = [t.shape for t in case.inputs]
+    if node.op not in FSamples or not shapes or len(shapes[0]) < 2 or shapes[0][0] < 2:
+        return []
+    outs = net.infer_shape(**dict(zip(net.list_inputs(), shapes, strict=False)))[1]
+    if not FSamples[node.op](node.attrs, shapes, outs):
+        return []
+    alike = FCorrectLayout.get(node.op) is AGNOSTIC or node.op.key_var_num_args is not None
+    return [i for i, shape in enumerate(shapes) if i == 0 or (alike and shape[:1] == shapes[0][:1])]
+
+
+def _splittable_cases() -> list[Case]:
+    """Of each operator that makes each sample by itself a few, with different parameters."""
+    found: dict[str, list[Case]] = {}
+    for op, cases in CASES.items():
+        for case in cases:
+            if len(found.setdefault(op.name, [])) < 3 and _split(case):
+                found[op.name].append(case)
+    return [case for cases in found.values() for case in cases]
+
+
+@pytest.mark.parametrize("case", _splittable_cases(), ids=lambda case: case.id)
+def test_an_operator_that_does_not_mix_samples_gives_parts_for_parts(case: Case):
+    net = ladder.build(case)
+    args, aux = ladder.arrays(case, net)
+    names = [net.list_inputs()[i] for i in _split(case)]
+    run = lowering.to_jax(net, is_train=False)
+    whole = run(args, aux, None)[0]
+    size = case.inputs[0].shape[0]
+    if any(args[name].shape[0] != size for name in names):
+        pytest.skip("operands are broadcast along samples")
+    parts = [run({**args, **{name: args[name][i : i + 1] for name in names}}, aux, None)[0] for i in range(size)]
+    for i, one in enumerate(whole):
+        joined = np.concatenate([np.asarray(part[i], np.float64) for part in parts])
+        np.testing.assert_allclose(joined, np.asarray(one, np.float64), rtol=1e-3, atol=1e-6)
 
 
 def test_operators_around_convolutions_can_have_channels_last():

@@ -68,6 +68,7 @@ def _shapes(p: ChannelsLastGeometry, ins: Shapes, outs: Shapes):
 
 register_op(
     "_channels_last_convolution",
+    samples="each",
     params=ChannelsLastParams,
     inputs=("data", "weight", "bias"),
     inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),

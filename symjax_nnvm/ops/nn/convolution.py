@@ -261,6 +261,7 @@ def spread(p: Any, ins: Sizes, outs: Sizes) -> int:
 
 register_op(
     "Convolution",
+    samples="each",
     aliases=("_npx_convolution",),
     params=ConvolutionParams,
     inputs=("data", "weight", "bias"),

@@ -31,6 +31,7 @@ class ConvolutionV1Params(ConvolutionParams):
 
 register_op(
     "Convolution_v1",
+    samples="each",
     params=ConvolutionV1Params,
     inputs=("data", "weight", "bias"),
     inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),

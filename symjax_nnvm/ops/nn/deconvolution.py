@@ -186,6 +186,7 @@ def _scaled_deconvolution(node: Node, scale: NodeEntry, shift: NodeEntry, axis: 
 
 register_op(
     "Deconvolution",
+    samples="each",
     aliases=("_npx_deconvolution",),
     params=DeconvolutionParams,
     inputs=("data", "weight", "bias"),

@@ -9,6 +9,7 @@ from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
+from symjax_nnvm.ir.samples import rows
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.ops.nn.scale_shift import product_of_scaled, scaled_product
 
@@ -82,6 +83,7 @@ register_op(
     gradient=_fully_connected_gradient,
     flops=_fully_connected_flops,
     precision="half",
+    samples=rows,
     FScaled=_scaled_fully_connected,
     FScaledData=_fully_connected_of_scaled,
     drawing="dense",

@@ -59,6 +59,7 @@ def _l2_gradient(node: Node, ograds: Entries):
 
 register_op(
     "L2Normalization",
+    samples="each",
     params=L2NormalizationParams,
     inputs=("data",),
     outputs=("output", "norm"),

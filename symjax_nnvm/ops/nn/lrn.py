@@ -71,6 +71,7 @@ def _lrn_flops(p: LRNParams, ins: Sizes, outs: Sizes) -> Flops:
 
 register_op(
     "LRN",
+    samples="each",
     params=LRNParams,
     inputs=("data",),
     outputs=("output", "tmp_norm"),

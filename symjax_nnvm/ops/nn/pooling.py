@@ -263,6 +263,7 @@ def _reached(number: int) -> WorkspaceRule:
 
 register_op(
     "Pooling",
+    samples="each",
     aliases=("_npx_pooling",),
     params=PoolingParams,
     inputs=("data",),

@@ -87,6 +87,7 @@ def _padded(number: int) -> WorkspaceRule:
 
 register_op(
     "Pooling_v1",
+    samples="each",
     params=PoolingV1Params,
     inputs=("data",),
     infer_shape=_pooling_shapes,

@@ -40,6 +40,7 @@ def _scale_shift_gradient(node: Node, ograds: Entries):
 
 register_op(
     "_scale_shift",
+    samples="each",
     params=ScaleShiftParams,
     inputs=("data", "scale", "shift"),
     infer_shape=_scale_shift_shapes,

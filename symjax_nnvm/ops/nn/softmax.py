@@ -11,6 +11,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.samples import across
 from symjax_nnvm.ir.types import format_shape, is_float
 
 FloatType = Literal["float16", "float32", "float64"]
@@ -110,6 +111,7 @@ _CARD: dict[str, Any] = {
     "flops": 5,  # maximum, subtract, exp, sum, divide
     "not_derivative": _rounded,
     "layout": lambda p, order: None if getattr(p, "use_length", False) else along("axis")(p, order),
+    "samples": across("axis"),
     "drawing": "loss",
 }
 
@@ -166,6 +168,7 @@ def _softmax_activation_gradient(node: Node, ograds: Entries):
 
 register_op(
     "SoftmaxActivation",
+    samples=across("axis"),
     params=SoftmaxActivationParams,
     infer_shape=_softmax_activation_shapes,
     gradient=_softmax_activation_gradient,

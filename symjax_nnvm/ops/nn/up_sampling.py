@@ -144,6 +144,7 @@ def _up_sampling_flops(p: UpSamplingParams, ins: Sizes, outs: Sizes) -> Flops:
 
 register_op(
     "UpSampling",
+    samples="each",
     params=UpSamplingParams,
     variadic="num_args",
     infer_shape=_up_sampling_shapes,

@@ -131,6 +131,7 @@ for _name, _aliases, _gradient, _doc in (
         flops=per_input(1),
         precision="either" if _name in ("max", "min") else None,
         layout=reduction,
+        samples=lambda p, ins, outs: 0 not in reduced_axes(p, len(ins[0])),
         doc=_doc,
     )
 

@@ -15,6 +15,7 @@ from symjax_nnvm.ir.node import Node, NodeAttrs, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
+from symjax_nnvm.ir.samples import across
 from symjax_nnvm.ir.types import Shape
 
 # -- Concat ----------------------------------------------------------------------------------------------------------
@@ -107,6 +108,7 @@ for _name, _aliases, _shapes, _doc in (
         flops=0,
         precision="either" if _name == "Concat" else None,
         layout=along("dim") if _name == "Concat" else None,
+        samples=across("dim") if _name == "Concat" else None,
         recompute="if forced" if _name == "Concat" else None,
         FScaledParts=_scaled_parts,
         doc=_doc,
@@ -279,6 +281,7 @@ for _name, _aliases, _params, _doc in (
         flops=0,
         precision="either" if _name == "SliceChannel" else None,
         layout=_split_layout,
+        samples=across("axis"),
         doc=_doc,
     )
 

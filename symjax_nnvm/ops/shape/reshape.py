@@ -10,6 +10,7 @@ from symjax_nnvm.ir.card import ARRANGES
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op
+from symjax_nnvm.ir.samples import rows
 from symjax_nnvm.ir.types import Shape, format_shape
 
 
@@ -123,6 +124,7 @@ register_op(
     gradient=_reshaped_back,
     inplace=((0, 0),),
     **ARRANGES,
+    samples=rows,
     shape_parameters=("shape", "target_shape"),
     doc="The same elements in another shape. Unlike MXNet, a shape with another number of elements is an error.",
 )
@@ -149,6 +151,7 @@ register_op(
     gradient=_reshaped_back,
     inplace=((0, 0),),
     **ARRANGES,
+    samples=rows,
     doc="Collapse all axes but the first: (n, …) → (n, d).",
 )
 
@@ -207,6 +210,7 @@ register_op(
     inplace=((0, 0),),
     FIgnoreInputs=lambda attrs: (1,),
     **ARRANGES,
+    samples=rows,
     doc="The elements of lhs in the shape of rhs, or in that of some of its axes.",
 )
 

@@ -13,6 +13,7 @@ from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op, same_shape
+from symjax_nnvm.ir.samples import across
 from symjax_nnvm.ir.types import Shape, format_shape
 
 # -- slice_axis, slice -----------------------------------------------------------------------------------------------
@@ -117,6 +118,7 @@ for _name, _aliases, _params, _shapes, _doc in (
         infer_shape=_shapes,
         **MOVES,
         layout=along("axis") if _name == "slice_axis" else None,
+        samples=across("axis") if _name == "slice_axis" else None,
         doc=_doc,
     )
     linear(

@@ -121,6 +121,7 @@ register_op(
     gradient=_transpose_gradient,
     **ARRANGES,
     layout=arrangement,
+    samples=lambda p, ins, outs: p.axes[:1] == (0,),
     doc="Permute the axes. Negative axes are accepted.",
 )
 

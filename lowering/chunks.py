@@ -1,0 +1,76 @@
+"""A few samples at a time: what passes between operators stays in the caches.
+
+The convolutions of a large batch write their results to memory, and bias, activation and sum read them from there. A
+CPU runs the whole network faster on chunks of the batch, one after the other, as long as reading the parameters again
+for each costs less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from lowering.interpret import Program
+from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.samples import FSamples
+from symjax_nnvm.ir.types import DType, Shape
+
+CHUNK_BYTES = 16 << 20
+"""Of the largest array that passes between operators: what two cores' caches hold, and a little more."""
+
+Arrays = Mapping[str, tuple[Shape, DType]]
+Sizes = dict[int, tuple[int, ...]]
+"""Shapes by the number of an entry."""
+
+
+def chunk_size(program: Program, inputs: Arrays, constants: Arrays) -> int | None:
+    """How many samples of the inputs a program had better run at a time; None: all, or where samples may mix.
+
+    inputs, constants: shape and dtype of the variables by name.
+    """
+    batches = {shape[:1] for shape, _ in inputs.values()}
+    if program.platform != "cpu" or len(batches) != 1 or program.needs_key or program.index.mutable_input_nodes:
+        return None
+    batch = next(iter(batches), (0,))[0]
+    whole = _of_data(program, inputs, constants, batch) if batch else None
+    if not batch or not whole:
+        return None
+    sample = [4 * prod(shape[1:]) for shape in whole.values()]
+    parameters = sum(4 * prod(d or 1 for d in shape) for shape, _ in constants.values())
+    if batch * max(sample) <= CHUNK_BYTES:
+        return None
+    size = max((c for c in range(1, batch) if batch % c == 0 and c * max(sample) <= CHUNK_BYTES), default=1)
+    if 2 * parameters > size * sum(sample):
+        return None
+    few: Arrays = {name: ((size, *shape[1:]), dtype) for name, (shape, dtype) in inputs.items()}
+    parts = _of_data(program, few, constants, size)
+    return size if parts == {eid: (size, *shape[1:]) for eid, shape in whole.items()} else None
+
+
+def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) -> Sizes | None:
+    """The shapes of what depends on the inputs; None, where samples may mix or some operator holds another batch."""
+    index, found = program.index, Sizes()
+    try:
+        shapes: Sequence[Shape | None] = program.inference.of_variables({**inputs, **constants}).shapes
+    except InferenceError:
+        return None
+    for nid, node in enumerate(index.nodes):
+        first, last = index.entry_rptr[nid : nid + 2]
+        ins = [index.entry_id(entry) for entry in node.inputs]
+        source = node.source
+        if source.name not in inputs if source.is_variable else found.keys().isdisjoint(ins):
+            continue
+        sizes = [_known(shapes[eid]) for eid in (*ins, *range(first, last))]
+        if None in sizes or any(size and size[:1] != (batch,) for size in sizes[len(ins) :]):
+            return None
+        known = [size or () for size in sizes]
+        rule = FSamples.get(source.attrs.op)
+        if not source.is_variable and not (rule and rule(source.attrs, known[: len(ins)], known[len(ins) :])):
+            return None
+        found |= zip(range(first, last), known[len(ins) :], strict=True)
+    return found
+
+
+def _known(shape: Shape | None) -> tuple[int, ...] | None:
+    sizes = tuple(dim for dim in shape or () if dim is not None)
+    return sizes if shape is not None and len(sizes) == len(shape) else None

@@ -1,0 +1,39 @@
+"""Operators that make each sample of their results, along the first axis, of the same sample of their data alone.
+
+Their cards say it (`samples=` of `register_op`). A network of such operators may run a few samples at a time, so that
+what passes between its operators stays in the caches: `lowering/chunks.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from symjax_nnvm.ir.node import NodeAttrs
+from symjax_nnvm.ir.op import Op, OpMap
+
+Sizes = Sequence[tuple[int, ...]]
+
+SamplesRule = Callable[[Any, Sizes, Sizes], bool]
+"""(parameters, input shapes, output shapes) → whether each sample is by itself, where inputs that are not data have no
+axis of samples."""
+
+Samples = Literal["each"] | SamplesRule
+
+FSamples: OpMap[Callable[[NodeAttrs, Sizes, Sizes], bool]] = Op.get_attr("FSamples")
+"""`SamplesRule` of attrs; operators without it may mix samples."""
+
+
+def rows(p: Any, ins: Sizes, outs: Sizes) -> bool:
+    """Of operators that keep the order of elements: as long as there are as many samples as before."""
+    return ins[0][:1] == outs[0][:1]
+
+
+def across(name: str) -> SamplesRule:
+    """Of operators that mix elements along the axis that a parameter names: any but the first."""
+
+    def rule(p: Any, ins: Sizes, outs: Sizes) -> bool:
+        axis = getattr(p, name)
+        return axis is not None and axis % len(ins[0]) != 0
+
+    return rule
