@@ -8,6 +8,7 @@ from symjax_nnvm.ir.layout import along
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op
+from symjax_nnvm.ir.samples import across
 from symjax_nnvm.ops.nn.batch_norm import BatchNormLike, batch_norm_shapes, batch_norm_types
 
 
@@ -40,7 +41,7 @@ def _scale_shift_gradient(node: Node, ograds: Entries):
 
 register_op(
     "_scale_shift",
-    samples="each",
+    samples=across("axis"),
     params=ScaleShiftParams,
     inputs=("data", "scale", "shift"),
     infer_shape=_scale_shift_shapes,

@@ -144,7 +144,7 @@ def _up_sampling_flops(p: UpSamplingParams, ins: Sizes, outs: Sizes) -> Flops:
 
 register_op(
     "UpSampling",
-    samples="each",
+    samples=lambda p, ins, outs: p.sample_type == "nearest",
     params=UpSamplingParams,
     variadic="num_args",
     infer_shape=_up_sampling_shapes,
