@@ -109,6 +109,10 @@ TBroadcasts: OpMap[bool] = Op.get_attr("TBroadcasts")
 TSameValues: OpMap[bool] = Op.get_attr("TSameValues")
 """The result holds values of the first input and no others: it only arranges them."""
 
+TOutGradsRead: OpMap[int] = Op.get_attr("TOutGradsRead")
+"""How many head gradients, the first ones, FGradient reads, if not those of all outputs: nobody makes zeros for the
+rest."""
+
 TStopsGradient: OpMap[bool] = Op.get_attr("TStopsGradient")
 """The data themselves, through which no gradient passes."""
 

@@ -30,7 +30,10 @@ class ChannelsLast(NamedTuple):
 
     def axis(self, axis: int) -> int | None:
         """Where an axis is now; None when there is no such axis."""
-        return self.back[axis] if -self.ndim <= axis < self.ndim else None
+        if not -self.ndim <= axis < self.ndim:
+            return None
+        first = axis % self.ndim
+        return self.ndim - 1 if first == 1 else max(first - 1, 0)
 
 
 class Corrected(NamedTuple):

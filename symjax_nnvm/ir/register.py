@@ -150,6 +150,7 @@ def register_op(
     same_values: bool | None = None,
     broadcasts: bool | None = None,
     stops_gradient: bool | None = None,
+    out_grads_read: int | None = None,
     **attributes: Any,
 ) -> Op:
     """Declare an operator: its card, on which everything stands that is known about it. Over `Op.set_attr`.
@@ -171,9 +172,9 @@ def register_op(
     MXNet 1.9.1, a text, a `Deviation` or several. not_derivative: why the gradient is, on purpose, not the derivative
     of the outputs, or a rule parameters → why or None. drawing: TDrawing, by default the folder of our file.
     What passes do with it: layout: FCorrectLayout, "agnostic" or a rule of
-    `ir/layout.py`. samples: FSamples, "each" or a rule of `ir/samples.py`, of operators that do not mix samples;
-    those of any layout do not. recompute: TRecompute. The
-    others are TShapeParameters, FPrediction, TNumbers, TSameValues, TBroadcasts and TStopsGradient of `ir/card.py`.
+    `ir/layout.py`. samples: FSamples, "each" or a rule of `ir/samples.py`, of operators that do not mix samples; those
+    of any layout do not. recompute: TRecompute. The others are TShapeParameters, FPrediction, TNumbers, TSameValues,
+    TBroadcasts, TStopsGradient and TOutGradsRead of `ir/card.py`.
     """
     if unlisted_inputs is None:
         unlisted_inputs = inputs is None and variadic is None
@@ -248,6 +249,7 @@ def register_op(
         TSameValues=same_values,
         TBroadcasts=broadcasts,
         TStopsGradient=stops_gradient,
+        TOutGradsRead=out_grads_read,
     )
     for key, value in attributes.items():
         op.set_attr(key, value)

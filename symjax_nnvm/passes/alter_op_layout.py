@@ -71,7 +71,8 @@ class _Orders:
             self._replace(node, Node(node.attrs.copy(), inputs))
 
     def _replace(self, node: Node, made: Node) -> None:
-        made.control_deps = [self._nodes.get(dep, dep) for dep in node.control_deps]
+        if node.control_deps:
+            made.control_deps = [self._nodes.get(dep, dep) for dep in node.control_deps]
         self._nodes[node] = made
 
     def _alter(self, node: Node) -> bool:
@@ -92,24 +93,23 @@ class _Orders:
         return True
 
     def _correct(self, node: Node) -> bool:
-        """Let a node read channels last, where at least half of its inputs are there like that."""
-        entries = node.inputs
-        orders = [found[1] if (found := self._last.get(e)) else None for e in entries]
-        order = next((one for one in orders if one is not None), None)
-        if order is None:
+        """Let a node read channels last, where the first and at least half of its inputs are there like that."""
+        entries, op = node.inputs, node.attrs.op
+        found = self._last.get(entries[0]) if entries else None
+        if found is None:
             return False
-        corrected = FCorrectLayout[node.attrs.op](node.attrs.parsed, order)
+        order = found[1]
+        corrected = FCorrectLayout[op](node.attrs.parsed, order)
         if corrected is None:
             return False
-        count = len(entries) if corrected.inputs is None else corrected.inputs
-        others = [entry for entry, known in zip(entries[:count], orders, strict=False) if known != order]
-        if 2 * len(others) > count or orders[0] is None or any(known not in (None, order) for known in orders[:count]):
+        data = entries[: corrected.inputs]
+        others = [entry for entry in data if entry not in self._last]
+        if 2 * len(others) > len(data) or any(self._last[e][1] != order for e in data if e in self._last):
             return False
-        if others and node.attrs.op in TBroadcasts and any(self._rank(entry) != order.ndim for entry in others):
+        if others and op in TBroadcasts and any(self._rank(entry) != order.ndim for entry in others):
             return False
-        attrs = altered(node.attrs, **corrected.params) if corrected.params else node.attrs.copy()
-        turned = [self.last(entry, order) for entry in entries[:count]]
-        made = Node(attrs, [*turned, *map(self.first, entries[count:])])
+        attrs = altered(node.attrs, **corrected.params) if corrected.params else node.attrs
+        made = Node(attrs, [self.last(e, order) for e in data] + [self.first(e) for e in entries[len(data) :]])
         self._replace(node, made)
         outputs = made.num_outputs()
         for i in range(outputs if corrected.outputs is None else min(outputs, corrected.outputs)):

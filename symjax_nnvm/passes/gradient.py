@@ -9,6 +9,7 @@ from typing import TypeVar
 from symjax_nnvm.errors import GradientError, explain
 from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent
 from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.card import TOutGradsRead
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
@@ -150,8 +151,9 @@ def _backpropagate(
         # starts a gradient of its own.
         if not any(entries) and op not in FLossEquivalent:
             continue
-        sums = [_sum(entry, NodeEntry(node, i, 0), aggregate, hint) for i, entry in enumerate(entries)]
-        after = next((total for total, entry in zip(sums, entries, strict=True) if entry), None)
+        read = entries[: TOutGradsRead.get(op)]
+        sums = [_sum(entry, NodeEntry(node, i, 0), aggregate, hint) for i, entry in enumerate(read)]
+        after = next((total for total, entry in zip(sums, read, strict=True) if entry), None)
         igrads = copies.differentiate(node, sums, after, partial(_input_gradients, sums, zero_ops))
         for (source, index, _), igrad in zip(node.inputs, igrads, strict=True):
             if igrad is None:

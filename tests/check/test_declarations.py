@@ -127,6 +127,7 @@ def _split(case: Case) -> list[int]:
     outs = net.infer_shape(**dict(zip(net.list_inputs(), shapes, strict=False)))[1]
     if any(out[:1] != shapes[0][:1] for out in outs) or not FSamples[node.op](node.attrs, shapes, outs):
         return []
+    assert node.op is not None
     alike = FCorrectLayout.get(node.op) is AGNOSTIC or node.op.key_var_num_args is not None
     return [i for i, shape in enumerate(shapes) if i == 0 or (alike and shape[:1] == shapes[0][:1])]
 

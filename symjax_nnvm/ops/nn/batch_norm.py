@@ -192,6 +192,7 @@ register_op(
     infer_shape=batch_norm_shapes,
     infer_type=batch_norm_types,
     gradient=_batch_norm_gradient,
+    out_grads_read=1,
     FSetInputVarAttrOnCompose=initial_moving_statistics,
     FInference=at_inference,
     flops=2,  # scale and shift: the statistics are constants at inference

@@ -87,6 +87,7 @@ for _name, _params, _gradient, _doc in (
         infer_shape=batch_norm_shapes,
         infer_type=batch_norm_types,
         gradient=_gradient,
+        out_grads_read=1,
         FSetInputVarAttrOnCompose=initial_moving_statistics,
         FInference=_relu_at_inference if _gradient is _gradient_through_relu else at_inference,
         flops=3 if _gradient is _gradient_through_relu else 2,

@@ -60,6 +60,7 @@ register_op(
     infer_shape=_dropout_shapes,
     infer_type=float_type,
     gradient=_dropout_gradient,
+    out_grads_read=1,
     inplace=((0, 0),),
     FInference=_at_inference,
     **MOVES,
