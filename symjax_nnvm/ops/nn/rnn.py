@@ -29,8 +29,8 @@ KEPT: dict[str, tuple[str, ...]] = {
     "lstm": ("i", "f", "g", "o", "c"),
     "gru": ("r", "z", "n", "m"),
 }
-"""What a step keeps for the gradient, each (t, n, state_size): its gates; c, the cell state it started from; m, what
-the reset gate r multiplies."""
+"""What a step keeps for the gradient, each (t, state_size, n), as JAX rules work: its gates; c, the cell state it
+started from; m, what the reset gate r multiplies."""
 
 
 MAX_LAYERS = 256
@@ -177,9 +177,9 @@ def _operand_shapes(p: RNNParams, at: Operands) -> Operands:
         parameters = _parameter_size(p, size)
     rows, width = len(p.cells), p.num_directions * p.output_size
     after = [(rows, batch, p.output_size), (rows, batch, p.state_size)]
-    shapes: dict[str, Shape] = dict.fromkeys(hidden(p), (steps, batch, p.state_size))
-    shapes |= {f"layer{layer}_output": (steps, batch, width) for layer in range(p.num_layers - 1)}
-    shapes |= {"mask": (p.num_layers - 1, steps, batch, width), "output": (steps, batch, width)}
+    shapes: dict[str, Shape] = dict.fromkeys(hidden(p), (steps, p.state_size, batch))
+    shapes |= {f"layer{layer}_output": (steps, width, batch) for layer in range(p.num_layers - 1)}
+    shapes |= {"mask": (p.num_layers - 1, steps, width, batch), "output": (steps, batch, width)}
     shapes |= {"sequence_length": (batch,)}
     return Operands(
         [shapes["output"], *after][: len(at.heads)],

@@ -48,6 +48,10 @@ CASES = [
     _rnn("lstm", state_outputs=True, lstm_state_clip_min=-0.2, lstm_state_clip_max=0.3, no_mxnet=_CLIPPING),
     _rnn("lstm", num_layers=2, p=0.4, no_mxnet=_RANDOM),
     _rnn("rnn_tanh", num_layers=2, bidirectional=True, p=0.4, no_mxnet=_RANDOM),
+    # From a batch of 16 on each step multiplies its own inputs.
+    _rnn("lstm", t=2, n=16, num_layers=2),
+    _rnn("gru", t=2, n=16, bidirectional=True),
+    _rnn("lstm", t=2, n=16, d=1, projection_size=1, use_sequence_length=True),
     _rnn("gru", dtype="float64", state_outputs=True),
     _rnn("lstm", dtype="float16", no_mxnet=_HALF),
 ]
