@@ -118,7 +118,7 @@ def _gradients(
     if is_train and not p.use_global_stats:
         share = factor / (data.size // max(data.shape[axis], 1))
         slope, offset = (_along(-share * total, axis, data.ndim) for total in (dgamma * scale, dbeta))
-        dx = dx + centred * slope + offset
+        dx = (dx + offset) + centred * slope  # XLA makes again for each reader what ends on one large operand
     return dx.astype(data.dtype), jnp.zeros_like(gamma) if p.fix_gamma else dgamma, dbeta
 
 
