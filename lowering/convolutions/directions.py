@@ -113,7 +113,7 @@ def _shifted_data(ograd: Array, weight: Array, g: Geometry) -> Array:
 
 
 def _phase(data: Array, weight: Array, g: Geometry) -> Array:
-    names = ("product", "xla") if g.groups == 1 else ("shifts", "im2col", "xla")
+    names = ("product", "xla") if g.groups == 1 else ("shifts", "im2col_chunks", "im2col", "xla")
     name = next(name for name in names if applies(name, "forward", g))
     return FORWARD[name](data, weight, g)
 
