@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -36,7 +37,8 @@ def column_sums(
     def add(i: Array, totals: list[Array]) -> list[Array]:
         return [total + term for total, term in zip(totals, block(i * size, size), strict=True)]
 
-    totals = lax.fori_loop(1, count, add, list(block(0, size)))
+    zeros = jnp.zeros((size, channels), flat[0].dtype)
+    totals = lax.fori_loop(0, count, add, [zeros] * len(jax.eval_shape(lambda: block(0, size))))
     sums = [_sum(total) for total in totals]
     if rest := rows - count * size:
         sums = [total + _sum(term) for total, term in zip(sums, block(count * size, rest), strict=True)]
