@@ -74,19 +74,25 @@ class Shifts:
         return lax.expand_dims(numbers, others)
 
     def convolve(self, data: Array, weight: Array, sizes: Sequence[int]) -> Array:
-        """data (n, c, …), weight (f, c / g, window…) → (n, f, sizes…); half precision is summed in float32."""
+        """data (n, c, …), weight (f, c / g, window…) → (n, f, sizes…); half precision is summed in float32.
+
+        Of one channel in a group nothing is reshaped: XLA would fuse the reshape, and with it the whole sum, into each
+        reader, and make it there again.
+        """
         wide = jnp.promote_types(data.dtype, jnp.float32)
         weight, axis = weight.astype(wide), self.channel_axis + 1
+        depth_wise = weight.shape[0] == self.groups and weight.shape[self.channel_axis] == 1
         total: Array | None = None
         for place, part in self._parts(self._padded(data), sizes):
-            grouped = self._grouped(part.astype(wide))
-            for channel in range(grouped.shape[axis]):
-                one = lax.slice_in_dim(grouped, channel, channel + 1, axis=axis)
-                product = one * self._factor(weight, place, channel)
+            grouped = part.astype(wide) if depth_wise else self._grouped(part.astype(wide))
+            for channel in range(weight.shape[self.channel_axis]):
+                one = grouped if depth_wise else lax.slice_in_dim(grouped, channel, channel + 1, axis=axis)
+                factor = self._factor(weight, place, channel)
+                product = one * (lax.squeeze(factor, [axis]) if depth_wise else factor)
                 total = product if total is None else total + product
         assert total is not None
         shape = [*total.shape[: axis - 1], weight.shape[0], *total.shape[axis + 1 :]]
-        return total.reshape(shape).astype(data.dtype)
+        return (total if depth_wise else total.reshape(shape)).astype(data.dtype)
 
     def transposed(self, weight: Array) -> Array:
         """weight (f, c / g, window…) → (c, f / g, window…), turned: what carries head gradients back to data."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.column_sums import column_sums
 from lowering.registry import lowers
 from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ops.nn import batch_norm as ops
@@ -22,19 +24,34 @@ def _channels_like(p: ops.ChannelParams, data: Array, like: Array) -> Array:
     return _along(data, ops.channel_axis(p.axis, like.ndim), like.ndim)
 
 
-def _batch_statistics(x: Array, axis: int) -> tuple[Array, Array]:
+def _channel_sums(
+    platform: str, axis: int, terms: Callable[..., Sequence[Array]], arrays: Sequence[Array], vectors: Sequence[Array]
+) -> list[Array]:
+    """Of arrays, and vectors along an axis, the sums of each of `terms(*arrays, *vectors)` over all other axes."""
+    ndim = arrays[0].ndim
+    if platform == "cpu" and axis == ndim - 1:
+        return column_sums(terms, arrays, vectors)
+    others = [i for i in range(ndim) if i != axis]
+    return [jnp.sum(term, others) for term in terms(*arrays, *(_along(vector, axis, ndim) for vector in vectors))]
+
+
+def _batch_statistics(x: Array, axis: int, platform: str) -> tuple[Array, Array]:
     """(mean, biased variance) of each channel.
 
     One pass over the data, as σ² = m(d²) - m(d)² with d the difference from each channel's first element: the plain
     formula, with d = x, loses all digits where the mean is large against the deviation.
     """
-    others = [i for i in range(x.ndim) if i != axis]
-    first = lax.slice(x, [0] * x.ndim, [x.shape[i] if i == axis else 1 for i in range(x.ndim)])
+    channels = x.shape[axis]
+    first = lax.slice(x, [0] * x.ndim, [channels if i == axis else 1 for i in range(x.ndim)]).reshape(channels)
     first = lax.stop_gradient(first)  # the statistics do not depend on what is subtracted
-    difference = x - first
-    mean = jnp.mean(difference, others)
-    variance = lax.max(jnp.mean(lax.square(difference), others) - lax.square(mean), lax.full_like(mean, 0))
-    return mean + first.reshape(mean.shape), variance
+
+    def terms(x: Array, first: Array) -> tuple[Array, Array]:
+        difference = x - first
+        return difference, lax.square(difference)
+
+    count = x.size // max(channels, 1)
+    mean, square = (total / count for total in _channel_sums(platform, axis, terms, [x], [first]))
+    return mean + first, lax.max(square - lax.square(mean), lax.full_like(mean, 0))
 
 
 def normalise_batch(
@@ -46,12 +63,13 @@ def normalise_batch(
     moving_var: Array,
     *,
     is_train: bool,
+    platform: str,
 ) -> tuple[Array, ...]:
     """(output, mean and variance in use, new moving mean and variance)."""
     axis = normal_axis(p.axis, data.ndim)
     x = data.astype(moving_mean.dtype)
     if is_train and not p.use_global_stats:
-        mean, variance = _batch_statistics(x, axis)
+        mean, variance = _batch_statistics(x, axis, platform)
         new_mean = moving_mean * p.momentum + mean * (1 - p.momentum)
         new_var = moving_var * p.momentum + variance * (1 - p.momentum)
         scale = lax.rsqrt(variance + p.eps)
@@ -67,13 +85,13 @@ def normalise_batch(
     return (out.astype(data.dtype), *map(lax.stop_gradient, (mean, variance, new_mean, new_var)))
 
 
-@lowers("BatchNorm", needs=("is_train",))
-def _batch_norm(p: ops.BatchNormParams, *inputs: Array, is_train: bool) -> tuple[Array, ...]:
-    out, mean, variance, *moving = normalise_batch(p, *inputs, is_train=is_train)
+@lowers("BatchNorm", needs=("is_train", "platform"))
+def _batch_norm(p: ops.BatchNormParams, *inputs: Array, is_train: bool, platform: str) -> tuple[Array, ...]:
+    out, mean, variance, *moving = normalise_batch(p, *inputs, is_train=is_train, platform=platform)
     return out, mean, lax.rsqrt(variance + p.eps), *moving
 
 
-@lowers("_backward_BatchNorm", needs=("is_train",))
+@lowers("_backward_BatchNorm", needs=("is_train", "platform"))
 def _gradients(
     p: ops.BatchNormGradientParams,
     ograd: Array,
@@ -83,18 +101,24 @@ def _gradients(
     scale: Array,
     *,
     is_train: bool,
+    platform: str,
 ) -> tuple[Array, Array, Array]:
     """Two passes over memory: one for both sums, one for dX = a dY + b (X - μ) + c, with a, b, c of each channel."""
     axis = ops.channel_axis(p.axis, data.ndim)
-    others = [i for i in range(data.ndim) if i != axis]
-    dy, centred = ograd.astype(mean.dtype), data.astype(mean.dtype) - _along(mean, axis, data.ndim)
-    dbeta, dgamma = jnp.sum(dy, others), jnp.sum(dy * centred, others) * scale
+    dy, x = ograd.astype(mean.dtype), data.astype(mean.dtype)
+
+    def terms(dy: Array, x: Array, mean: Array) -> tuple[Array, Array]:
+        return dy, dy * (x - mean)
+
+    dbeta, dgamma = _channel_sums(platform, axis, terms, [dy, x], [mean])
+    dgamma = dgamma * scale
+    centred = x - _along(mean, axis, x.ndim)
     factor = scale if p.fix_gamma else gamma * scale
     dx = dy * _along(factor, axis, data.ndim)
     if is_train and not p.use_global_stats:
         share = factor / (data.size // max(data.shape[axis], 1))
         slope, offset = (_along(-share * total, axis, data.ndim) for total in (dgamma * scale, dbeta))
-        dx = dx + centred * slope + offset
+        dx = (dx + offset) + centred * slope  # XLA makes again for each reader what ends on one large operand
     return dx.astype(data.dtype), jnp.zeros_like(gamma) if p.fix_gamma else dgamma, dbeta
 
 

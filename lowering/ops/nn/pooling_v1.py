@@ -33,12 +33,12 @@ def _unpadded(p: ops.PoolingV1Params, x: Array) -> Array:
     return lax.pad(x, np.asarray(0, x.dtype), [(-low, -high, 0) for low, high, _ in _edges(p, x.ndim)])
 
 
-@lowers("Pooling_v1")
-def _pooling(p: ops.PoolingV1Params, data: Array) -> Array:
+@lowers("Pooling_v1", needs=("platform",))
+def _pooling(p: ops.PoolingV1Params, data: Array, *, platform: str) -> Array:
     if p.pool_type == "max":
-        return _pool(replace(p.windows, pad=()), _padded(p, data))
+        return _pool(replace(p.windows, pad=()), _padded(p, data), platform=platform)
     x = data.astype(jnp.promote_types(data.dtype, jnp.float32))
-    return (_pool(p.sums, x) * p.scale).astype(data.dtype)
+    return (_pool(p.sums, x, platform=platform) * p.scale).astype(data.dtype)
 
 
 @lowers("_backward_Pooling_v1_max")

@@ -1,0 +1,50 @@
+"""Sums over all axes but the last, for CPUs: in blocks of rows that stay in the cache.
+
+XLA:CPU sums up one column after the other, though the array lies row by row: Σ dY and Σ dY (X - μ) of float32 (16, 112,
+112, 64) take 56 ms. A block of rows, to which the others are added, lets it go through memory once, in order: 5 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+__all__ = ["column_sums"]
+
+BLOCK = 1 << 15
+"""Elements of a block: 128 KiB of float32."""
+
+
+def column_sums(
+    terms: Callable[..., Sequence[Array]], arrays: Sequence[Array], vectors: Sequence[Array]
+) -> list[Array]:
+    """Of arrays (…, c) and vectors (c,) the sums (c,) of each of `terms(*arrays, *vectors)`, which is elementwise."""
+    channels = arrays[0].shape[-1]
+    flat = [array.reshape(-1, channels) for array in (*arrays, *vectors)]
+    rows = flat[0].shape[0]
+    count = min(rows, rows * channels // BLOCK)
+    if count < 2:
+        return [jnp.sum(term, 0) for term in terms(*flat)]
+    size = rows // count
+
+    def block(start: Array | int, length: int) -> Sequence[Array]:
+        parts = [lax.dynamic_slice_in_dim(array, start, length) for array in flat[: len(arrays)]]
+        return terms(*parts, *flat[len(arrays) :])
+
+    def add(i: Array, totals: list[Array]) -> list[Array]:
+        return [total + term for total, term in zip(totals, block(i * size, size), strict=True)]
+
+    zeros = jnp.zeros((size, channels), flat[0].dtype)
+    totals = lax.fori_loop(0, count, add, [zeros] * len(jax.eval_shape(lambda: block(0, size))))
+    sums = [_sum(total) for total in totals]
+    if rest := rows - count * size:
+        sums = [total + _sum(term) for total, term in zip(sums, block(count * size, rest), strict=True)]
+    return sums
+
+
+def _sum(block: Array) -> Array:
+    """The rows' sum, as a product with ones, which goes through them in order, too."""
+    return lax.dot_general(jnp.ones(block.shape[0], block.dtype), block, (((0,), (0,)), ((), ())))
