@@ -7,7 +7,7 @@ For each convolution of well-known networks, every algorithm that can compute it
 alternating rounds, those that take more than twice the fastest's time in three rounds being left out of the others.
 Prints medians in milliseconds, and GFLOP/s of the fastest. --write: the table that `symjax_nnvm.algorithms.choose`
 reads, to the user's own, or to FILE (ours is symjax_nnvm/algorithms_cpu.json). What --minutes does not suffice for is
-left out, the gradients at batch 1 first of all: nobody trains so.
+left out. At batch 1 only the forward direction is measured, and larger batches of the networks in `TRAINED`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ import jax
 import jaxlib.version
 import numpy as np
 
-from benchmarks.convolution_cases import NETWORKS, geometries
+from benchmarks.convolution_cases import NETWORKS, TRAINED, geometries
 from lowering import convolutions
 from lowering.xla_options import jit, options_for
 from symjax_nnvm.algorithms import Measured, Table, user_table, write_table
-from symjax_nnvm.geometry import Direction, Geometry, applicable
+from symjax_nnvm.geometry import Direction, Geometry, applicable, winograd_tile
 
 RULES = {
     "forward": convolutions.forward,
@@ -50,10 +50,11 @@ def cases(
     """What is to be measured, the most important first: no direction of a geometry twice."""
     found: list[tuple[Direction, Geometry]] = [
         (direction, geometry)
+        for network in networks
         for batch in batches
         for direction in directions
-        for network in networks
         for geometry in geometries(network, batch)
+        if batch == 1 or network in TRAINED
         if batch > 1 or direction == "forward"
     ]
     return list(dict.fromkeys(found))
@@ -72,8 +73,9 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     found = {}
     for name in applicable(direction, g):
         found[name] = partial(jit(partial(RULES[direction], geometry=g, algorithm=name)), *arguments)
-        if direction == "forward" and name.startswith("winograd"):
-            factors = convolutions.winograd_weight(weight, int(name[len("winograd")]))
+        tile = winograd_tile(name)
+        if direction == "forward" and tile:
+            factors = convolutions.winograd_weight(weight, tile)
             rule = jit(partial(convolutions.forward_transformed, geometry=g, algorithm=name))
             found[name + CONSTANT] = partial(rule, data, factors)
     return found

@@ -115,7 +115,7 @@ def _extents(g: Geometry) -> tuple[int, ...]:
 
 def _unmeasured(direction: Direction, g: Geometry) -> str:
     """Where nothing of the kind was measured, what saves most of the work elsewhere."""
-    return next(name for name in ("shifts", "product", "phases", "xla") if applies(name, direction, g))
+    return next(name for name in ("rows", "shifts", "product", "phases", "xla") if applies(name, direction, g))
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_what_was_not_measured_of_its_kind_takes_what_saves_most_work():
     measured(Measured("forward", DENSE, TIMES, {}))
     wide = replace(DENSE, groups=128)
     assert choose("forward", wide, "abacus") == "shifts"
-    assert choose("weight", wide, "abacus") == "shifts"
+    assert choose("weight", wide, "abacus") == "rows"
     assert choose("forward", replace(DENSE, kernel=(1, 1), pad=(0, 0)), "abacus") == "product"
     assert choose("data", replace(DENSE, stride=(2, 2)), "abacus") == "phases"
     assert choose("weight", DENSE, "abacus") == "xla"

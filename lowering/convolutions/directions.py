@@ -11,8 +11,9 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.convolutions import windows, xla
-from lowering.convolutions.phases import by_depth, by_phases, swapped
-from lowering.convolutions.winograd import winograd, winograd_weight
+from lowering.convolutions.phases import by_phases, swapped
+from lowering.convolutions.rows import by_rows
+from lowering.convolutions.winograd import winograd, winograd_weight, winograd_weight_gradient
 from lowering.grouped import Shifts
 from symjax_nnvm.geometry import Geometry, applies, strip
 
@@ -39,12 +40,6 @@ def _shifts(g: Geometry) -> Shifts:
 
 def _shifted(data: Array, weight: Array, g: Geometry) -> Array:
     return _shifts(g).convolve(data, jnp.moveaxis(weight, -1, 0), g.out_size)
-
-
-def _by_samples(first: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
-    """A rule of the forward direction or of the gradient of data, for one sample after the other."""
-    one = replace(g, batch=1)
-    return lax.map(lambda sample: rule(sample[None], weight, one)[0], first)
 
 
 def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
@@ -84,7 +79,6 @@ FORWARD: Mapping[str, Rule] = {
     "winograd2": partial(_winograd, tile=2),
     "winograd4": partial(_winograd, tile=4),
     "shifts": _shifted,
-    "xla_chunks": partial(_by_samples, rule=xla.forward),
     "im2col_chunks": partial(_by_strips, rule=windows.im2col),
     "winograd2_chunks": partial(_winograd_chunks, tile=2),
     "winograd4_chunks": partial(_winograd_chunks, tile=4),
@@ -119,11 +113,10 @@ def _shifted_data(ograd: Array, weight: Array, g: Geometry) -> Array:
 
 
 def _phase(data: Array, weight: Array, g: Geometry) -> Array:
-    name = next(name for name in ("shifts", "product", "xla") if applies(name, "forward", g))
+    names = ("product", "xla") if g.groups == 1 else ("shifts", "im2col_chunks", "im2col", "xla")
+    name = next(name for name in names if applies(name, "forward", g))
     return FORWARD[name](data, weight, g)
 
-
-_by_depth = partial(by_depth, forward=windows.im2col)
 
 DATA: Mapping[str, Rule] = {
     "xla": xla.data_gradient,
@@ -132,8 +125,6 @@ DATA: Mapping[str, Rule] = {
     "taps": partial(_as_forward, rule=windows.taps),
     "shifts": _shifted_data,
     "phases": partial(by_phases, forward=_phase),
-    "depth": _by_depth,
-    "depth_chunks": partial(_by_samples, rule=_by_depth),
 }
 
 
@@ -168,9 +159,12 @@ WEIGHT: Mapping[str, Rule] = {
     "im2col": windows.im2col_weight,
     "taps": windows.taps_weight,
     "shifts": _shifted_weight,
-    "product_chunks": partial(_summed, rule=windows.taps_weight),
+    "rows": by_rows,
+    "winograd2": partial(winograd_weight_gradient, tile=2),
+    "winograd4": partial(winograd_weight_gradient, tile=4),
+    "winograd2_chunks": partial(_summed, rule=partial(winograd_weight_gradient, tile=2)),
+    "winograd4_chunks": partial(_summed, rule=partial(winograd_weight_gradient, tile=4)),
     "im2col_chunks": partial(_summed, rule=windows.im2col_weight),
-    "taps_chunks": partial(_summed, rule=windows.taps_weight),
 }
 
 

@@ -1,7 +1,10 @@
 """The data gradient of a strided convolution, by phases: elements a stride apart have the same places of the window.
 
 XLA spreads the head gradient by zeros, s² - 1 of s² products being with zeros. By phases, each of the s² sets of
-elements is a small dense convolution of stride 1 over the head gradient, with its own places of the window.
+elements is a small dense convolution of stride 1 over the head gradient, with its own places of the window. Depth-wise
+that is 100 to 500 times faster; dense, XLA's takes channels last as long where there are many channels (28², 128→256,
+batch 16: both 10 ms; channels first it took 50). All phases as channels of one product, with zeros for the places that
+a phase has not, took twice as long.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import gcd, prod
+from math import gcd
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +20,7 @@ from jax import Array, lax
 
 from symjax_nnvm.geometry import Geometry
 
-__all__ = ["by_depth", "by_phases", "swapped"]
+__all__ = ["by_phases", "swapped"]
 
 Forward = Callable[[Array, Array, Geometry], Array]
 
@@ -97,28 +100,3 @@ def _interleaved(phases: Array, g: Geometry, counts: tuple[int, ...]) -> Array:
     split = phases.reshape(*g.stride, *phases.shape[1:])
     order = [rank, *(axis for i in range(rank) for axis in (rank + 1 + i, i)), 2 * rank + 1]
     return split.transpose(order).reshape(-1, *(n * s for n, s in zip(counts, g.stride, strict=True)), g.channels)
-
-
-def by_depth(ograd: Array, weight: Array, g: Geometry, forward: Forward) -> Array:
-    """One convolution that makes all phases side by side, as channels; zeros stand where a phase has no place.
-
-    3×3 of stride 2: 2×2 windows of the head gradient, four phases, 16 products where 9 are needed and XLA makes 36.
-    """
-    counts, rank = _counts(g), len(g.kernel)
-    last = [(s - 1 + pad) // s for s, pad in zip(g.stride, g.pad, strict=True)]
-    first = [-((k - 1 - pad) // s) for s, pad, k in zip(g.stride, g.pad, g.kernel, strict=True)]
-    taps = [b - a + 1 for a, b in zip(first, last, strict=True)]
-    config = [
-        (s * b - pad, n * s - (s * b - pad) - k, 0)
-        for n, s, b, pad, k in zip(taps, g.stride, last, g.pad, g.kernel, strict=True)
-    ]
-    spread = lax.pad(weight, np.zeros((), weight.dtype), [*config, (0, 0, 0), (0, 0, 0)])
-    split = spread.reshape(*(n for pair in zip(taps, g.stride, strict=True) for n in pair), *weight.shape[-2:])
-    # (tap, phase, tap, phase, …, c, f) → (tap, tap, …, f, phase, phase, …, c), taps turned.
-    order = [*range(0, 2 * rank, 2), 2 * rank + 1, *range(1, 2 * rank, 2), 2 * rank]
-    turned = lax.rev(split.transpose(order), range(rank)).reshape(*taps, g.filters, -1)
-    high = [n - 1 + b - (out - 1) for n, b, out in zip(counts, last, g.out_size, strict=True)]
-    seen = _padded(ograd, [-a for a in first], high)
-    found = forward(seen, turned, _inner(seen, g, taps, (1,) * rank, prod(g.stride) * g.channels))
-    split = jnp.moveaxis(found.reshape(-1, *counts, prod(g.stride), g.channels), -2, 0)
-    return _cut(_interleaved(split, g, counts), g)

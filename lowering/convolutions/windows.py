@@ -15,9 +15,10 @@ __all__ = ["contract", "im2col", "im2col_weight", "product", "product_data", "ta
 
 
 def contract(a: Array, b: Array, over_a: int, over_b: int) -> Array:
-    """The product of two matrices over an axis of each; half precision is summed in float32."""
+    """The product of matrices, or of sequences of them, over an axis of each; half precision is summed in float32."""
     wide = jnp.promote_types(a.dtype, jnp.float32)
-    out = lax.dot_general(a, b, (((over_a,), (over_b,)), ((), ())), preferred_element_type=wide)
+    along = (0,) if a.ndim == 3 else ()
+    out = lax.dot_general(a, b, (((over_a,), (over_b,)), (along, along)), preferred_element_type=wide)
     return out.astype(a.dtype)
 
 
@@ -38,8 +39,16 @@ def _rows(array: Array) -> Array:
 
 
 def _patches(data: Array, g: Geometry) -> Array:
-    """(n · out_size, kernel · c): a row for each window."""
-    return _rows(lax.concatenate(list(windows(data, g)), data.ndim - 1))
+    """(n · out_size, kernel · c): a row for each window; of groups (groups, n · out_size, kernel · c / groups)."""
+    if g.groups == 1:
+        return _rows(lax.concatenate(list(windows(data, g)), data.ndim - 1))
+    beside = jnp.stack([_grouped(part, g) for part in windows(data, g)], 2)
+    return beside.reshape(g.groups, beside.shape[1], -1)
+
+
+def _grouped(array: Array, g: Geometry) -> Array:
+    """(n, *size, c) → (groups, n · size, c / groups)."""
+    return jnp.moveaxis(array.reshape(-1, g.groups, array.shape[-1] // g.groups), 1, 0)
 
 
 def _out(rows: Array, g: Geometry) -> Array:
@@ -47,13 +56,20 @@ def _out(rows: Array, g: Geometry) -> Array:
 
 
 def im2col(data: Array, weight: Array, g: Geometry) -> Array:
-    """One product of all windows, laid side by side, with the weight."""
-    return _out(contract(_patches(data, g), weight.reshape(-1, g.filters), 1, 0), g)
+    """One product of all windows, laid side by side, with the weight; of each group one."""
+    if g.groups == 1:
+        return _out(contract(_patches(data, g), weight.reshape(-1, g.filters), 1, 0), g)
+    factors = _grouped(weight, g)
+    return _out(jnp.moveaxis(contract(_patches(data, g), factors, 2, 1), 0, 1), g)
 
 
 def im2col_weight(ograd: Array, data: Array, g: Geometry) -> Array:
-    """One product of all windows with the head gradient."""
-    return contract(_patches(data, g), _rows(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
+    """One product of all windows with the head gradient; of each group one."""
+    if g.groups == 1:
+        found = contract(_patches(data, g), _rows(ograd), 0, 0)
+    else:
+        found = jnp.moveaxis(contract(_patches(data, g), _grouped(ograd, g), 1, 1), 0, 1)
+    return found.reshape(*g.kernel, -1, g.filters)
 
 
 def taps(data: Array, weight: Array, g: Geometry) -> Array:

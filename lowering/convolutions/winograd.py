@@ -2,7 +2,9 @@
 
 Outputs are made in tiles of t×t from (t+2)² numbers instead of 9 products each: 36 / 16 = 2.25 of F(2×2) and 144 / 36 =
 4 of F(4×4) times fewer multiplications, at the price of sums before and after. All is slices, sums, and one product for
-each of the (t+2)² numbers.
+each of the (t+2)² numbers. Against XLA's, milliseconds on two loaded cores: forward 28²×512 22.8 → 14.9, 56²×256 27 →
+12, 28²×128 1.46 → 0.84, 224²×64 in strips 25 → 19; the weight's gradient at batch 16 of 56²×64 38 → 19, of 28²×128 28 →
+11. Errors in float32: below 1e-6 of scale by F(2×2), below 1e-5 by F(4×4).
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from jax import Array, lax
 
 from symjax_nnvm.geometry import Geometry
 
-__all__ = ["winograd", "winograd_weight"]
+__all__ = ["winograd", "winograd_weight", "winograd_weight_gradient"]
+
+Matrix = tuple[tuple[float, ...], ...]
 
 _INPUT = {
     2: ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
@@ -50,7 +54,7 @@ _OUTPUT = {
 """Tile → Aᵀ: from the products to t outputs."""
 
 
-def _combined(rows: tuple[tuple[float, ...], ...], parts: list[Array]) -> list[Array]:
+def _combined(rows: Matrix, parts: list[Array]) -> list[Array]:
     """For each row of factors, the sum of the parts times them."""
     sums = []
     for row in rows:
@@ -64,27 +68,39 @@ def _combined(rows: tuple[tuple[float, ...], ...], parts: list[Array]) -> list[A
     return sums
 
 
+def _transposed(rows: Matrix) -> Matrix:
+    return tuple(zip(*rows, strict=True))
+
+
+def _both(matrix: Matrix, array: Array) -> Array:
+    """(j, j, …) → (i, i, …): matrix · array · matrixᵀ."""
+    rows = jnp.stack(_combined(matrix, list(array)))
+    return jnp.stack(_combined(matrix, [rows[:, j] for j in range(rows.shape[1])]), 1)
+
+
 def winograd_weight(weight: Array, tile: int) -> Array:
     """(3, 3, c, f) → ((tile + 2)², c, f), the factors of `winograd`: G g Gᵀ of each channel and filter."""
-    rows = jnp.stack(_combined(_WEIGHT[tile], list(weight)))
-    both = jnp.stack(_combined(_WEIGHT[tile], [rows[:, j] for j in range(3)]), 1)
-    return both.reshape(-1, *weight.shape[2:])
+    return _both(_WEIGHT[tile], weight).reshape(-1, *weight.shape[2:])
 
 
-def _tiles(data: Array, g: Geometry, tile: int, counts: Sequence[int]) -> Array:
-    """Data (n, h, w, c) → ((tile + 2)², n · tiles, c): Bᵀ d B of each tile.
+def _tiles(padded: Array, matrix: Matrix, tile: int, counts: Sequence[int]) -> Array:
+    """Data (n, h, w, c) → ((tile + 2)², n · tiles, c): matrix · D · matrixᵀ of tiles D, which begin `tile` apart.
 
     Columns first, laid side by side: from 36 numbers at once, each of up to 16 elements, XLA makes a loop that takes
     twice as long or, of many channels' wide images, ten times. The barriers keep it from fusing what follows.
     """
-    config = [(0, 0, 0)]
-    for size, pad, count in zip(g.size, g.pad, counts, strict=True):
-        config.append((pad, count * tile + 2 - size - pad, 0))
-    padded = lax.pad(data, np.zeros((), data.dtype), [*config, (0, 0, 0)])
-    columns = _combined(_INPUT[tile], [_every(padded, 2, j, tile, counts[1]) for j in range(tile + 2)])
+    extent = range(len(matrix[0]))
+    columns = _combined(matrix, [_every(padded, 2, j, tile, counts[1]) for j in extent])
     beside = lax.optimization_barrier(jnp.stack(columns))  # (tile + 2, n, h, tiles, c)
-    rows = _combined(_INPUT[tile], [_every(beside, 2, i, tile, counts[0]) for i in range(tile + 2)])
-    return jnp.stack(rows).reshape((tile + 2) ** 2, -1, g.channels)
+    rows = _combined(matrix, [_every(beside, 2, i, tile, counts[0]) for i in extent])
+    return jnp.stack(rows).reshape((tile + 2) ** 2, -1, padded.shape[-1])
+
+
+def _data_tiles(data: Array, g: Geometry, tile: int, counts: Sequence[int]) -> Array:
+    """Data (n, h, w, c) → ((tile + 2)², n · tiles, c): Bᵀ d B of what each tile of outputs sees."""
+    axes = zip(g.size, g.pad, counts, strict=True)
+    config = [(0, 0, 0), *((pad, count * tile + 2 - size - pad, 0) for size, pad, count in axes), (0, 0, 0)]
+    return _tiles(lax.pad(data, np.zeros((), data.dtype), config), _INPUT[tile], tile, counts)
 
 
 def _every(array: Array, axis: int, start: int, step: int, count: int) -> Array:
@@ -101,8 +117,23 @@ def _outputs(products: Array, g: Geometry, tile: int, counts: Sequence[int]) -> 
     return out[:, : g.out_size[0], : g.out_size[1]]
 
 
+def _counts(g: Geometry, tile: int) -> list[int]:
+    return [-(-size // tile) for size in g.out_size]
+
+
 def winograd(data: Array, factors: Array, g: Geometry, tile: int) -> Array:
     """data (n, h, w, c), factors of `winograd_weight` → (n, *out_size, f)."""
-    counts = [-(-size // tile) for size in g.out_size]
-    tiles = _tiles(data, g, tile, counts)
+    counts = _counts(g, tile)
+    tiles = _data_tiles(data, g, tile, counts)
     return _outputs(lax.dot_general(tiles, factors, (((2,), (1,)), ((0,), (0,)))), g, tile, counts)
+
+
+def winograd_weight_gradient(ograd: Array, data: Array, g: Geometry, tile: int) -> Array:
+    """Head gradient (n, *out_size, f), data (n, h, w, c) → (3, 3, c, f): `winograd`, transposed in the weight."""
+    counts = _counts(g, tile)
+    axes = zip(g.out_size, counts, strict=True)
+    config = [(0, 0, 0), *((0, count * tile - size, 0) for size, count in axes), (0, 0, 0)]
+    padded = lax.pad(ograd, np.zeros((), ograd.dtype), config)
+    heads = _tiles(padded, _transposed(_OUTPUT[tile]), tile, counts)
+    factors = lax.dot_general(_data_tiles(data, g, tile, counts), heads, (((1,), (1,)), ((0,), (0,))))
+    return _both(_transposed(_WEIGHT[tile]), factors.reshape(tile + 2, tile + 2, g.channels, g.filters))

@@ -13,7 +13,7 @@ from jax import lax
 from lowering import convolutions
 from lowering.convolutions.directions import DATA, FORWARD, TRANSFORMED, WEIGHT
 from symjax_nnvm import geometry as geometry_module
-from symjax_nnvm.geometry import Direction, Geometry, applicable, applies
+from symjax_nnvm.geometry import Direction, Geometry, applicable, applies, winograd_tile
 
 
 def of(size: tuple[int, ...], channels: int, filters: int, kernel: tuple[int, ...], **others: object) -> Geometry:
@@ -40,7 +40,10 @@ GEOMETRIES = {
     "3×2, dilation 4, stride 6, groups": of((16, 14), 4, 4, (3, 2), dilate=4, stride=6, pad=1, groups=2),
     "depth-wise": of((8, 7), 4, 4, (3, 3), pad=1, groups=4),
     "depth-wise, stride 2, two filters a channel": of((9, 8), 4, 8, (3, 3), stride=2, pad=1, groups=4),
+    "depth-wise, strides 2 and 3, dilated": of((9, 11), 3, 3, (3, 2), stride=(2, 3), dilate=2, pad=2, groups=3),
     "two groups": of((6, 5), 6, 4, (3, 3), pad=1, groups=2),
+    "two groups of many channels": of((6, 5), 8, 10, (3, 3), pad=1, groups=2),
+    "two groups of many channels, stride 2": of((6, 5), 8, 10, (3, 2), stride=2, pad=1, groups=2),
     "1-D, stride 2": of((12,), 4, 5, (5,), stride=2, pad=2),
     "3-D": of((5, 4, 3), 2, 3, (3, 3, 3), pad=1),
     "3-D, stride 2": of((5, 6, 4), 2, 3, (3, 2, 1), stride=2, pad=(1, 0, 0)),
@@ -135,7 +138,7 @@ def test_factors_made_before_give_the_same():
         g = GEOMETRIES["3×3"]
         data, weight, _ = arrays(g)
         for name in TRANSFORMED:
-            factors = convolutions.winograd_weight(jnp.asarray(weight), int(name[len("winograd")]))
+            factors = convolutions.winograd_weight(jnp.asarray(weight), winograd_tile(name) or 0)
             got = convolutions.forward_transformed(jnp.asarray(data), factors, g, name)
             np.testing.assert_allclose(got, expected(g)["forward"], atol=1e-12)
 
@@ -148,7 +151,7 @@ def test_every_algorithm_of_a_direction_has_its_rule_and_is_met_here():
 def test_what_cannot_compute_a_geometry_says_so():
     strided, grouped = GEOMETRIES["3×3, stride 2"], GEOMETRIES["two groups"]
     assert not applies("winograd4", "forward", strided)
-    assert not applies("winograd4", "weight", GEOMETRIES["3×3"])
+    assert not applies("rows", "weight", GEOMETRIES["depth-wise, stride 2, two filters a channel"])
     assert not applies("im2col", "forward", grouped)
     assert not applies("phases", "forward", strided)
     assert not applies("product", "forward", strided)
