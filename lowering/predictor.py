@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Self, SupportsIndex
+from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
 import jax
 import jax.numpy as jnp
 
 from lowering.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
+from lowering.kept import Kept
 from lowering.mxnet_words import takes_our_words
 from lowering.programs import Programs
 from lowering.xla_options import jit
@@ -26,9 +29,18 @@ from symjax_nnvm.symbol.symbol import Symbol
 __all__ = ["Predictor"]
 
 Arrays = Mapping[str, Any]
+Inputs = Mapping[str, tuple[Shape, DType]]
 
 _NEW = "predict = lowering.Predictor(net, args, aux); outputs = predict(data=x)"
 _WARM = "predict.warm(data=(1, 3, 224, 224))"
+
+
+class _Ready(NamedTuple):
+    """One signature: what runs it, what that takes besides the inputs, and the plan it was made by."""
+
+    executable: jax.stages.Compiled
+    held: dict[str, jax.Array]
+    plan: Plan
 
 
 class Predictor:
@@ -37,7 +49,8 @@ class Predictor:
     args, aux: arrays by name, which do not change; the arguments that are not among them are the inputs of every call.
     Training heads without a label are what they compute (`inference_symbol`). Parameters are folded, and all else that
     depends on them alone is computed, once, on the device; the rest is compiled once for every combination of input
-    shapes and dtypes. States that the network writes keep the values given. May be called from many threads.
+    shapes and dtypes, by the algorithms that are fastest for them. Signatures share what they compute alike. States
+    that the network writes keep the values given. May be called from many threads.
 
     platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
     convolutions. symbol: the network as it runs; inputs: names of what calls give; plan: what the pipeline made.
@@ -62,14 +75,13 @@ class Predictor:
         self.inputs = [name for name in self.symbol.list_arguments() if name not in args]
         if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
             raise misfit(self.symbol, {*args, *self.inputs}, aux)
-        self._device = jax.devices(platform)[0]
+        self._here = jax.sharding.SingleDeviceSharding(jax.devices(platform)[0])
         self._options = Options(platform=platform, precision=dtype, constants=frozenset(args) | frozenset(aux))
         self._programs = Programs(self.symbol)
-        self._program = self._programs.forward(self._options)
-        self._held = self._precomputed({**args, **aux})
-        self._jitted = jit(self._run, platform=platform)
-        self._executables: dict[Hashable, jax.stages.Compiled] = {}
-        self._compiling = threading.Lock()
+        self._needs_key = self._programs.forward(self._options).needs_key
+        self._kept = Kept({**args, **aux}, self._here, platform)
+        self._ready: dict[Hashable, _Ready] = {}
+        self._making = threading.Lock()
 
     @classmethod
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str, **options: Any) -> Self:
@@ -81,8 +93,12 @@ class Predictor:
 
     @property
     def plan(self) -> Plan:
-        """The graph that runs, what the stages of the pipeline changed, and what was computed once."""
+        """The graph before shapes are known, what the stages of the pipeline changed, and what is computed once."""
         return self._programs.plan(self._options)
+
+    def plan_of(self, **shapes: Sequence[int]) -> Plan:
+        """The plan for inputs of these shapes, which `warm` compiles: algorithms are chosen by shape. Raises as it."""
+        return self._programs.plan(self._options_for(self._warmed(shapes)[0]))
 
     @property
     def _states(self) -> set[str]:
@@ -96,10 +112,9 @@ class Predictor:
         """
         self._check_inputs(inputs)
         require_key(key)
-        arrays = {name: jax.device_put(jnp.asarray(inputs[name]), self._device) for name in self.inputs}
-        return self._executable({name: (a.shape, a.dtype.name) for name, a in arrays.items()}, key)(
-            arrays, self._held, key
-        )
+        arrays = {name: jax.device_put(jnp.asarray(inputs[name]), self._here) for name in self.inputs}
+        ready = self._ready_for({name: (a.shape, a.dtype.name) for name, a in arrays.items()}, key)
+        return ready.executable(arrays, ready.held, key)
 
     def warm(self, **shapes: Sequence[int]) -> Self:
         """Compile for inputs of these shapes, `warm(data=(1, 3, 224, 224))`, before the first call wants it; returns
@@ -107,12 +122,15 @@ class Predictor:
 
         Raises LoweringError for names that are missing or unknown, InferenceError for shapes that do not fit.
         """
+        self._ready_for(*self._warmed(shapes))
+        return self
+
+    def _warmed(self, shapes: Mapping[str, Sequence[int]]) -> tuple[Inputs, jax.Array | None]:
+        """The signature of inputs of these shapes."""
         known = shapes_by_name(shapes, "shapes", _WARM)
         self._check_inputs(known)
         dtypes = self._input_dtypes()
-        key = jax.random.key(0) if self._program.needs_key else None
-        self._executable({name: (known[name], dtypes[name]) for name in self.inputs}, key)
-        return self
+        return {n: (known[n], dtypes[n]) for n in self.inputs}, jax.random.key(0) if self._needs_key else None
 
     def __repr__(self) -> str:
         return f"<Predictor {self.symbol!r} of {', '.join(self.inputs)}>"
@@ -127,51 +145,47 @@ class Predictor:
         if given.keys() != set(self.inputs):
             raise misfit(self.symbol, {*parameters, *given}, self._states)
 
-    # -- what is kept ------------------------------------------------------------------------------------------------
+    # -- what runs ---------------------------------------------------------------------------------------------------
 
-    def _precomputed(self, constants: Arrays) -> dict[str, jax.Array]:
-        """On the device: the values that are computed once, and those constants that calls read themselves."""
-        program, once = self._program, self._programs.precompute(self._options)
-        names = [name for name in (*program.arg_names, *program.aux_names) if name in constants]
-        held = self._placed(constants, names)
-        precompute = self.plan.precompute
-        if once is None or precompute is None:
-            return held
-
-        def compute(arrays: Arrays) -> list[jax.Array]:
-            return once.collect(once.run(once.bind(arrays, {}), None))[0]
-
-        values = jit(compute, platform=self._options.platform)(self._placed(constants, once.arg_names))
-        return held | dict(zip(precompute.attrs["names"], values, strict=True))
-
-    def _placed(self, arrays: Arrays, names: Iterable[str]) -> dict[str, jax.Array]:
-        return jax.device_put({name: jnp.asarray(arrays[name]) for name in names}, self._device)
-
-    def _run(self, inputs: Arrays, held: Arrays, key: jax.Array | None) -> list[jax.Array]:
-        given, program = {**held, **inputs}, self._program
-        args, aux = ({name: given[name] for name in names} for names in (program.arg_names, program.aux_names))
-        return program.collect(program.run(program.bind(args, aux), key))[0]
-
-    def _executable(self, inputs: Mapping[str, tuple[Shape, DType]], key: jax.Array | None) -> jax.stages.Compiled:
-        """What runs inputs of these shapes and dtypes; compiled by whoever asks for it first."""
+    def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
+        """What runs inputs of these shapes and dtypes; made by whoever asks for it first."""
         signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
-        found = self._executables.get(signature)
+        found = self._ready.get(signature)
         if found is not None:
             return found
-        with self._compiling:
-            found = self._executables.get(signature)
+        with self._making:
+            found = self._ready.get(signature)
             if found is None:
-                here = jax.sharding.SingleDeviceSharding(self._device)
-                arrays = {name: jax.ShapeDtypeStruct(*each, sharding=here) for name, each in inputs.items()}
-                found = self._executables[signature] = self._jitted.lower(arrays, self._held, key).compile()
+                found = self._ready[signature] = self._made_ready(inputs, key)
         return found
 
+    def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
+        options = self._options_for(inputs)
+        program, plan = self._programs.forward(options), self._programs.plan(options)
+
+        def run(inputs: Arrays, held: Arrays, key: jax.Array | None) -> list[jax.Array]:
+            given = {**held, **inputs}
+            args, aux = ({name: given[name] for name in names} for names in (program.arg_names, program.aux_names))
+            return program.collect(program.run(program.bind(args, aux), key))[0]
+
+        wanted = self._kept.wanted(self._programs, options)
+        arrays = {name: jax.ShapeDtypeStruct(*each, sharding=self._here) for name, each in inputs.items()}
+        lowered = jit(run, platform=self._options.platform).lower(arrays, wanted.avals, key)
+        with ThreadPoolExecutor(1) as beside:  # XLA compiles both at once
+            held = beside.submit(wanted.make)
+            return _Ready(lowered.compile(), held.result(), plan)
+
+    def _options_for(self, inputs: Inputs) -> Options:
+        shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
+        dtypes = self._kept.dtypes | {name: dtype for name, (_, dtype) in inputs.items()}
+        return replace(self._options, shapes=tuple(shapes.items()), dtypes=tuple(dtypes.items()))
+
     def _input_dtypes(self) -> dict[str, str]:
-        program = self._program
-        index = program.index
-        dtypes = infer_type(program.graph, dtypes={n: a.dtype.name for n, a in self._held.items()}).attrs["dtype"]
-        found = {program.name(nid): dtypes[index.entry_rptr[nid]] or "float32" for nid in index.input_nodes}
-        return {name: found.get(name, "float32") for name in self.inputs}
+        graph = self._programs.pipeline.graph
+        index = graph.indexed_graph()
+        dtypes = infer_type(graph, dtypes=self._kept.dtypes).attrs["dtype"]
+        found = {index.nodes[nid].source.name: dtypes[index.entry_rptr[nid]] for nid in index.input_nodes}
+        return {name: found.get(name) or "float32" for name in self.inputs}
 
 
 def _without_labels(symbol: Symbol, given: Arrays) -> Symbol:

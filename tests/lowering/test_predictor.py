@@ -12,7 +12,9 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
+from symjax_nnvm import algorithms
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.algorithms import Geometry, Measured, Table
 from symjax_nnvm.errors import CallError, InferenceError, LoweringError
 from tests.comparison import assert_close
 
@@ -51,7 +53,7 @@ def test_it_predicts_what_the_network_computes():
     assert_close(np.asarray(output), expected(X), 1e-5, "output")
     ran = [record.name for record in predict.plan.records if record.ran]
     assert ran == ["SimplifyInference", "FoldScaleAxis", "AlterOpLayout", "PrecomputePrune"]
-    assert "bn_gamma" not in predict._held
+    assert all("bn_gamma" not in ready.held for ready in predict._ready.values())
 
 
 def test_a_checkpoint_is_loaded(tmp_path: Path):
@@ -62,7 +64,7 @@ def test_a_checkpoint_is_loaded(tmp_path: Path):
 
 def test_one_executable_for_each_signature_whoever_asks():
     predict = lowering.Predictor(NET, ARGS, AUX).warm(**DATA)
-    assert len(predict._executables) == 1
+    assert len(predict._ready) == 1
     found: dict[int, np.ndarray] = {}
 
     def ask(number: int) -> None:
@@ -73,9 +75,42 @@ def test_one_executable_for_each_signature_whoever_asks():
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(predict._executables) == 2
+    assert len(predict._ready) == 2
     for number, value in found.items():
         assert_close(value, expected(X * number if number % 2 else X[:1] * number), 1e-5, f"call {number}")
+
+
+def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """By a table of the user's where Winograd's algorithm is the fastest at batch 1 and 2, and not at 3."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rows = []
+    for batch, tile in ((1, 4), (2, 4), (3, 0)):
+        geometry = Geometry(batch, (12, 12), 32, 32, (3, 3), (1, 1), (1, 1), (1, 1))
+        times = {"xla": 3.0, "winograd4": 4.0, "winograd2": 5.0}
+        rows.append(Measured("forward", geometry, times, {f"winograd{tile}": 1.0} if tile else {}))
+    table = algorithms.user_table("cpu")
+    table.parent.mkdir()
+    algorithms.write_table(table, Table("cpu", {}, rows))
+    algorithms.forget()
+    data = sym.Variable("data")
+    net = sym.Convolution(data, kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
+    args = {"conv_weight": RNG.standard_normal((32, 32, 3, 3), "float32"), "conv_bias": np.ones(32, "float32")}
+    predict = lowering.Predictor(net, args, platform="cpu")
+    held = []
+    for batch in (1, 2, 3):
+        x = RNG.standard_normal((batch, 32, 12, 12), "float32")
+        expected = lowering.to_jax(net)({**args, "data": x}, {})[0][0]
+        assert_close(np.asarray(predict(data=x)[0]), np.asarray(expected), 1e-5, f"batch {batch}")
+        ops = [n.op.name for n in predict.plan_of(data=x.shape).graph.nodes() if n.op is not None]
+        assert ("_winograd_convolution" in ops) == (batch < 3)
+        held.append(predict._ready[(("data", (x.shape, "float32")), None)].held)
+    assert held[0]["conv_winograd4"].shape == (36, 32, 32)
+    assert held[0]["conv_winograd4"] is held[1]["conv_winograd4"]
+    assert held[0]["conv_bias"] is held[2]["conv_bias"]
+    assert "ChooseAlgorithm" in [r.name for r in predict.plan_of(data=(1, 32, 12, 12)).records if r.ran]
+    explained = str(lowering.explain(net, platform="cpu", constants=list(args), data=(1, 32, 12, 12)))
+    assert "weights transformed before" in explained
+    algorithms.forget()
 
 
 def test_half_precision_gives_float32():
@@ -88,7 +123,7 @@ def test_dtypes_of_inputs_follow_where_they_are_warmed():
     net = sym.broadcast_mul(sym.Variable("data"), sym.Variable("w"))
     predict = lowering.Predictor(net, {"w": np.ones((1, 3), "int32")}).warm(data=(2, 3))
     assert predict(data=np.ones((2, 3), "int32"))[0].dtype == jnp.int32
-    assert len(predict._executables) == 1
+    assert len(predict._ready) == 1
 
 
 def test_random_networks_take_a_key():
