@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lowering.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
+from lowering.batching import predict_batches
 from lowering.kept import Kept
 from lowering.mxnet_words import takes_our_words
 from lowering.programs import Programs
@@ -71,7 +73,9 @@ class Predictor:
     ):
         args = require_named(args, "args", _NEW)
         aux = require_named({} if aux is None else aux, "aux", _NEW)
-        self.symbol = _without_labels(require_symbol(symbol, "Predictor"), args)
+        labels = {node.name for node in label_variables(require_symbol(symbol, "Predictor"))}
+        self.symbol = symbol if labels.issubset(args) else inference_symbol(symbol)
+        self._labels = labels.difference(self.symbol.list_arguments())
         self.inputs = [name for name in self.symbol.list_arguments() if name not in args]
         if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
             raise misfit(self.symbol, {*args, *self.inputs}, aux)
@@ -115,6 +119,26 @@ class Predictor:
         arrays = {name: jax.device_put(jnp.asarray(inputs[name]), self._here) for name in self.inputs}
         ready = self._ready_for({name: (a.shape, a.dtype.name) for name, a in arrays.items()}, key)
         return ready.executable(arrays, ready.held, key)
+
+    def batches(
+        self, data: Iterable[Any], batch_size: int | None = None, *, progress: bool = False
+    ) -> Iterator[list[np.ndarray]]:
+        """The outputs of each batch, as they come: the next one is at work when one is handed out.
+
+        data: dicts by name, tuples in the order of `inputs`, or arrays where there is one; `lowering.Batches`, too,
+        whose labels are not read. Samples are on axis 0. batch_size: that of all batches, by default the first one's;
+        shorter ones are padded by rows of theirs, so that nothing is compiled anew, and what comes of those is cut off.
+        progress: a bar on a terminal. Raises LoweringError for batches that are longer, and for short ones where an
+        output has no samples on axis 0; and what calls raise.
+        """
+        return predict_batches(
+            *(self, data),
+            inputs=self.inputs,
+            outputs=self.symbol.list_outputs(),
+            unread=self._labels,
+            batch_size=batch_size,
+            progress=progress,
+        )
 
     def warm(self, **shapes: Sequence[int]) -> Self:
         """Compile for inputs of these shapes, `warm(data=(1, 3, 224, 224))`, before the first call wants it; returns
@@ -186,9 +210,3 @@ class Predictor:
         dtypes = infer_type(graph, dtypes=self._kept.dtypes).attrs["dtype"]
         found = {index.nodes[nid].source.name: dtypes[index.entry_rptr[nid]] for nid in index.input_nodes}
         return {name: found.get(name) or "float32" for name in self.inputs}
-
-
-def _without_labels(symbol: Symbol, given: Arrays) -> Symbol:
-    """The network without the training heads whose labels nobody gives."""
-    labels = {node.name for node in label_variables(symbol)}
-    return symbol if labels.issubset(given) else inference_symbol(symbol)

@@ -113,6 +113,43 @@ def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeyp
     algorithms.forget()
 
 
+def test_batches_of_one_size_one_ahead():
+    predict = lowering.Predictor(NET, ARGS, AUX)
+    x = np.concatenate([X * k for k in range(1, 4)])[:5]
+    read: list[int] = []
+
+    def data():
+        for i, rows in enumerate((slice(0, 2), slice(2, 4), slice(4, 5))):
+            read.append(i)
+            yield x[rows]
+
+    found = predict.batches(data())
+    first = next(found)
+    assert read == [0, 1]
+    parts = [first, *found]
+    assert [len(part[0]) for part in parts] == [2, 2, 1]
+    assert_close(np.concatenate([part[0] for part in parts]), expected(x), 1e-5, "output")
+    labelled = {"data": x, "softmax_label": np.zeros(5, "float32")}
+    for batches in (lowering.Batches(labelled, 2, last="pad"), [(x[:2],), {"data": x[2:4]}, [x[4:]]]):
+        again = [part[0] for part in predict.batches(batches, 2)]
+        assert_close(np.concatenate(again), expected(x), 1e-5, "output")
+    assert len(predict._ready) == 1
+
+
+def test_batches_that_do_not_fit_are_told():
+    predict = lowering.Predictor(NET, ARGS, AUX)
+    mean = lowering.Predictor(sym.mean(sym.Variable("data")), {})
+    for call, told in (
+        (lambda: list(predict.batches([X, np.concatenate([X, X])])), "Batch 1 has.*1 to 2 samples.*Batches"),
+        (lambda: list(predict.batches([X[:0]])), "at least one sample"),
+        (lambda: list(predict.batches([(X, X)])), "inputs.*data.*2 in a tuple"),
+        (lambda: list(predict.batches([{"dta": X}])), "dta"),
+        (lambda: list(mean.batches([np.ones(3, "float32")], 4)), "cannot be cut.*last='drop'"),
+    ):
+        with pytest.raises(LoweringError, match=f"(?s){told}"):
+            call()
+
+
 def test_half_precision_gives_float32():
     (output,) = lowering.Predictor(NET, ARGS, AUX, dtype="bfloat16")(data=X)
     assert output.dtype == jnp.float32
