@@ -53,8 +53,10 @@ def _batches(data: Iterable[Any], inputs: Sequence[str], unread: Collection[str]
     rows_of = getattr(data, "rows", None)  # of lowering.Batches: how many are no padding
     for i, item in enumerate(data):
         named = {name: value for name, value in _named(item, inputs).items() if name not in unread}
-        arrays = {name: value if hasattr(value, "shape") else np.asarray(value) for name, value in named.items()}
-        lengths = {name: array.shape[0] if array.shape else 0 for name, array in arrays.items()}
+        arrays: dict[str, Any] = {
+            name: value if hasattr(value, "shape") else np.asarray(value) for name, value in named.items()
+        }
+        lengths: dict[str, int] = {name: array.shape[0] if array.shape else 0 for name, array in arrays.items()}
         rows = next(iter(lengths.values()), 0)
         size = size or rows
         if not 1 <= rows <= size or set(lengths.values()) != {rows}:

@@ -36,7 +36,7 @@ class Kept:
     """
 
     def __init__(self, constants: Arrays, here: jax.sharding.SingleDeviceSharding, platform: str | None):
-        self._constants = {n: a if hasattr(a, "dtype") else np.asarray(a) for n, a in constants.items()}
+        self.constants = {n: a if hasattr(a, "dtype") else np.asarray(a) for n, a in constants.items()}
         self._here, self._platform = here, platform
         self._values: dict[Hashable, jax.Array] = {}
         self._numbers: dict[Node, int] = {}
@@ -45,12 +45,17 @@ class Kept:
     @property
     def shapes(self) -> dict[str, Shape]:
         """Of the constants."""
-        return {name: tuple(array.shape) for name, array in self._constants.items()}
+        return {name: tuple(array.shape) for name, array in self.constants.items()}
 
     @property
     def dtypes(self) -> dict[str, DType]:
         """Of the constants, as they are on the device."""
-        return {name: jax.dtypes.canonicalize_dtype(a.dtype).name for name, a in self._constants.items()}
+        return {name: jax.dtypes.canonicalize_dtype(a.dtype).name for name, a in self.constants.items()}
+
+    def placed(self, names: Sequence[str]) -> dict[str, jax.Array]:
+        """Constants on the device."""
+        self._values |= self._on_device([name for name in names if name not in self._values])
+        return {name: self._values[name] for name in names}
 
     def wanted(self, programs: Programs, options: Options) -> Wanted:
         """What the program of these options takes that no call gives it: constants, and values computed once."""
@@ -59,8 +64,8 @@ class Kept:
             {} if values is None else dict(zip(values.attrs["names"], self._identities(values), strict=True))
         )
         missing = {key: name for name, key in keys.items() if key not in self._values}
-        read = [name for name in (*program.arg_names, *program.aux_names) if name in self._constants]
-        self._values |= self._placed([name for name in read if name not in self._values])
+        read = [name for name in (*program.arg_names, *program.aux_names) if name in self.constants]
+        self.placed(read)
         keys |= {name: name for name in read}
         avals, compute = self._computed(programs.precompute(options, list(missing.values())), list(missing))
         found = {name: avals[key] if key in avals else _aval(self._values[key]) for name, key in keys.items()}
@@ -81,13 +86,13 @@ class Kept:
         def compute(arrays: Arrays) -> list[jax.Array]:
             return once.collect(once.run(once.bind(arrays, {}), None))[0]
 
-        given = self._placed(once.arg_names)
+        given = self._on_device(once.arg_names)
         lowered = jit(compute, platform=self._platform, once=True).lower(given)
         avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=self._here) for out in lowered.out_info]
         return dict(zip(keys, avals, strict=True)), lambda: dict(zip(keys, lowered.compile()(given), strict=True))
 
-    def _placed(self, names: Sequence[str]) -> dict[str, jax.Array]:
-        return jax.device_put({name: jnp.asarray(self._constants[name]) for name in names}, self._here)
+    def _on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
+        return jax.device_put({name: jnp.asarray(self.constants[name]) for name in names}, self._here)
 
     def _identities(self, graph: Graph) -> list[Hashable]:
         """For each output what is equal for all that compute the same of the same constants."""

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 
 from lowering.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
 from lowering.batching import predict_batches
+from lowering.compile import serialized
 from lowering.kept import Kept
 from lowering.mxnet_words import takes_our_words
+from lowering.predictor_folder import Folder, Signature, network_of, read_folder, write_folder
 from lowering.programs import Programs
-from lowering.xla_options import jit
-from symjax_nnvm.errors import LoweringError, listed
+from lowering.xla_options import Jitted, jit
+from symjax_nnvm.errors import CallError, LoweringError, listed
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
 from symjax_nnvm.passes.infer import infer_type
@@ -38,11 +41,11 @@ _WARM = "predict.warm(data=(1, 3, 224, 224))"
 
 
 class _Ready(NamedTuple):
-    """One signature: what runs it, what that takes besides the inputs, and the plan it was made by."""
+    """One signature: what runs it, what that takes besides the inputs, and what serialises it."""
 
     executable: jax.stages.Compiled
     held: dict[str, jax.Array]
-    plan: Plan
+    export: Callable[[], bytes]
 
 
 class Predictor:
@@ -84,16 +87,55 @@ class Predictor:
         self._programs = Programs(self.symbol)
         self._needs_key = self._programs.forward(self._options).needs_key
         self._kept = Kept({**args, **aux}, self._here, platform)
-        self._ready: dict[Hashable, _Ready] = {}
+        self._ready: dict[tuple[Any, ...], _Ready] = {}
         self._making = threading.Lock()
+        self._saved: dict[tuple[Any, ...], Signature] = {}
+        self._saved_values: Arrays = {}
+        self._placed: dict[str, jax.Array] = {}
 
     @classmethod
-    def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str, **options: Any) -> Self:
-        """The predictor of `prefix-symbol.json` and `prefix-0000.params`. options: of Predictor.
+    def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
+        """The predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder, which
+        `save` wrote and where nothing is folded or traced again. options: of Predictor, which a folder has itself.
 
-        Raises what `symjax_nnvm.load_checkpoint` and Predictor raise.
+        Raises what `symjax_nnvm.load_checkpoint` and Predictor raise; FileError for what is no such folder.
         """
-        return cls(*load_checkpoint(prefix, epoch), **options)
+        if epoch is not None:
+            return cls(*load_checkpoint(prefix, epoch), **options)
+        if options:
+            raise CallError(f"A saved predictor has its own {listed(options)}: Predictor.load({os.fspath(prefix)!r}).")
+        folder = read_folder(prefix)
+        made: Any = cls
+        found = made(*load_checkpoint(network_of(prefix), 0), **folder.options)
+        if folder.platform == found._platform:
+            found._saved = {(*one.inputs.items(), one.key): one for one in folder.signatures}
+            found._saved_values = folder.values
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a folder that `load(path)` takes: the network, and for each signature that was called or warmed its
+        program, as StableHLO, with what was computed of parameters.
+
+        So a second start neither folds nor traces. Nor does it compile where JAX keeps what it compiled:
+        `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Raises MissingExtraError without
+        flatbuffers, ParamsFormatError for arrays that files do not hold, OSError.
+        """
+        values: dict[str, jax.Array] = {}
+        names: dict[int, str] = {}
+        signatures = []
+        with self._making:
+            for (*inputs, key), ready in self._ready.items():
+                made = {name: array for name, array in ready.held.items() if name not in self._kept.constants}
+                for name, array in made.items():
+                    at = names.setdefault(id(array), name if name not in values else f"{name}:{len(values)}")
+                    values[at] = array
+                held = {name: names[id(array)] for name, array in made.items()}
+                constants = [name for name in ready.held if name not in made]
+                signatures.append(Signature(dict(inputs), key is not None, held, constants, ready.export()))
+        options = {"platform": self._options.platform, "dtype": self._options.precision}
+        args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
+        aux = {name: self._kept.constants[name] for name in self._states}
+        write_folder(path, self.symbol, args, aux, Folder(self._platform, options, signatures, values))
 
     @property
     def plan(self) -> Plan:
@@ -103,6 +145,11 @@ class Predictor:
     def plan_of(self, **shapes: Sequence[int]) -> Plan:
         """The plan for inputs of these shapes, which `warm` compiles: algorithms are chosen by shape. Raises as it."""
         return self._programs.plan(self._options_for(self._warmed(shapes)[0]))
+
+    @property
+    def _platform(self) -> str:
+        """Of the device."""
+        return next(iter(self._here.device_set)).platform
 
     @property
     def _states(self) -> set[str]:
@@ -180,12 +227,14 @@ class Predictor:
         with self._making:
             found = self._ready.get(signature)
             if found is None:
-                found = self._ready[signature] = self._made_ready(inputs, key)
+                saved = self._saved.get((*inputs.items(), key is not None))
+                made = self._made_ready(inputs, key) if saved is None else self._saved_ready(saved, inputs, key)
+                found = self._ready[signature] = made
         return found
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         options = self._options_for(inputs)
-        program, plan = self._programs.forward(options), self._programs.plan(options)
+        program = self._programs.forward(options)
 
         def run(inputs: Arrays, held: Arrays, key: jax.Array | None) -> list[jax.Array]:
             given = {**held, **inputs}
@@ -193,11 +242,26 @@ class Predictor:
             return program.collect(program.run(program.bind(args, aux), key))[0]
 
         wanted = self._kept.wanted(self._programs, options)
-        arrays = {name: jax.ShapeDtypeStruct(*each, sharding=self._here) for name, each in inputs.items()}
-        lowered = jit(run, platform=self._options.platform).lower(arrays, wanted.avals, key)
+        jitted, given = jit(run, platform=self._options.platform), (self._avals(inputs), wanted.avals, key)
+        lowered = jitted.lower(*given)
         with ThreadPoolExecutor(1) as beside:  # XLA compiles both at once
             held = beside.submit(wanted.make)
-            return _Ready(lowered.compile(), held.result(), plan)
+            return _Ready(lowered.compile(), held.result(), lambda: self._exported(jitted, given))
+
+    def _exported(self, jitted: Jitted, given: Any) -> bytes:
+        return serialized(jax.export.export(jitted.plain, platforms=[self._platform])(*given))
+
+    def _saved_ready(self, saved: Signature, inputs: Inputs, key: jax.Array | None) -> _Ready:
+        """What a folder has."""
+        for name in set(saved.held.values()) - self._placed.keys():
+            self._placed[name] = jax.device_put(jnp.asarray(self._saved_values[name]), self._here)
+        held = {name: self._placed[array] for name, array in saved.held.items()} | self._kept.placed(saved.constants)
+        program = jax.export.deserialize(bytearray(saved.program))
+        lowered = jit(program.call, platform=self._options.platform).lower(self._avals(inputs), held, key)
+        return _Ready(lowered.compile(), held, lambda: saved.program)
+
+    def _avals(self, inputs: Inputs) -> dict[str, jax.ShapeDtypeStruct]:
+        return {name: jax.ShapeDtypeStruct(*each, sharding=self._here) for name, each in inputs.items()}
 
     def _options_for(self, inputs: Inputs) -> Options:
         shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}

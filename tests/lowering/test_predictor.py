@@ -15,7 +15,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import algorithms
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.algorithms import Geometry, Measured, Table
-from symjax_nnvm.errors import CallError, InferenceError, LoweringError
+from symjax_nnvm.errors import CallError, FileError, InferenceError, LoweringError
 from tests.comparison import assert_close
 
 DATA = {"data": (2, 2, 4, 4)}
@@ -111,6 +111,49 @@ def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeyp
     explained = str(lowering.explain(net, platform="cpu", constants=list(args), data=(1, 32, 12, 12)))
     assert "weights transformed before" in explained
     algorithms.forget()
+
+
+def test_what_was_saved_neither_folds_nor_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    predict = lowering.Predictor(NET, ARGS, AUX, dtype="bfloat16").warm(**DATA)
+    (before,) = predict(data=X)
+    predict.save(tmp_path / "served")
+    loaded = lowering.Predictor.load(tmp_path / "served")
+    monkeypatch.setattr(loaded, "_made_ready", None)
+    np.testing.assert_array_equal(loaded(data=X)[0], before)
+    loaded.save(tmp_path / "again")
+    monkeypatch.undo()
+    assert_close(np.asarray(loaded(data=X[:1])[0]), expected(X[:1]), 5e-2, "another signature")
+    again = lowering.Predictor.load(tmp_path / "again")
+    np.testing.assert_array_equal(again(data=X)[0], before)
+
+
+def test_a_saved_predictor_draws_by_the_key(tmp_path: Path):
+    net = sym.Dropout(sym.Variable("data") * sym.Variable("w"), mode="always", name="drop")
+    predict = lowering.Predictor(net, {"w": np.ones(8, "float32")}).warm(data=(8,))
+    predict.save(tmp_path / "served")
+    loaded = lowering.Predictor.load(tmp_path / "served")
+    key = jax.random.key(3)
+    np.testing.assert_array_equal(loaded(key, data=np.ones(8))[0], predict(key, data=np.ones(8))[0])
+
+
+def test_what_is_no_saved_predictor_is_told(tmp_path: Path):
+    def load(**options: str):
+        return lowering.Predictor.load(tmp_path / "served", **options)
+
+    with pytest.raises(FileError, match="no predictor.*epoch"):
+        load()
+    lowering.Predictor(NET, ARGS, AUX).warm(**DATA).save(tmp_path / "served")
+    with pytest.raises(CallError, match="own.*dtype"):
+        load(dtype="bfloat16")
+    program = tmp_path / "served" / "signature-0.stablehlo"
+    program.write_bytes(program.read_bytes()[:-1])
+    with pytest.raises(FileError, match="another program"):
+        load()
+    about = tmp_path / "served" / "predictor.json"
+    for text in ("[", "[]", '{"version": 2}', '{"version": 1, "signatures": [{"inputs": 3}]}', "[" * 100_000):
+        about.write_text(text)
+        with pytest.raises(FileError, match="no predictor"):
+            load()
 
 
 def test_batches_of_one_size_one_ahead():
