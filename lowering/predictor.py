@@ -11,13 +11,12 @@ from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
 import jax
 import jax.export
-import jax.numpy as jnp
 import numpy as np
 
 from lowering.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
 from lowering.batching import predict_batches
 from lowering.compile import serialized
-from lowering.kept import Kept
+from lowering.kept import Kept, on_device
 from lowering.mxnet_words import takes_our_words
 from lowering.predictor_folder import Folder, Signature, network_of, read_folder, write_folder
 from lowering.programs import Programs
@@ -163,7 +162,7 @@ class Predictor:
         """
         self._check_inputs(inputs)
         require_key(key)
-        arrays = {name: jax.device_put(jnp.asarray(inputs[name]), self._here) for name in self.inputs}
+        arrays = {name: on_device(inputs[name], self._here) for name in self.inputs}
         ready = self._ready_for({name: (a.shape, a.dtype.name) for name, a in arrays.items()}, key)
         return ready.executable(arrays, ready.held, key)
 
@@ -254,7 +253,7 @@ class Predictor:
     def _saved_ready(self, saved: Signature, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """What a folder has."""
         for name in set(saved.held.values()) - self._placed.keys():
-            self._placed[name] = jax.device_put(jnp.asarray(self._saved_values[name]), self._here)
+            self._placed[name] = on_device(self._saved_values[name], self._here)
         held = {name: self._placed[array] for name, array in saved.held.items()} | self._kept.placed(saved.constants)
         program = jax.export.deserialize(bytearray(saved.program))
         lowered = jit(program.call, platform=self._options.platform).lower(self._avals(inputs), held, key)

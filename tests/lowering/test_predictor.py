@@ -113,6 +113,24 @@ def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeyp
     algorithms.forget()
 
 
+def test_arrays_may_change_once_they_were_given():
+    """Aligned ones, whose memory `jax.device_put` shares."""
+
+    def aligned(value: np.ndarray) -> np.ndarray:
+        room = np.empty(value.nbytes + 64, "uint8")
+        start = -room.ctypes.data % 64
+        found = room[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+        found[:] = value
+        return found
+
+    w, x = aligned(np.full(1 << 16, 2, "float32")), aligned(np.full(1 << 16, 3, "float32"))
+    predict = lowering.Predictor(sym.Variable("data") * sym.Variable("w"), {"w": w})
+    (first,) = predict(data=x)
+    w[:] = x[:] = 0
+    assert np.asarray(first).max() == 6
+    assert np.asarray(predict(data=np.ones(1 << 16, "float32"))[0]).max() == 2
+
+
 def test_what_was_saved_neither_folds_nor_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     predict = lowering.Predictor(NET, ARGS, AUX, dtype="bfloat16").warm(**DATA)
     (before,) = predict(data=X)
