@@ -87,6 +87,7 @@ register_op(
     precision="half",
     recompute="if forced",
     drawing="convolution",
+    FGeometry=lambda attrs, data, dtype: geometry(attrs.parsed, data, dtype),
     doc="Convolution of data (n, …d, c) with a weight (…k, c / groups, f), plus a bias for each filter: (n, …, f).",
 )
 multilinear(

@@ -10,6 +10,7 @@ from math import prod
 from typing import Literal
 
 from symjax_nnvm.algorithms import choose
+from symjax_nnvm.geometry import winograd_tile
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.named_dims import of_rank
@@ -71,12 +72,7 @@ class WinogradParams(ChannelsLastParams):
     @property
     def tile(self) -> int:
         """Outputs that are made at once, along each axis."""
-        return tile_of(self.algorithm)
-
-
-def tile_of(algorithm: str) -> int:
-    """The tile of an algorithm of Winograd's."""
-    return int(algorithm.removeprefix("winograd")[0])
+        return winograd_tile(self.algorithm) or 0
 
 
 def _shapes(p: WinogradParams, ins: Shapes, outs: Shapes):
@@ -120,10 +116,10 @@ register_op(
 def _choose(node: Node, shape: tuple[int, ...], dtype: DType, platform: str) -> NodeEntry | None:
     """FChooseAlgorithm of `_channels_last_convolution`."""
     algorithm = choose("forward", geometry(node.attrs.parsed, shape, dtype), platform, constant=True)
-    if not algorithm.startswith("winograd"):
+    tile = winograd_tile(algorithm)
+    if tile is None:
         return None  # what needs nothing of a constant weight is chosen when it is lowered
     data, weight, *bias = node.inputs
-    tile = tile_of(algorithm)
     factors = apply("_winograd_weight", weight, name=f"{node.name}_winograd{tile}", tile=tile)
     return NodeEntry(Node(altered(node.attrs, "_winograd_convolution", algorithm=algorithm), [data, factors, *bias]))
 
