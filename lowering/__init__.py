@@ -25,6 +25,7 @@ from lowering.training import Batches as Batches
 from lowering.training import Checkpoints as Checkpoints
 from lowering.training import Trainer as Trainer
 from lowering.training import TrainState as TrainState
+from lowering.tuning import tune as tune
 from lowering.verify import GradientReport as GradientReport
 from lowering.verify import ProjectionReport as ProjectionReport
 from lowering.verify import check_gradients as check_gradients
@@ -58,6 +59,7 @@ __all__ = [
     "simple_bind",
     "to_jax",
     "training",
+    "tune",
 ]
 
 if not _TYPE_CHECKING:  # so that checkers still know which names there are

@@ -126,11 +126,7 @@ class CompiledFunction:
         Raises MissingExtraError without flatbuffers, OSError.
         """
         exported = jax.export.export(self._jitted.plain, platforms=platforms)(*self._signature(args, aux, key))
-        try:
-            serialized = exported.serialize()
-        except ImportError as error:
-            raise MissingExtraError(f"{error}. Install it with: pip install 'symjax-nnvm[export]'") from error
-        write_file(path, serialized)
+        write_file(path, serialized(exported))
         return exported
 
     def _signature(self, args: Arrays | None, aux: Arrays | None, key: jax.Array | None) -> tuple[Any, ...]:
@@ -176,3 +172,11 @@ def _abstract(value: Any) -> jax.ShapeDtypeStruct:
         return value
     array = jax.numpy.asarray(value)
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+def serialized(exported: jax.export.Exported) -> bytes:
+    """A function as serialized StableHLO. Raises MissingExtraError without flatbuffers."""
+    try:
+        return bytes(exported.serialize())
+    except ImportError as error:
+        raise MissingExtraError(f"{error}. Install it with: pip install 'symjax-nnvm[export]'") from error

@@ -75,7 +75,7 @@ def explain(
             platform=platform,
             mirror=mirror,
             precision=compute_dtype,
-            shapes=tuple(known.items()) if mirror == "blocks" else None,
+            shapes=tuple(known.items()) if known and (mirror == "blocks" or constants is not None) else None,
             constants=None if constants is None else frozenset(constants),
         )
     programs = Programs(symbol)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Self, SupportsIndex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
 import jax
-import jax.numpy as jnp
+import jax.export
+import numpy as np
 
 from lowering.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
+from lowering.batching import predict_batches
+from lowering.compile import serialized
+from lowering.kept import Kept, on_device
 from lowering.mxnet_words import takes_our_words
+from lowering.predictor_folder import Folder, Signature, network_of, read_folder, write_folder
 from lowering.programs import Programs
-from lowering.xla_options import jit
-from symjax_nnvm.errors import LoweringError, listed
+from lowering.xla_options import Jitted, jit
+from symjax_nnvm.errors import CallError, LoweringError, listed
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
 from symjax_nnvm.passes.infer import infer_type
@@ -26,9 +33,18 @@ from symjax_nnvm.symbol.symbol import Symbol
 __all__ = ["Predictor"]
 
 Arrays = Mapping[str, Any]
+Inputs = Mapping[str, tuple[Shape, DType]]
 
 _NEW = "predict = lowering.Predictor(net, args, aux); outputs = predict(data=x)"
 _WARM = "predict.warm(data=(1, 3, 224, 224))"
+
+
+class _Ready(NamedTuple):
+    """One signature: what runs it, what that takes besides the inputs, and what serialises it."""
+
+    executable: jax.stages.Compiled
+    held: dict[str, jax.Array]
+    export: Callable[[], bytes]
 
 
 class Predictor:
@@ -37,7 +53,8 @@ class Predictor:
     args, aux: arrays by name, which do not change; the arguments that are not among them are the inputs of every call.
     Training heads without a label are what they compute (`inference_symbol`). Parameters are folded, and all else that
     depends on them alone is computed, once, on the device; the rest is compiled once for every combination of input
-    shapes and dtypes. States that the network writes keep the values given. May be called from many threads.
+    shapes and dtypes, by the algorithms that are fastest for them. Signatures share what they compute alike. States
+    that the network writes keep the values given. May be called from many threads.
 
     platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
     convolutions. symbol: the network as it runs; inputs: names of what calls give; plan: what the pipeline made.
@@ -58,31 +75,80 @@ class Predictor:
     ):
         args = require_named(args, "args", _NEW)
         aux = require_named({} if aux is None else aux, "aux", _NEW)
-        self.symbol = _without_labels(require_symbol(symbol, "Predictor"), args)
+        labels = {node.name for node in label_variables(require_symbol(symbol, "Predictor"))}
+        self.symbol = symbol if labels.issubset(args) else inference_symbol(symbol)
+        self._labels = labels.difference(self.symbol.list_arguments())
         self.inputs = [name for name in self.symbol.list_arguments() if name not in args]
         if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
             raise misfit(self.symbol, {*args, *self.inputs}, aux)
-        self._device = jax.devices(platform)[0]
+        self._here = jax.sharding.SingleDeviceSharding(jax.devices(platform)[0])
         self._options = Options(platform=platform, precision=dtype, constants=frozenset(args) | frozenset(aux))
         self._programs = Programs(self.symbol)
-        self._program = self._programs.forward(self._options)
-        self._held = self._precomputed({**args, **aux})
-        self._jitted = jit(self._run, platform=platform)
-        self._executables: dict[Hashable, jax.stages.Compiled] = {}
-        self._compiling = threading.Lock()
+        self._needs_key = self._programs.forward(self._options).needs_key
+        self._kept = Kept({**args, **aux}, self._here, platform)
+        self._ready: dict[tuple[Any, ...], _Ready] = {}
+        self._making = threading.Lock()
+        self._saved: dict[tuple[Any, ...], Signature] = {}
+        self._saved_values: Arrays = {}
+        self._placed: dict[str, jax.Array] = {}
 
     @classmethod
-    def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str, **options: Any) -> Self:
-        """The predictor of `prefix-symbol.json` and `prefix-0000.params`. options: of Predictor.
+    def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
+        """The predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder, which
+        `save` wrote and where nothing is folded or traced again. options: of Predictor, which a folder has itself.
 
-        Raises what `symjax_nnvm.load_checkpoint` and Predictor raise.
+        Raises what `symjax_nnvm.load_checkpoint` and Predictor raise; FileError for what is no such folder.
         """
-        return cls(*load_checkpoint(prefix, epoch), **options)
+        if epoch is not None:
+            return cls(*load_checkpoint(prefix, epoch), **options)
+        if options:
+            raise CallError(f"A saved predictor has its own {listed(options)}: Predictor.load({os.fspath(prefix)!r}).")
+        folder = read_folder(prefix)
+        made: Any = cls
+        found = made(*load_checkpoint(network_of(prefix), 0), **folder.options)
+        if folder.platform == found._platform:
+            found._saved = {(*one.inputs.items(), one.key): one for one in folder.signatures}
+            found._saved_values = folder.values
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a folder that `load(path)` takes: the network, and for each signature that was called or warmed its
+        program, as StableHLO, with what was computed of parameters.
+
+        So a second start neither folds nor traces. Nor does it compile where JAX keeps what it compiled:
+        `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Raises MissingExtraError without
+        flatbuffers, ParamsFormatError for arrays that files do not hold, OSError.
+        """
+        values: dict[str, jax.Array] = {}
+        names: dict[int, str] = {}
+        signatures = []
+        with self._making:
+            for (*inputs, key), ready in self._ready.items():
+                made = {name: array for name, array in ready.held.items() if name not in self._kept.constants}
+                for name, array in made.items():
+                    at = names.setdefault(id(array), name if name not in values else f"{name}:{len(values)}")
+                    values[at] = array
+                held = {name: names[id(array)] for name, array in made.items()}
+                constants = [name for name in ready.held if name not in made]
+                signatures.append(Signature(dict(inputs), key is not None, held, constants, ready.export()))
+        options = {"platform": self._options.platform, "dtype": self._options.precision}
+        args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
+        aux = {name: self._kept.constants[name] for name in self._states}
+        write_folder(path, self.symbol, args, aux, Folder(self._platform, options, signatures, values))
 
     @property
     def plan(self) -> Plan:
-        """The graph that runs, what the stages of the pipeline changed, and what was computed once."""
+        """The graph before shapes are known, what the stages of the pipeline changed, and what is computed once."""
         return self._programs.plan(self._options)
+
+    def plan_of(self, **shapes: Sequence[int]) -> Plan:
+        """The plan for inputs of these shapes, which `warm` compiles: algorithms are chosen by shape. Raises as it."""
+        return self._programs.plan(self._options_for(self._warmed(shapes)[0]))
+
+    @property
+    def _platform(self) -> str:
+        """Of the device."""
+        return next(iter(self._here.device_set)).platform
 
     @property
     def _states(self) -> set[str]:
@@ -96,9 +162,28 @@ class Predictor:
         """
         self._check_inputs(inputs)
         require_key(key)
-        arrays = {name: jax.device_put(jnp.asarray(inputs[name]), self._device) for name in self.inputs}
-        return self._executable({name: (a.shape, a.dtype.name) for name, a in arrays.items()}, key)(
-            arrays, self._held, key
+        arrays = {name: on_device(inputs[name], self._here) for name in self.inputs}
+        ready = self._ready_for({name: (a.shape, a.dtype.name) for name, a in arrays.items()}, key)
+        return ready.executable(arrays, ready.held, key)
+
+    def batches(
+        self, data: Iterable[Any], batch_size: int | None = None, *, progress: bool = False
+    ) -> Iterator[list[np.ndarray]]:
+        """The outputs of each batch, as they come: the next one is at work when one is handed out.
+
+        data: dicts by name, tuples in the order of `inputs`, or arrays where there is one; `lowering.Batches`, too,
+        whose labels are not read. Samples are on axis 0. batch_size: that of all batches, by default the first one's;
+        shorter ones are padded by rows of theirs, so that nothing is compiled anew, and what comes of those is cut off.
+        progress: a bar on a terminal. Raises LoweringError for batches that are longer, and for short ones where an
+        output has no samples on axis 0; and what calls raise.
+        """
+        return predict_batches(
+            *(self, data),
+            inputs=self.inputs,
+            outputs=self.symbol.list_outputs(),
+            unread=self._labels,
+            batch_size=batch_size,
+            progress=progress,
         )
 
     def warm(self, **shapes: Sequence[int]) -> Self:
@@ -107,12 +192,15 @@ class Predictor:
 
         Raises LoweringError for names that are missing or unknown, InferenceError for shapes that do not fit.
         """
+        self._ready_for(*self._warmed(shapes))
+        return self
+
+    def _warmed(self, shapes: Mapping[str, Sequence[int]]) -> tuple[Inputs, jax.Array | None]:
+        """The signature of inputs of these shapes."""
         known = shapes_by_name(shapes, "shapes", _WARM)
         self._check_inputs(known)
         dtypes = self._input_dtypes()
-        key = jax.random.key(0) if self._program.needs_key else None
-        self._executable({name: (known[name], dtypes[name]) for name in self.inputs}, key)
-        return self
+        return {n: (known[n], dtypes[n]) for n in self.inputs}, jax.random.key(0) if self._needs_key else None
 
     def __repr__(self) -> str:
         return f"<Predictor {self.symbol!r} of {', '.join(self.inputs)}>"
@@ -127,54 +215,61 @@ class Predictor:
         if given.keys() != set(self.inputs):
             raise misfit(self.symbol, {*parameters, *given}, self._states)
 
-    # -- what is kept ------------------------------------------------------------------------------------------------
+    # -- what runs ---------------------------------------------------------------------------------------------------
 
-    def _precomputed(self, constants: Arrays) -> dict[str, jax.Array]:
-        """On the device: the values that are computed once, and those constants that calls read themselves."""
-        program, once = self._program, self._programs.precompute(self._options)
-        names = [name for name in (*program.arg_names, *program.aux_names) if name in constants]
-        held = self._placed(constants, names)
-        precompute = self.plan.precompute
-        if once is None or precompute is None:
-            return held
-
-        def compute(arrays: Arrays) -> list[jax.Array]:
-            return once.collect(once.run(once.bind(arrays, {}), None))[0]
-
-        values = jit(compute, platform=self._options.platform)(self._placed(constants, once.arg_names))
-        return held | dict(zip(precompute.attrs["names"], values, strict=True))
-
-    def _placed(self, arrays: Arrays, names: Iterable[str]) -> dict[str, jax.Array]:
-        return jax.device_put({name: jnp.asarray(arrays[name]) for name in names}, self._device)
-
-    def _run(self, inputs: Arrays, held: Arrays, key: jax.Array | None) -> list[jax.Array]:
-        given, program = {**held, **inputs}, self._program
-        args, aux = ({name: given[name] for name in names} for names in (program.arg_names, program.aux_names))
-        return program.collect(program.run(program.bind(args, aux), key))[0]
-
-    def _executable(self, inputs: Mapping[str, tuple[Shape, DType]], key: jax.Array | None) -> jax.stages.Compiled:
-        """What runs inputs of these shapes and dtypes; compiled by whoever asks for it first."""
+    def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
+        """What runs inputs of these shapes and dtypes; made by whoever asks for it first."""
         signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
-        found = self._executables.get(signature)
+        found = self._ready.get(signature)
         if found is not None:
             return found
-        with self._compiling:
-            found = self._executables.get(signature)
+        with self._making:
+            found = self._ready.get(signature)
             if found is None:
-                here = jax.sharding.SingleDeviceSharding(self._device)
-                arrays = {name: jax.ShapeDtypeStruct(*each, sharding=here) for name, each in inputs.items()}
-                found = self._executables[signature] = self._jitted.lower(arrays, self._held, key).compile()
+                saved = self._saved.get((*inputs.items(), key is not None))
+                made = self._made_ready(inputs, key) if saved is None else self._saved_ready(saved, inputs, key)
+                found = self._ready[signature] = made
         return found
 
+    def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
+        options = self._options_for(inputs)
+        program = self._programs.forward(options)
+
+        def run(inputs: Arrays, held: Arrays, key: jax.Array | None) -> list[jax.Array]:
+            given = {**held, **inputs}
+            args, aux = ({name: given[name] for name in names} for names in (program.arg_names, program.aux_names))
+            return program.collect(program.run(program.bind(args, aux), key))[0]
+
+        wanted = self._kept.wanted(self._programs, options)
+        jitted, given = jit(run, platform=self._options.platform), (self._avals(inputs), wanted.avals, key)
+        lowered = jitted.lower(*given)
+        with ThreadPoolExecutor(1) as beside:  # XLA compiles both at once
+            held = beside.submit(wanted.make)
+            return _Ready(lowered.compile(), held.result(), lambda: self._exported(jitted, given))
+
+    def _exported(self, jitted: Jitted, given: Any) -> bytes:
+        return serialized(jax.export.export(jitted.plain, platforms=[self._platform])(*given))
+
+    def _saved_ready(self, saved: Signature, inputs: Inputs, key: jax.Array | None) -> _Ready:
+        """What a folder has."""
+        for name in set(saved.held.values()) - self._placed.keys():
+            self._placed[name] = on_device(self._saved_values[name], self._here)
+        held = {name: self._placed[array] for name, array in saved.held.items()} | self._kept.placed(saved.constants)
+        program = jax.export.deserialize(bytearray(saved.program))
+        lowered = jit(program.call, platform=self._options.platform).lower(self._avals(inputs), held, key)
+        return _Ready(lowered.compile(), held, lambda: saved.program)
+
+    def _avals(self, inputs: Inputs) -> dict[str, jax.ShapeDtypeStruct]:
+        return {name: jax.ShapeDtypeStruct(*each, sharding=self._here) for name, each in inputs.items()}
+
+    def _options_for(self, inputs: Inputs) -> Options:
+        shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
+        dtypes = self._kept.dtypes | {name: dtype for name, (_, dtype) in inputs.items()}
+        return replace(self._options, shapes=tuple(shapes.items()), dtypes=tuple(dtypes.items()))
+
     def _input_dtypes(self) -> dict[str, str]:
-        program = self._program
-        index = program.index
-        dtypes = infer_type(program.graph, dtypes={n: a.dtype.name for n, a in self._held.items()}).attrs["dtype"]
-        found = {program.name(nid): dtypes[index.entry_rptr[nid]] or "float32" for nid in index.input_nodes}
-        return {name: found.get(name, "float32") for name in self.inputs}
-
-
-def _without_labels(symbol: Symbol, given: Arrays) -> Symbol:
-    """The network without the training heads whose labels nobody gives."""
-    labels = {node.name for node in label_variables(symbol)}
-    return symbol if labels.issubset(given) else inference_symbol(symbol)
+        graph = self._programs.pipeline.graph
+        index = graph.indexed_graph()
+        dtypes = infer_type(graph, dtypes=self._kept.dtypes).attrs["dtype"]
+        found = {index.nodes[nid].source.name: dtypes[index.entry_rptr[nid]] for nid in index.input_nodes}
+        return {name: found.get(name) or "float32" for name in self.inputs}

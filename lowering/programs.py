@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from lowering.gradient_program import GradientProgram
 from lowering.inferred import Inference
 from lowering.interpret import Program
 from symjax_nnvm.ir.bulk import bulk_allocation
+from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
 from symjax_nnvm.symbol.symbol import Symbol
@@ -52,12 +53,16 @@ class Programs:
         assert isinstance(found, GradientProgram)
         return found
 
-    def precompute(self, options: Options) -> Program | None:
+    def precompute(self, options: Options, names: Sequence[str] | None = None) -> Program | None:
         """The program of what is computed once for these options: values of the variables that `forward` has in place
-        of what depends on `options.constants` alone, in the order of `plan(options).precompute.attrs["names"]`. Its
-        arguments are the constants that they are made of, states among them. None where there are none."""
+        of what depends on `options.constants` alone, in the order of `plan(options).precompute.attrs["names"]`, or of
+        `names`, which are some of them. Its arguments are the constants that they are made of, states among them. None
+        where there are none."""
         graph = self.plan(options).precompute
-        return None if graph is None else Program(graph, options)
+        if graph is None or names is None:
+            return None if graph is None else Program(graph, options)
+        entries = dict(zip(graph.attrs["names"], graph.outputs, strict=True))
+        return Program(Graph([entries[name] for name in names]), options) if names else None
 
     @bulk_allocation()
     def _program(self, options: Options) -> Program | GradientProgram:

@@ -20,6 +20,7 @@ from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.alter_op_layout import alter_op_layout
+from symjax_nnvm.passes.choose_algorithm import choose_algorithm
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.fold_scale_axis import fold_scale_axis
 from symjax_nnvm.passes.full_graph import add_gradients
@@ -53,6 +54,7 @@ class Options:
     platform: str | None = None
     mirror: Mirror = None
     shapes: tuple[tuple[str, Shape], ...] | None = None
+    dtypes: tuple[tuple[str, DType], ...] | None = None
     precision: DType | None = None
     witness: bool = False
     constants: frozenset[str] | None = None
@@ -101,6 +103,12 @@ def _mirrored(options: Options) -> tuple[Hashable, ...]:
     return (options.mirror, options.shapes if options.mirror == "blocks" else None)
 
 
+def _signature_of_constants(options: Options) -> Hashable | None:
+    if options.wrt is not None or options.is_train or None in (options.constants, options.shapes, options.platform):
+        return None
+    return options.constants, options.platform, options.shapes, options.dtypes
+
+
 STAGES: tuple[Stage, ...] = (
     Stage(
         "SimplifyInference",
@@ -130,6 +138,17 @@ STAGES: tuple[Stage, ...] = (
         lambda graph, _: alter_op_layout(graph),
         reads=lambda options: options.platform == "cpu" or None,
         when="the platform is a CPU",
+    ),
+    Stage(
+        "ChooseAlgorithm",
+        "weights transformed before",
+        lambda graph, options: choose_algorithm(
+            *(graph, options.constants or (), options.platform or ""),
+            shapes=dict(options.shapes or ()),
+            dtypes=dict(options.dtypes or ()),
+        ),
+        reads=_signature_of_constants,
+        when="parameters are constant, shapes known",
     ),
     Stage(
         "EliminateCommonExpr",

@@ -49,6 +49,7 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
         ),
         "takes no input",
     ),
+    "_winograd_convolution": "ChooseAlgorithm makes it where nobody asks for gradients",
     "_shuffle": "MXNet has no gradient of it",
 }
 

@@ -5,6 +5,13 @@ chooses one.
 """
 
 from lowering.convolutions.directions import data_gradient, forward, forward_transformed, weight_gradient
-from lowering.convolutions.winograd import winograd_weight
+from lowering.convolutions.winograd import winograd_weight, winograd_weight_adjoint
 
-__all__ = ["data_gradient", "forward", "forward_transformed", "weight_gradient", "winograd_weight"]
+__all__ = [
+    "data_gradient",
+    "forward",
+    "forward_transformed",
+    "weight_gradient",
+    "winograd_weight",
+    "winograd_weight_adjoint",
+]

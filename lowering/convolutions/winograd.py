@@ -17,7 +17,7 @@ from jax import Array, lax
 
 from symjax_nnvm.geometry import Geometry
 
-__all__ = ["winograd", "winograd_weight", "winograd_weight_gradient"]
+__all__ = ["winograd", "winograd_weight", "winograd_weight_adjoint", "winograd_weight_gradient"]
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -83,6 +83,12 @@ def winograd_weight(weight: Array, tile: int) -> Array:
     return _both(_WEIGHT[tile], weight).reshape(-1, *weight.shape[2:])
 
 
+def winograd_weight_adjoint(factors: Array, tile: int) -> Array:
+    """((tile + 2)², c, f) → (3, 3, c, f): `winograd_weight`, transposed."""
+    split = factors.reshape(tile + 2, tile + 2, *factors.shape[1:])
+    return _both(_transposed(_WEIGHT[tile]), split)
+
+
 def _tiles(padded: Array, matrix: Matrix, tile: int, counts: Sequence[int]) -> Array:
     """Data (n, h, w, c) → ((tile + 2)², n · tiles, c): matrix · D · matrixᵀ of tiles D, which begin `tile` apart.
 
@@ -136,4 +142,4 @@ def winograd_weight_gradient(ograd: Array, data: Array, g: Geometry, tile: int) 
     padded = lax.pad(ograd, np.zeros((), ograd.dtype), config)
     heads = _tiles(padded, _transposed(_OUTPUT[tile]), tile, counts)
     factors = lax.dot_general(_data_tiles(data, g, tile, counts), heads, (((1,), (1,)), ((0,), (0,))))
-    return _both(_transposed(_WEIGHT[tile]), factors.reshape(tile + 2, tile + 2, g.channels, g.filters))
+    return winograd_weight_adjoint(factors, tile)

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.progress import Progress
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.inputs import Inputs
-from lowering.training.progress import Progress
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from symjax_nnvm.errors import CheckpointError, TrainingError, cut

@@ -14,11 +14,12 @@ from functools import cache
 from math import prod
 from typing import Any, Literal, NamedTuple
 
+from symjax_nnvm.geometry import Geometry
 from symjax_nnvm.ir.layout import AGNOSTIC, Layout
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Deviation, Op, OpMap
 from symjax_nnvm.ir.samples import Samples
-from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.ir.types import DType, Shape
 
 Sizes = Sequence[tuple[int, ...]]
 """Known shapes, of inputs or of outputs."""
@@ -99,6 +100,15 @@ FScaledParts = Op.get_attr("FScaledParts")
 """(attrs, an axis of the result, shapes of the inputs as far as they are known) → which part, from and to or None for
 all, of a scale and a shift along the axis each input would have to be scaled and shifted by, along the same axis, for
 the same result; None where nothing comes to the same."""
+
+FGeometry: OpMap[Callable[[NodeAttrs, tuple[int, ...], DType], Geometry]] = Op.get_attr("FGeometry")
+"""(attrs, shape and dtype of the first input) → the geometry by which an operator's algorithm is chosen."""
+
+FChooseAlgorithm: OpMap[Callable[[Node, tuple[int, ...], DType, str], NodeEntry | None]] = Op.get_attr(
+    "FChooseAlgorithm"
+)
+"""(a node whose weight is constant, shape and dtype of its first input, the platform) → its output by an algorithm that
+makes something of the weight first, in nodes of its own that depend on the weight alone; None where none is faster."""
 
 TExpands: OpMap[bool] = Op.get_attr("TExpands")
 """The result may be much larger than all inputs together, and is made as fast as it is read."""

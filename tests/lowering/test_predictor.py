@@ -12,8 +12,10 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
+from symjax_nnvm import algorithms
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import CallError, InferenceError, LoweringError
+from symjax_nnvm.algorithms import Geometry, Measured, Table
+from symjax_nnvm.errors import CallError, FileError, InferenceError, LoweringError
 from tests.comparison import assert_close
 
 DATA = {"data": (2, 2, 4, 4)}
@@ -51,7 +53,7 @@ def test_it_predicts_what_the_network_computes():
     assert_close(np.asarray(output), expected(X), 1e-5, "output")
     ran = [record.name for record in predict.plan.records if record.ran]
     assert ran == ["SimplifyInference", "FoldScaleAxis", "AlterOpLayout", "PrecomputePrune"]
-    assert "bn_gamma" not in predict._held
+    assert all("bn_gamma" not in ready.held for ready in predict._ready.values())
 
 
 def test_a_checkpoint_is_loaded(tmp_path: Path):
@@ -62,7 +64,7 @@ def test_a_checkpoint_is_loaded(tmp_path: Path):
 
 def test_one_executable_for_each_signature_whoever_asks():
     predict = lowering.Predictor(NET, ARGS, AUX).warm(**DATA)
-    assert len(predict._executables) == 1
+    assert len(predict._ready) == 1
     found: dict[int, np.ndarray] = {}
 
     def ask(number: int) -> None:
@@ -73,9 +75,140 @@ def test_one_executable_for_each_signature_whoever_asks():
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(predict._executables) == 2
+    assert len(predict._ready) == 2
     for number, value in found.items():
         assert_close(value, expected(X * number if number % 2 else X[:1] * number), 1e-5, f"call {number}")
+
+
+def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """By a table of the user's where Winograd's algorithm is the fastest at batch 1 and 2, and not at 3."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rows = []
+    for batch, tile in ((1, 4), (2, 4), (3, 0)):
+        geometry = Geometry(batch, (12, 12), 32, 32, (3, 3), (1, 1), (1, 1), (1, 1))
+        times = {"xla": 3.0, "winograd4": 4.0, "winograd2": 5.0}
+        rows.append(Measured("forward", geometry, times, {f"winograd{tile}": 1.0} if tile else {}))
+    table = algorithms.user_table("cpu")
+    table.parent.mkdir()
+    algorithms.write_table(table, Table("cpu", {}, rows))
+    algorithms.forget()
+    data = sym.Variable("data")
+    net = sym.Convolution(data, kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
+    args = {"conv_weight": RNG.standard_normal((32, 32, 3, 3), "float32"), "conv_bias": np.ones(32, "float32")}
+    predict = lowering.Predictor(net, args, platform="cpu")
+    held = []
+    for batch in (1, 2, 3):
+        x = RNG.standard_normal((batch, 32, 12, 12), "float32")
+        expected = lowering.to_jax(net)({**args, "data": x}, {})[0][0]
+        assert_close(np.asarray(predict(data=x)[0]), np.asarray(expected), 1e-5, f"batch {batch}")
+        ops = [n.op.name for n in predict.plan_of(data=x.shape).graph.nodes() if n.op is not None]
+        assert ("_winograd_convolution" in ops) == (batch < 3)
+        held.append(predict._ready[(("data", (x.shape, "float32")), None)].held)
+    assert held[0]["conv_winograd4"].shape == (36, 32, 32)
+    assert held[0]["conv_winograd4"] is held[1]["conv_winograd4"]
+    assert held[0]["conv_bias"] is held[2]["conv_bias"]
+    assert "ChooseAlgorithm" in [r.name for r in predict.plan_of(data=(1, 32, 12, 12)).records if r.ran]
+    explained = str(lowering.explain(net, platform="cpu", constants=list(args), data=(1, 32, 12, 12)))
+    assert "weights transformed before" in explained
+    algorithms.forget()
+
+
+def test_arrays_may_change_once_they_were_given():
+    """Aligned ones, whose memory `jax.device_put` shares."""
+
+    def aligned(value: np.ndarray) -> np.ndarray:
+        room = np.empty(value.nbytes + 64, "uint8")
+        start = -room.ctypes.data % 64
+        found = room[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+        found[:] = value
+        return found
+
+    w, x = aligned(np.full(1 << 16, 2, "float32")), aligned(np.full(1 << 16, 3, "float32"))
+    predict = lowering.Predictor(sym.Variable("data") * sym.Variable("w"), {"w": w})
+    (first,) = predict(data=x)
+    w[:] = x[:] = 0
+    assert np.asarray(first).max() == 6
+    assert np.asarray(predict(data=np.ones(1 << 16, "float32"))[0]).max() == 2
+
+
+def test_what_was_saved_neither_folds_nor_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    predict = lowering.Predictor(NET, ARGS, AUX, dtype="bfloat16").warm(**DATA)
+    (before,) = predict(data=X)
+    predict.save(tmp_path / "served")
+    loaded = lowering.Predictor.load(tmp_path / "served")
+    monkeypatch.setattr(loaded, "_made_ready", None)
+    np.testing.assert_array_equal(loaded(data=X)[0], before)
+    loaded.save(tmp_path / "again")
+    monkeypatch.undo()
+    assert_close(np.asarray(loaded(data=X[:1])[0]), expected(X[:1]), 5e-2, "another signature")
+    again = lowering.Predictor.load(tmp_path / "again")
+    np.testing.assert_array_equal(again(data=X)[0], before)
+
+
+def test_a_saved_predictor_draws_by_the_key(tmp_path: Path):
+    net = sym.Dropout(sym.Variable("data") * sym.Variable("w"), mode="always", name="drop")
+    predict = lowering.Predictor(net, {"w": np.ones(8, "float32")}).warm(data=(8,))
+    predict.save(tmp_path / "served")
+    loaded = lowering.Predictor.load(tmp_path / "served")
+    key = jax.random.key(3)
+    np.testing.assert_array_equal(loaded(key, data=np.ones(8))[0], predict(key, data=np.ones(8))[0])
+
+
+def test_what_is_no_saved_predictor_is_told(tmp_path: Path):
+    def load(**options: str):
+        return lowering.Predictor.load(tmp_path / "served", **options)
+
+    with pytest.raises(FileError, match="no predictor.*epoch"):
+        load()
+    lowering.Predictor(NET, ARGS, AUX).warm(**DATA).save(tmp_path / "served")
+    with pytest.raises(CallError, match="own.*dtype"):
+        load(dtype="bfloat16")
+    program = tmp_path / "served" / "signature-0.stablehlo"
+    program.write_bytes(program.read_bytes()[:-1])
+    with pytest.raises(FileError, match="another program"):
+        load()
+    about = tmp_path / "served" / "predictor.json"
+    for text in ("[", "[]", '{"version": 2}', '{"version": 1, "signatures": [{"inputs": 3}]}', "[" * 100_000):
+        about.write_text(text)
+        with pytest.raises(FileError, match="no predictor"):
+            load()
+
+
+def test_batches_of_one_size_one_ahead():
+    predict = lowering.Predictor(NET, ARGS, AUX)
+    x = np.concatenate([X * k for k in range(1, 4)])[:5]
+    read: list[int] = []
+
+    def data():
+        for i, rows in enumerate((slice(0, 2), slice(2, 4), slice(4, 5))):
+            read.append(i)
+            yield x[rows]
+
+    found = predict.batches(data())
+    first = next(found)
+    assert read == [0, 1]
+    parts = [first, *found]
+    assert [len(part[0]) for part in parts] == [2, 2, 1]
+    assert_close(np.concatenate([part[0] for part in parts]), expected(x), 1e-5, "output")
+    labelled = {"data": x, "softmax_label": np.zeros(5, "float32")}
+    for batches in (lowering.Batches(labelled, 2, last="pad"), [(x[:2],), {"data": x[2:4]}, [x[4:]]]):
+        again = [part[0] for part in predict.batches(batches, 2)]
+        assert_close(np.concatenate(again), expected(x), 1e-5, "output")
+    assert len(predict._ready) == 1
+
+
+def test_batches_that_do_not_fit_are_told():
+    predict = lowering.Predictor(NET, ARGS, AUX)
+    mean = lowering.Predictor(sym.mean(sym.Variable("data")), {})
+    for call, told in (
+        (lambda: list(predict.batches([X, np.concatenate([X, X])])), "Batch 1 has.*1 to 2 samples.*Batches"),
+        (lambda: list(predict.batches([X[:0]])), "at least one sample"),
+        (lambda: list(predict.batches([(X, X)])), "inputs.*data.*2 in a tuple"),
+        (lambda: list(predict.batches([{"dta": X}])), "dta"),
+        (lambda: list(mean.batches([np.ones(3, "float32")], 4)), "cannot be cut.*last='drop'"),
+    ):
+        with pytest.raises(LoweringError, match=f"(?s){told}"):
+            call()
 
 
 def test_half_precision_gives_float32():
@@ -88,7 +221,7 @@ def test_dtypes_of_inputs_follow_where_they_are_warmed():
     net = sym.broadcast_mul(sym.Variable("data"), sym.Variable("w"))
     predict = lowering.Predictor(net, {"w": np.ones((1, 3), "int32")}).warm(data=(2, 3))
     assert predict(data=np.ones((2, 3), "int32"))[0].dtype == jnp.int32
-    assert len(predict._executables) == 1
+    assert len(predict._ready) == 1
 
 
 def test_random_networks_take_a_key():

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from jax import Array
 
 from lowering import convolutions
 from lowering.registry import lowers
 from symjax_nnvm.algorithms import choose
-from symjax_nnvm.geometry import Geometry
 from symjax_nnvm.ops.nn import channels_last as ops
-
-
-def _geometry(p: ops.ChannelsLastGeometry, data: Sequence[int], dtype: Any) -> Geometry:
-    _, strides, dilations, pads = zip(*p.steps, strict=True)
-    batch, *size, channels = data
-    return Geometry(
-        batch, tuple(size), channels, p.num_filter, p.kernel, strides, dilations, pads, p.num_group, str(dtype)
-    )
 
 
 @lowers("_channels_last_convolution", needs=("platform", "is_train"))
@@ -32,7 +20,7 @@ def _convolution(
     platform: str,
     is_train: bool,
 ) -> Array:
-    geometry = _geometry(p, data.shape, data.dtype)
+    geometry = ops.geometry(p, data.shape, data.dtype.name)
     algorithm = choose("forward", geometry, platform, precise=is_train)
     out = convolutions.forward(data, weight, geometry, algorithm)
     return out if bias is None else out + bias
@@ -40,12 +28,12 @@ def _convolution(
 
 @lowers("_backward_channels_last_convolution_data", needs=("platform",))
 def _data_gradient(p: ops.ChannelsLastGeometry, ograd: Array, weight: Array, data: Array, *, platform: str) -> Array:
-    geometry = _geometry(p, data.shape, data.dtype)
+    geometry = ops.geometry(p, data.shape, data.dtype.name)
     algorithm = choose("data", geometry, platform, precise=True)
     return convolutions.data_gradient(ograd, weight, geometry, algorithm)
 
 
 @lowers("_backward_channels_last_convolution_weight", needs=("platform",))
 def _weight_gradient(p: ops.ChannelsLastGeometry, ograd: Array, data: Array, *, platform: str) -> Array:
-    geometry = _geometry(p, data.shape, data.dtype)
+    geometry = ops.geometry(p, data.shape, data.dtype.name)
     return convolutions.weight_gradient(ograd, data, geometry, choose("weight", geometry, platform))

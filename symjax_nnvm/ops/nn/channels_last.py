@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from symjax_nnvm.geometry import Geometry
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.layout import ChannelsLast
 from symjax_nnvm.ir.linear import Adjoint, multilinear
@@ -16,6 +17,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.nn.convolution import (
     DEFAULT_LAYOUTS,
     WindowParams,
@@ -49,7 +51,14 @@ class ChannelsLastParams(ChannelsLastGeometry):
     no_bias: bool = param(False, doc="leave the bias out")
 
 
-def _shapes(p: ChannelsLastGeometry, ins: Shapes, outs: Shapes):
+def geometry(p: ChannelsLastGeometry, data: Sequence[int], dtype: DType) -> Geometry:
+    """The geometry of a convolution of data of this shape."""
+    _, strides, dilations, pads = zip(*p.steps, strict=True)
+    batch, *size, channels = data
+    return Geometry(batch, tuple(size), channels, p.num_filter, p.kernel, strides, dilations, pads, p.num_group, dtype)
+
+
+def channels_last_shapes(p: ChannelsLastGeometry, ins: Shapes, outs: Shapes):
     """data (n, …d, c), weight (…k, c / groups, f), bias (f,) → (n, …, f)."""
     rank = len(p.kernel) + 2
     data, weight, out = (
@@ -72,13 +81,14 @@ register_op(
     params=ChannelsLastParams,
     inputs=("data", "weight", "bias"),
     inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),
-    infer_shape=_shapes,
+    infer_shape=channels_last_shapes,
     infer_type=float_type,
     flops=convolution_flops,
     workspace=padded(lambda ins, outs: ins[0]),
     precision="half",
     recompute="if forced",
     drawing="convolution",
+    FGeometry=lambda attrs, data, dtype: geometry(attrs.parsed, data, dtype),
     doc="Convolution of data (n, …d, c) with a weight (…k, c / groups, f), plus a bias for each filter: (n, …, f).",
 )
 multilinear(

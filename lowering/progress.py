@@ -12,14 +12,14 @@ from typing import Any
 class Progress:
     """A bar of steps with the latest metrics, and lines above it. Without Rich, or without a terminal: lines only.
 
-    shown: False for silence. total: steps in the run; done: those already taken.
+    shown: False for silence. total: steps in the run; done: those already taken. what: stands beside the bar at first.
     """
 
-    def __init__(self, shown: bool, total: int | None, done: int = 0):
+    def __init__(self, shown: bool, total: int | None, done: int = 0, what: str = "compiling"):
         self._shown = shown
         self._bar: Any = None
         if shown and sys.stdout.isatty():
-            self._bar, self._task = _rich_bar(total, done)
+            self._bar, self._task = _rich_bar(total, done, what)
 
     def __enter__(self) -> Progress:
         if self._bar is not None:
@@ -53,7 +53,7 @@ def _listed(metrics: dict[str, float]) -> str:
     return "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
 
 
-def _rich_bar(total: int | None, done: int) -> tuple[Any, Any]:
+def _rich_bar(total: int | None, done: int, what: str) -> tuple[Any, Any]:
     """(bar, task), or (None, None) where Rich is not installed: the extra `train`."""
     try:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -61,4 +61,4 @@ def _rich_bar(total: int | None, done: int) -> tuple[Any, Any]:
         return None, None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns)
-    return bar, bar.add_task("compiling", total=total, completed=done)
+    return bar, bar.add_task(what, total=total, completed=done)
