@@ -7,8 +7,11 @@ for each costs less.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import Any
+
+import jax
 
 from lowering.interpret import Program
 from symjax_nnvm.errors import InferenceError
@@ -42,9 +45,24 @@ def chunk_size(program: Program, inputs: Arrays, constants: Arrays) -> int | Non
     size = max((c for c in range(1, batch) if batch % c == 0 and c * max(sample) <= CHUNK_BYTES), default=1)
     if 2 * parameters > size * sum(sample):
         return None
-    few: Arrays = {name: ((size, *shape[1:]), dtype) for name, (shape, dtype) in inputs.items()}
-    parts = _of_data(program, few, constants, size)
+    parts = _of_data(program, with_batch(inputs, size), constants, size)
     return size if parts == {eid: (size, *shape[1:]) for eid, shape in whole.items()} else None
+
+
+def with_batch(inputs: Arrays, size: int) -> Arrays:
+    """The same arrays of so many samples."""
+    return {name: ((size, *shape[1:]), dtype) for name, (shape, dtype) in inputs.items()}
+
+
+def in_chunks(run: Callable[..., list[jax.Array]], size: int) -> Callable[..., list[jax.Array]]:
+    """A function (inputs by name, …) → outputs, for so many samples at a time, one chunk after the other."""
+
+    def mapped(inputs: Mapping[str, jax.Array], *rest: Any) -> list[jax.Array]:
+        chunks = {name: x.reshape(-1, size, *x.shape[1:]) for name, x in inputs.items()}
+        outputs = jax.lax.map(lambda chunk: run(chunk, *rest), chunks)
+        return [x.reshape(-1, *x.shape[2:]) for x in outputs]
+
+    return mapped
 
 
 def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) -> Sizes | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lowering.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
 from lowering.batching import predict_batches
+from lowering.chunks import chunk_size, in_chunks, with_batch
 from lowering.compile import serialized
 from lowering.kept import Kept, on_device
 from lowering.mxnet_words import takes_our_words
@@ -232,7 +233,8 @@ class Predictor:
         return found
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        options = self._options_for(inputs)
+        chunk = self._chunk(inputs)
+        options = self._options_for(inputs if chunk is None else with_batch(inputs, chunk))
         program = self._programs.forward(options)
 
         def run(inputs: Arrays, held: Arrays, key: jax.Array | None) -> list[jax.Array]:
@@ -240,12 +242,20 @@ class Predictor:
             args, aux = ({name: given[name] for name in names} for names in (program.arg_names, program.aux_names))
             return program.collect(program.run(program.bind(args, aux), key))[0]
 
+        if chunk is not None:
+            run = in_chunks(run, chunk)
         wanted = self._kept.wanted(self._programs, options)
         jitted, given = jit(run, platform=self._options.platform), (self._avals(inputs), wanted.avals, key)
         lowered = jitted.lower(*given)
         with ThreadPoolExecutor(1) as beside:  # XLA compiles both at once
             held = beside.submit(wanted.make)
             return _Ready(lowered.compile(), held.result(), lambda: self._exported(jitted, given))
+
+    def _chunk(self, inputs: Inputs) -> int | None:
+        """How many samples run at a time, where those are not all."""
+        shapes, dtypes = self._kept.shapes, self._kept.dtypes
+        whole = self._programs.forward(replace(self._options, constants=None))
+        return chunk_size(whole, inputs, {name: (shape, dtypes[name]) for name, shape in shapes.items()})
 
     def _exported(self, jitted: Jitted, given: Any) -> bytes:
         return serialized(jax.export.export(jitted.plain, platforms=[self._platform])(*given))
