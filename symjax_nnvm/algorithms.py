@@ -82,6 +82,8 @@ def choose(
         if applies(name, direction, geometry) and _is_exact_enough(name, geometry, precise)
     }
     best = min(allowed, key=allowed.__getitem__, default="xla")
+    if best == "xla" and geometry.groups > 1 and (untried := _unmeasured(direction, geometry)) not in times:
+        return untried  # its nearest neighbour could not be computed so; XLA's grouped convolutions are plain loops
     return "xla" if best not in allowed or allowed[best] > MARGIN * allowed.get("xla", math.inf) else best
 
 
