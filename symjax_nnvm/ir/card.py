@@ -95,8 +95,9 @@ FScaledData: OpMap[Callable[[Node, NodeEntry, NodeEntry, int, Shape | None], Nod
 """(a node, a scale and a shift (c,) of its first input, along an axis of it; the input's shape as far as it is known) →
 a node of the same operator, with the same result of the input as it was before; None where it cannot be. As FScaled."""
 
-FScaledParts: OpMap[Callable[[NodeAttrs, int, list[Shape | None]], Sequence[tuple[int, int] | None] | None]]
-FScaledParts = Op.get_attr("FScaledParts")
+ScaledParts = Callable[[NodeAttrs, int, list[Shape | None]], Sequence[tuple[int, int] | None] | None]
+
+FScaledParts: OpMap[ScaledParts] = Op.get_attr("FScaledParts")
 """(attrs, an axis of the result, shapes of the inputs as far as they are known) → which part, from and to or None for
 all, of a scale and a shift along the axis each input would have to be scaled and shifted by, along the same axis, for
 the same result; None where nothing comes to the same."""
