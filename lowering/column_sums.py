@@ -17,6 +17,10 @@ __all__ = ["column_sums"]
 BLOCK = 1 << 15
 """Elements of a block: 128 KiB of float32."""
 
+SMALL = 1 << 18
+"""Elements up to which an array lies in the caches, whatever the order: a loop, which wants its operands in memory of
+their own, gains nothing."""
+
 
 def column_sums(
     terms: Callable[..., Sequence[Array]], arrays: Sequence[Array], vectors: Sequence[Array]
@@ -26,7 +30,7 @@ def column_sums(
     flat = [array.reshape(-1, channels) for array in (*arrays, *vectors)]
     rows = flat[0].shape[0]
     count = min(rows, rows * channels // BLOCK)
-    if count < 2:
+    if rows * channels <= SMALL or count < 2:
         return [jnp.sum(term, 0) for term in terms(*flat)]
     size = rows // count
 

@@ -30,6 +30,9 @@ MAX_BYTES = 1 << 24
 MARGIN = 0.95
 """What is to replace XLA's convolution takes at most this part of its time: less is within the noise."""
 
+WINOGRAD_CHANNELS = 16
+"""Fewer channels or filters than were measured."""
+
 SMALL = 1_000_000
 """Multiplications of a dense convolution up to which XLA's takes no time that matters, and compiles fastest."""
 
@@ -79,12 +82,19 @@ def choose(
     allowed = {
         name: time
         for name, time in times.items()
-        if applies(name, direction, geometry) and _is_exact_enough(name, geometry, precise)
+        if applies(name, direction, geometry)
+        and _is_exact_enough(name, geometry, precise)
+        and _is_worth(name, geometry)
     }
     best = min(allowed, key=allowed.__getitem__, default="xla")
     if best == "xla" and geometry.groups > 1 and (untried := _unmeasured(direction, geometry)) not in times:
         return untried  # its nearest neighbour could not be computed so; XLA's grouped convolutions are plain loops
     return "xla" if best not in allowed or allowed[best] > MARGIN * allowed.get("xla", math.inf) else best
+
+
+def _is_worth(name: str, g: Geometry) -> bool:
+    """Winograd's transformations cost as many as channels are, its products as their square: few gain nothing."""
+    return not name.startswith("winograd") or min(g.channels, g.filters) >= WINOGRAD_CHANNELS
 
 
 def _is_exact_enough(name: str, g: Geometry, precise: bool) -> bool:

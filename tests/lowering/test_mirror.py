@@ -13,6 +13,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering.programs import Programs
+from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GradientError, LoweringError
 from symjax_nnvm.ir.register import same_shape
@@ -268,8 +269,13 @@ def test_blocks_of_a_deep_chain_need_a_third_of_the_memory():
 def test_mirroring_a_residual_network_saves_memory():
     net = residual(sym.Variable("data"))
     stored, mirrored, blocks = (temporaries(net, (64, 3, 16, 16), m) for m in ("off", "do_mirror", "blocks"))
-    assert mirrored < 0.8 * stored
-    assert blocks < 0.6 * stored
+    # In arrays of one layer: 28.8, 25.0 and 14.0. Channels first 29.8, 22.8 and 15.8: where channels are
+    # last, XLA:CPU keeps what MXNet's rule computes again until the weight's gradient has read it.
+    assert mirrored < 0.88 * stored
+    assert blocks < 0.5 * stored
+    with pipeline.without("AlterOpLayout"):
+        first = [temporaries(net, (64, 3, 16, 16), mirror) for mirror in ("off", "do_mirror")]
+    assert first[1] < 0.8 * first[0]
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
