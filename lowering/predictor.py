@@ -17,6 +17,7 @@ from lowering.arguments import misfit, require_key, require_named, require_symbo
 from lowering.batching import predict_batches
 from lowering.chunks import chunk_size, in_chunks, with_batch
 from lowering.compile import serialized
+from lowering.convolutions import onednn
 from lowering.kept import Kept, on_device
 from lowering.mxnet_words import takes_our_words
 from lowering.predictor_folder import Folder, Signature, network_of, read_folder, write_folder
@@ -41,11 +42,17 @@ _WARM = "predict.warm(data=(1, 3, 224, 224))"
 
 
 class _Ready(NamedTuple):
-    """One signature: what runs it, what that takes besides the inputs, and what serialises it."""
+    """One signature: what runs it, what that takes besides the inputs, what serialises it, what it relies on."""
 
     executable: jax.stages.Compiled
     held: dict[str, jax.Array]
     export: Callable[[], bytes]
+    relied_on: onednn.Relied
+
+
+def _is_of_here(saved: Signature) -> bool:
+    """Whether the weights of a saved program lie as this machine's library wants them."""
+    return all(onednn.block(*asked) == block for asked, block in saved.relied_on.items())
 
 
 class Predictor:
@@ -80,6 +87,7 @@ class Predictor:
         self.symbol = symbol if labels.issubset(args) else inference_symbol(symbol)
         self._labels = labels.difference(self.symbol.list_arguments())
         self.inputs = [name for name in self.symbol.list_arguments() if name not in args]
+        self._wanted = frozenset(self.inputs)
         if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
             raise misfit(self.symbol, {*args, *self.inputs}, aux)
         self._here = jax.sharding.SingleDeviceSharding(jax.devices(platform)[0])
@@ -108,7 +116,7 @@ class Predictor:
         made: Any = cls
         found = made(*load_checkpoint(network_of(prefix), 0), **folder.options)
         if folder.platform == found._platform:
-            found._saved = {(*one.inputs.items(), one.key): one for one in folder.signatures}
+            found._saved = {(*one.inputs.items(), one.key): one for one in folder.signatures if _is_of_here(one)}
             found._saved_values = folder.values
         return found
 
@@ -131,7 +139,8 @@ class Predictor:
                     values[at] = array
                 held = {name: names[id(array)] for name, array in made.items()}
                 constants = [name for name in ready.held if name not in made]
-                signatures.append(Signature(dict(inputs), key is not None, held, constants, ready.export()))
+                program = ready.export()
+                signatures.append(Signature(dict(inputs), key is not None, held, constants, program, ready.relied_on))
         options = {"platform": self._options.platform, "dtype": self._options.precision}
         args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
         aux = {name: self._kept.constants[name] for name in self._states}
@@ -207,14 +216,15 @@ class Predictor:
         return f"<Predictor {self.symbol!r} of {', '.join(self.inputs)}>"
 
     def _check_inputs(self, given: Mapping[str, Any]) -> None:
-        parameters = {*self.symbol.list_arguments()} - set(self.inputs)
+        if given.keys() == self._wanted:
+            return
+        parameters = {*self.symbol.list_arguments()} - self._wanted
         if twice := sorted(parameters.intersection(given)):
             raise LoweringError(
                 f"The predictor has {listed(twice)} already; expected {listed(self.inputs)}. Other parameters need "
                 "another one: lowering.Predictor(net, args, aux)."
             )
-        if given.keys() != set(self.inputs):
-            raise misfit(self.symbol, {*parameters, *given}, self._states)
+        raise misfit(self.symbol, {*parameters, *given}, self._states)
 
     # -- what runs ---------------------------------------------------------------------------------------------------
 
@@ -246,10 +256,11 @@ class Predictor:
             run = in_chunks(run, chunk)
         wanted = self._kept.wanted(self._programs, options)
         jitted, given = jit(run, platform=self._options.platform), (self._avals(inputs), wanted.avals, key)
-        lowered = jitted.lower(*given)
-        with ThreadPoolExecutor(1) as beside:  # XLA compiles both at once
+        with onednn.relied_on() as relied_on:
+            lowered = jitted.lower(*given)
+        with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
             held = beside.submit(wanted.make)
-            return _Ready(lowered.compile(), held.result(), lambda: self._exported(jitted, given))
+            return _Ready(lowered.compile(), held.result(), lambda: self._exported(jitted, given), relied_on)
 
     def _chunk(self, inputs: Inputs) -> int | None:
         """How many samples run at a time, where those are not all."""
@@ -258,7 +269,8 @@ class Predictor:
         return chunk_size(whole, inputs, {name: (shape, dtypes[name]) for name, shape in shapes.items()})
 
     def _exported(self, jitted: Jitted, given: Any) -> bytes:
-        return serialized(jax.export.export(jitted.plain, platforms=[self._platform])(*given))
+        ours = [jax.export.DisabledSafetyCheck.custom_call(onednn.TARGET)]
+        return serialized(jax.export.export(jitted.plain, platforms=[self._platform], disabled_checks=ours)(*given))
 
     def _saved_ready(self, saved: Signature, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """What a folder has."""
@@ -267,7 +279,8 @@ class Predictor:
         held = {name: self._placed[array] for name, array in saved.held.items()} | self._kept.placed(saved.constants)
         program = jax.export.deserialize(bytearray(saved.program))
         lowered = jit(program.call, platform=self._options.platform).lower(self._avals(inputs), held, key)
-        return _Ready(lowered.compile(), held, lambda: saved.program)
+        with onednn.compiling():
+            return _Ready(lowered.compile(), held, lambda: saved.program, saved.relied_on)
 
     def _avals(self, inputs: Inputs) -> dict[str, jax.ShapeDtypeStruct]:
         return {name: jax.ShapeDtypeStruct(*each, sharding=self._here) for name, each in inputs.items()}

@@ -14,13 +14,16 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
+from lowering.convolutions.onednn import Relied
 from symjax_nnvm.errors import FileError, explain, printable
 from symjax_nnvm.files import StrPath, atomic_writes, read_bounded
+from symjax_nnvm.geometry import Epilogue, Geometry
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.array_file import write_list
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
@@ -30,19 +33,22 @@ from symjax_nnvm.symbol.symbol import Symbol
 __all__ = ["Folder", "Signature", "read_folder", "write_folder"]
 
 _ABOUT, _COMPUTED = "predictor.json", "computed.params"
-_VERSION = 1
+_VERSION = 2
+_VERSIONS = (1, 2)  # that can be read: 1 knew no library of convolutions
 _MAX_BYTES = 1 << 26
 
 
 class Signature(NamedTuple):
     """One signature: shapes and dtypes of the inputs by name, whether a key comes with them; what the program takes
-    besides: the array's name by variable, and names of parameters; and the program, serialised."""
+    besides: the array's name by variable, and names of parameters; the program, serialised; and how the weights of its
+    library's convolutions lie, which another machine may want otherwise."""
 
     inputs: Mapping[str, tuple[Shape, DType]]
     key: bool
     held: dict[str, str]
     constants: list[str]
     program: bytes
+    relied_on: Relied
 
 
 class Folder(NamedTuple):
@@ -77,6 +83,7 @@ def write_folder(
             "constants": one.constants,
             "program": f"signature-{number}.stablehlo",
             "sha256": hashlib.sha256(one.program).hexdigest(),
+            "blocks": [[asdict(g), epilogue, block] for (g, epilogue), block in one.relied_on.items()],
         }
         for number, one in enumerate(folder.signatures)
     ]
@@ -97,8 +104,8 @@ def read_folder(path: StrPath) -> Folder:
         raise _refused(path, f"a folder that Predictor.save wrote, with {_ABOUT}", "none")
     try:
         about = json.loads(read_bounded(place / _ABOUT, _MAX_BYTES, "a predictor's list"))
-        if about["version"] != _VERSION:
-            raise _refused(path, f"version {_VERSION}", about["version"])
+        if about["version"] not in _VERSIONS:
+            raise _refused(path, f"version {_VERSION} or older", about["version"])
         found = [_signature(place, row) for row in about["signatures"]]
         options = {name: about["options"][name] for name in ("platform", "dtype")}
         return Folder(str(about["platform"]), options, found, _values(place, found))
@@ -114,7 +121,13 @@ def _signature(place: Path, row: Mapping[str, Any]) -> Signature:
     program = read_bounded(place / name, 1 << 31, "a program")
     if hashlib.sha256(program).hexdigest() != row["sha256"]:
         raise ValueError(f"{name} is another program than the one that was saved")
-    return Signature(inputs, bool(row["key"]), held, [str(name) for name in row["constants"]], program)
+    blocks: Relied = {(_geometry(g), Epilogue(*epilogue)): block for g, epilogue, block in row.get("blocks", ())}
+    return Signature(inputs, bool(row["key"]), held, [str(name) for name in row["constants"]], program, blocks)
+
+
+def _geometry(values: Mapping[str, Any]) -> Geometry:
+    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return Geometry(**found)
 
 
 def _values(place: Path, signatures: Sequence[Signature]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lowering.convolutions import onednn
 from lowering.gradient_program import GradientProgram
 from lowering.inferred import Inference
 from lowering.interpret import Program
@@ -78,5 +79,6 @@ class Programs:
 
 
 def _placed(options: Options) -> Options:
-    """Options that say where the program runs."""
-    return options if options.platform else replace(options, platform=jax.default_backend())
+    """Options that say where the program runs, and what it may call there."""
+    platform = options.platform or jax.default_backend()
+    return replace(options, platform=platform, library=onednn.block if platform == "cpu" else None)

@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any, get_args
 
 import jax
+import jax.numpy as jnp
 import jaxlib.version
 import numpy as np
 
 from lowering import convolutions
 from lowering.arguments import require_symbol, shapes_by_name
+from lowering.convolutions import onednn
 from lowering.programs import Programs
 from lowering.progress import Progress
 from lowering.xla_options import jit, options_for
 from symjax_nnvm import algorithms
 from symjax_nnvm.algorithms import Measured, Table, read_table, user_table, write_table
-from symjax_nnvm.geometry import Direction, Geometry, applicable, winograd_tile
+from symjax_nnvm.geometry import Blocks, Direction, Epilogue, Geometry, applicable, winograd_tile
 from symjax_nnvm.ir.card import FGeometry
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.infer import infer_shape, infer_type
@@ -119,6 +121,11 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
             factors = convolutions.winograd_weight(weight, tile)
             rule = jit(partial(convolutions.forward_transformed, geometry=g, algorithm=name))
             found[name + CONSTANT] = partial(rule, data, factors)
+    block = onednn.block(g, Epilogue()) if direction == "forward" and jax.default_backend() == "cpu" else None
+    if block is not None:
+        blocks = Blocks.of(block, g).lay(weight, jnp).ravel()
+        library = jit(lambda data, blocks: onednn.convolve(data, blocks, g, Epilogue(), ()))
+        found[algorithms.LIBRARY + CONSTANT] = partial(library, data, blocks)
     return found
 
 

@@ -8,9 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-__all__ = ["ALGORITHMS", "MAX_PRODUCTS", "Direction", "Geometry", "applicable", "applies", "strip", "winograd_tile"]
+import numpy as np
+
+__all__ = [
+    "ALGORITHMS",
+    "MAX_PRODUCTS",
+    "Blocks",
+    "Direction",
+    "Epilogue",
+    "Geometry",
+    "Library",
+    "applicable",
+    "applies",
+    "strip",
+    "winograd_tile",
+]
 
 Direction = Literal["forward", "data", "weight"]
 """What is computed: the convolution, the gradient of its data, or the gradient of its weight."""
@@ -152,3 +166,88 @@ def applicable(direction: Direction, geometry: Geometry) -> list[str]:
     """All algorithms that can compute a convolution or a gradient of one."""
     names = [*ALGORITHMS, *(name + CHUNKS for name in ALGORITHMS)]
     return [name for name in names if applies(name, direction, geometry)]
+
+
+# -- weights in blocks of filters, and what follows a convolution ----------------------------------------------------
+
+
+class Epilogue(NamedTuple):
+    """What a library does with a convolution's result before it is written: adds a bias, adds an array of its shape,
+    and then "relu" or "relu6"."""
+
+    bias: bool = False
+    addend: bool = False
+    act_type: str = ""
+
+
+Library = Callable[["Geometry", Epilogue], int | None]
+"""A platform's library of convolutions: how many filters are in a block of the weight that it takes; None where it does
+not compute a geometry with what follows."""
+
+
+class Blocks(NamedTuple):
+    """A weight in blocks of filters: (groups, f / block, *kernel, c / groups, block), the filters of a group filled up
+    with zeros; where each channel is a group with one filter, (*kernel, f), filled up to a multiple of the block."""
+
+    block: int
+    kernel: tuple[int, ...]
+    channels: int
+    filters: int
+    groups: int
+
+    @classmethod
+    def of(cls, block: int, g: Geometry) -> Blocks:
+        """Of a geometry's weight."""
+        return cls(block, g.kernel, g.channels, g.filters, g.groups)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the weight in blocks."""
+        if self._is_depthwise:
+            return (*self.kernel, self._filled(self.filters))
+        blocks = self._filled(self.filters // self.groups) // self.block
+        return (self.groups, blocks, *self.kernel, self.channels // self.groups, self.block)
+
+    @property
+    def length(self) -> int:
+        """How many numbers the weight in blocks has."""
+        return prod(self.shape)
+
+    def lay(self, weight: Any, numpy: Any) -> Any:
+        """A weight (*kernel, c / groups, f) in blocks. numpy: the module of its arrays."""
+        rank = len(self.kernel)
+        if self._is_depthwise:
+            flat = weight.reshape(*self.kernel, self.filters)
+            return numpy.pad(flat, [*[(0, 0)] * rank, (0, self.shape[-1] - self.filters)])
+        filters = self.filters // self.groups
+        grouped = weight.reshape(*self.kernel, self.channels // self.groups, self.groups, filters)
+        filled = numpy.pad(grouped, [*[(0, 0)] * (rank + 2), (0, self._filled(filters) - filters)])
+        blocks = filled.reshape(*filled.shape[:-1], -1, self.block)
+        return blocks.transpose(rank + 1, rank + 2, *range(rank + 1), rank + 3)
+
+    def unlay(self, blocks: Any) -> Any:
+        """What `lay` made, as it was before."""
+        rank = len(self.kernel)
+        whole = (*self.kernel, self.channels // self.groups, self.filters)
+        if self._is_depthwise:
+            return blocks[..., : self.filters].reshape(whole)
+        rows = blocks.transpose(*range(2, rank + 3), 0, 1, rank + 3)
+        filled = rows.reshape(*rows.shape[:-2], -1)[..., : self.filters // self.groups]
+        return filled.reshape(whole)
+
+    def where(self, filter: int) -> Any:
+        """Where in the flat blocks a filter's numbers (taps, c / groups) are."""
+        taps, share = prod(self.kernel), self.channels // self.groups
+        tap, channel = np.arange(taps)[:, None], np.arange(share)
+        if self._is_depthwise:
+            return tap * self.shape[-1] + filter
+        group, inside = divmod(filter, self.filters // self.groups)
+        first = group * self.shape[1] + inside // self.block
+        return ((first * taps + tap) * share + channel) * self.block + inside % self.block
+
+    @property
+    def _is_depthwise(self) -> bool:
+        return self.groups == self.channels == self.filters > 1
+
+    def _filled(self, filters: int) -> int:
+        return -(-filters // self.block) * self.block

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from symjax_nnvm.errors import GradientError, PassError, close_names, explain, listed, refuse_unknown
+from symjax_nnvm.geometry import Library
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -24,6 +25,7 @@ from symjax_nnvm.passes.choose_algorithm import choose_algorithm
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.fold_scale_axis import fold_scale_axis
 from symjax_nnvm.passes.full_graph import add_gradients
+from symjax_nnvm.passes.fuse_convolution import fuse_convolution
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.passes.precompute_prune import precompute_prune
 from symjax_nnvm.passes.reduce_precision import reduce_precision
@@ -45,7 +47,8 @@ class Options:
     "blocks" alone. precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says.
     witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
     constants: names of the variables, arguments or states, that do not change between calls: what depends on them alone
-    is a graph of its own, `Plan.precompute`; None: all may change. without: names of the stages that do not run, by
+    is a graph of its own, `Plan.precompute`; None: all may change. library: of convolutions, that the
+    platform has besides XLA. without: names of the stages that do not run, by
     default those that `without` says. Raises PassError for a name that is none of `optional_stages()`.
     """
 
@@ -58,6 +61,7 @@ class Options:
     precision: DType | None = None
     witness: bool = False
     constants: frozenset[str] | None = None
+    library: Library | None = None
     without: frozenset[str] = field(default_factory=_without.get)
 
     def __post_init__(self):
@@ -106,7 +110,7 @@ def _mirrored(options: Options) -> tuple[Hashable, ...]:
 def _signature_of_constants(options: Options) -> Hashable | None:
     if options.wrt is not None or options.is_train or None in (options.constants, options.shapes, options.platform):
         return None
-    return options.constants, options.platform, options.shapes, options.dtypes
+    return options.constants, options.platform, options.shapes, options.dtypes, options.library
 
 
 STAGES: tuple[Stage, ...] = (
@@ -140,12 +144,20 @@ STAGES: tuple[Stage, ...] = (
         when="the platform is a CPU",
     ),
     Stage(
+        "FuseConvolution",
+        "sums, activations after convolutions",
+        lambda graph, _: fuse_convolution(graph),
+        reads=lambda options: options.library and _signature_of_constants(options),
+        when="a library has convolutions",
+    ),
+    Stage(
         "ChooseAlgorithm",
         "weights transformed before",
         lambda graph, options: choose_algorithm(
             *(graph, options.constants or (), options.platform or ""),
             shapes=dict(options.shapes or ()),
             dtypes=dict(options.dtypes or ()),
+            library=options.library,
         ),
         reads=_signature_of_constants,
         when="parameters are constant, shapes known",

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from symjax_nnvm import algorithms
-from symjax_nnvm.algorithms import Direction, Geometry, Measured, Table, choose, read_table, write_table
+from symjax_nnvm.algorithms import LIBRARY, Direction, Geometry, Measured, Table, choose, read_table, write_table
 from symjax_nnvm.errors import FileError
 from symjax_nnvm.geometry import applies
 
@@ -110,7 +110,7 @@ def test_our_table_says_where_it_was_measured_and_names_what_can_compute():
         (name, row)
         for row in table.rows
         for name in (*row.milliseconds, *row.constant)
-        if not applies(name, row.direction, row.geometry)
+        if not applies(name, row.direction, row.geometry) and (name, row.direction) != (LIBRARY, "forward")
     ]
     assert unknown == []
     assert all(choose(row.direction, row.geometry, table.platform) in row.milliseconds for row in table.rows)
@@ -177,3 +177,23 @@ def test_files_that_are_no_tables_are_refused(text: str, tmp_path: Path):
     path.write_text(text, errors="surrogateescape")
     with pytest.raises(FileError, match="no table of algorithms"):
         read_table(path)
+
+
+# -- a library -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("library", "fastest"),
+    [(10.0, "winograd4"), (2.4, "winograd4"), (2.3, LIBRARY), (None, LIBRARY)],
+    ids=["far slower", "slower", "a little slower, but it does what follows", "not measured"],
+)
+def test_a_library_gives_way_to_winograd_alone(library: float | None, fastest: str):
+    constant = {} if library is None else {LIBRARY: library}
+    measured(Measured("forward", DENSE, TIMES | {"im2col": 0.1}, {"winograd4": 2.0, **constant}))
+    assert choose("forward", DENSE, "abacus", constant=True, library=True) == fastest
+    assert choose("forward", DENSE, "abacus", constant=True) == "im2col"
+
+
+def test_where_nothing_was_measured_the_library_computes_all():
+    assert choose("forward", DENSE, "nowhere", constant=True, library=True) == LIBRARY
+    assert choose("forward", replace(DENSE, groups=128), "nowhere", library=True) == LIBRARY

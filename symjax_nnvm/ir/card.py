@@ -14,7 +14,7 @@ from functools import cache
 from math import prod
 from typing import Any, Literal, NamedTuple
 
-from symjax_nnvm.geometry import Geometry
+from symjax_nnvm.geometry import Geometry, Library
 from symjax_nnvm.ir.layout import AGNOSTIC, Layout
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Deviation, Op, OpMap
@@ -105,11 +105,18 @@ the same result; None where nothing comes to the same."""
 FGeometry: OpMap[Callable[[NodeAttrs, tuple[int, ...], DType], Geometry]] = Op.get_attr("FGeometry")
 """(attrs, shape and dtype of the first input) → the geometry by which an operator's algorithm is chosen."""
 
-FChooseAlgorithm: OpMap[Callable[[Node, tuple[int, ...], DType, str], NodeEntry | None]] = Op.get_attr(
+FChooseAlgorithm: OpMap[Callable[[Node, tuple[int, ...], DType, str, Library | None], NodeEntry | None]] = Op.get_attr(
     "FChooseAlgorithm"
 )
-"""(a node whose weight is constant, shape and dtype of its first input, the platform) → its output by an algorithm that
-makes something of the weight first, in nodes of its own that depend on the weight alone; None where none is faster."""
+"""(a node whose weight is constant, shape and dtype of its first input, the platform, a library of it) → its output by
+an algorithm that makes something of the weight first, in nodes of its own that depend on the weight alone; None where
+none is faster."""
+
+TAdds: OpMap[bool] = Op.get_attr("TAdds")
+"""The sum of two arrays of one shape."""
+
+FActivation: OpMap[Callable[[NodeAttrs], str | None]] = Op.get_attr("FActivation")
+"""attrs → "relu" or "relu6", which the operator does to every element of its one input; None where it does others."""
 
 TExpands: OpMap[bool] = Op.get_attr("TExpands")
 """The result may be much larger than all inputs together, and is made as fast as it is read."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.geometry import Library
 from symjax_nnvm.ir.card import FChooseAlgorithm
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -28,11 +29,13 @@ def choose_algorithm(
     *,
     shapes: Mapping[str, Shape],
     dtypes: Mapping[str, DType] | None = None,
+    library: Library | None = None,
 ) -> G:
     """The graph with algorithms that transform constant weights first; itself where there are none.
 
     constants: names of variables. shapes, dtypes: what is known of the variables by name; without any dtype float32 is
-    meant. What contradicts itself is told where the graph is lowered: then it stays as it is. Linear.
+    meant. library: what the platform has besides XLA. What contradicts itself is told where the graph is lowered: then
+    it stays as it is. Linear.
     """
     fixed = Constants(graph, constants)
     nodes = [n for n in graph.nodes() if n.op in FChooseAlgorithm and n.inputs[1].node in fixed]
@@ -54,7 +57,7 @@ def choose_algorithm(
         shape = tuple(n for n in found[data] or () if n is not None)
         if len(shape) != len(found[data] or ()) or not shape:
             return None
-        return FChooseAlgorithm[node.op](draft, shape, kinds[data] or "float32", platform)
+        return FChooseAlgorithm[node.op](draft, shape, kinds[data] or "float32", platform, library)
 
     rewritten = rewrite(graph.outputs, rule, order=graph.nodes())
     return graph.derive(rewritten.outputs) if rewritten.changed else graph

@@ -545,6 +545,12 @@ def _arange(start: float, stop: float | None = None, step: float = 1.0, repeat: 
 
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 arange = _arange
+def _blocked_weight(weight: Symbol, block: int, num_group: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """A weight (…k, c / groups, f) in blocks of filters, flat: (groups, f / block, …k, c / groups, block), zeros for filters that are not there; where each channel is a group of one filter (…k, f).
+
+    block: int ≥ 1, required. filters in a block.
+
+    num_group: int ≥ 1, optional, default=1. number of groups."""
 def _cast_like(data: Symbol, like: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The data in the dtype of `like`."""
 def _channels_last_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -1020,6 +1026,30 @@ def _full(shape: Sequence[int] | int | None = None, *, value: float, dtype: _DTy
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 _npi_full = _full
 full = _full
+def _fused_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, addend: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, with_addend: bool = False, act_type: Literal['', 'relu', 'relu6'] = '', block: int = 0, channels: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """Convolution of data (n, …d, c) with a weight (…k, c / groups, f), or with what `_blocked_weight` makes of it, plus a bias for each filter, plus an array of the result's shape, activated: (n, …, f).
+
+    kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
+
+    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+
+    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+
+    pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
+
+    num_filter: int ≥ 1, required. number of output channels.
+
+    num_group: int ≥ 1, optional, default=1. number of groups; each convolves its own share of the channels.
+
+    no_bias: boolean, optional, default=False. leave the bias out.
+
+    with_addend: boolean, optional, default=False. the last input is added to the result.
+
+    act_type: one of '', 'relu', 'relu6', optional, default=''. what is done with the sum: max(x, 0), min(max(x, 0), 6).
+
+    block: int ≥ 0, optional, default=0. filters in a block of the weight; 0: the weight is (…k, c / groups, f).
+
+    channels: int ≥ 0, optional, default=0. channels of data, where the weight lies in blocks."""
 def _grad_add(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs + rhs: a step in the summation of many gradients."""
 def _greater(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

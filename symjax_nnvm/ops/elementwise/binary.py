@@ -11,6 +11,7 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import Entries, Types, register_op, same_shape, same_type
 
@@ -210,6 +211,8 @@ for _function in FUNCTIONS:
         doc=_function.doc,
         **_function.card,
     )
+
+Op.get("elemwise_add").set_attr("TAdds", True)
 
 register_op(
     "_grad_add",

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
 from symjax_nnvm.ops.elementwise.binary import div, mul
@@ -121,6 +122,8 @@ for _name, _formula, _doc in FUNCTIONS:
         doc=_doc,
     )
 
+Op.get("relu").set_attr("FActivation", lambda attrs: "relu")
+
 # -- identities ------------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +206,7 @@ register_op(
     layout="agnostic",
     precision="either",
     drawing="activation",
+    FActivation=lambda attrs: "relu6" if (attrs.parsed.a_min, attrs.parsed.a_max) == (0, 6) else None,
     doc="min(max(x, a_min), a_max); the gradient passes within and at the bounds. a_min > a_max is an error.",
 )
 

@@ -46,6 +46,7 @@ register_op(
     precision="either",
     layout="agnostic",
     drawing="activation",
+    FActivation=lambda attrs: "relu" if attrs.parsed.act_type == "relu" else None,
     doc="relu max(x, 0), sigmoid 1 / (1 + e⁻ˣ), softrelu log(1 + eˣ), softsign x / (1 + |x|), or tanh.",
 )
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.algorithms import choose
 from symjax_nnvm.geometry import winograd_tile
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
-from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.types import DType
-from symjax_nnvm.ops.nn.channels_last import ChannelsLastParams, channels_last_shapes, geometry
+from symjax_nnvm.ops.nn.channels_last import ChannelsLastParams, channels_last_shapes
 
 WINDOW = (3, 3)
 
@@ -113,15 +110,8 @@ register_op(
 )
 
 
-def _choose(node: Node, shape: tuple[int, ...], dtype: DType, platform: str) -> NodeEntry | None:
-    """FChooseAlgorithm of `_channels_last_convolution`."""
-    algorithm = choose("forward", geometry(node.attrs.parsed, shape, dtype), platform, constant=True)
-    tile = winograd_tile(algorithm)
-    if tile is None:
-        return None  # what needs nothing of a constant weight is chosen when it is lowered
+def by_winograd(node: Node, algorithm: str, tile: int) -> NodeEntry:
+    """A `_channels_last_convolution` by an algorithm of Winograd's, its weight transformed apart."""
     data, weight, *bias = node.inputs
     factors = apply("_winograd_weight", weight, name=f"{node.name}_winograd{tile}", tile=tile)
     return NodeEntry(Node(altered(node.attrs, "_winograd_convolution", algorithm=algorithm), [data, factors, *bias]))
-
-
-Op.get("_channels_last_convolution").set_attr("FChooseAlgorithm", _choose)

@@ -1,0 +1,204 @@
+"""oneDNN's convolutions, which XLA's CPU runs for a custom call: bias, sum and activation in the pass that multiplies.
+
+jaxlib's wheels for x86 hold oneDNN and what calls it (`onednn_convolution.cc` of XLA), but XLA itself makes such calls
+only in builds of another kind. So the call is made here, in the words of XLA's `OneDnnConvolutionConfig`. It is no
+promised interface: each geometry is computed once on numbers whose result is known before any network is, and what is
+not there, or not right, is not used (`block`). SYMJAX_NNVM_ONEDNN=0 turns it off.
+
+The weight comes in blocks of filters, as oneDNN would otherwise lay it in every call: (groups, f / block, *kernel, c,
+block), with zeros for filters that are not there; where each channel is a group of its own (*kernel, f), f a multiple
+of the block. How long a block is follows from the geometry and the machine, and is found by looking.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from math import prod
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from symjax_nnvm.geometry import Blocks, Epilogue, Geometry
+
+Relied = dict[tuple[Geometry, Epilogue], "int | None"]
+"""What a program relies on: blocks of filters, as `block` has them on the machine where it was made."""
+
+_used: ContextVar[Relied | None] = ContextVar("used", default=None)
+
+TARGET = "__onednn$convolution"
+_ACTIVATIONS = {"": (), "relu": ("RELU",), "relu6": ("RELU6",)}
+_TOLERANCE = 1e-4
+
+
+def convolve(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue, operands: Sequence[Array]) -> Array:
+    """data (n, *size, c), weight in blocks, flat; operands: the bias (f,) and the addend (n, *out_size, f), as the
+    epilogue says → (n, *out_size, f)."""
+    if (used := _used.get()) is not None:
+        used[geometry, epilogue] = block(geometry, epilogue)
+    return _call(data, weight, geometry, epilogue, operands)
+
+
+def _call(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue, operands: Sequence[Array]) -> Array:
+    shape = (geometry.batch, *geometry.out_size, geometry.filters)
+    call = jax.ffi.ffi_call(
+        TARGET,
+        jax.ShapeDtypeStruct(shape, data.dtype),
+        custom_call_api_version=2,
+        legacy_backend_config=json.dumps({"onednn_conv_config": _config(geometry, epilogue)}),
+    )
+    return call(data, weight, *operands)
+
+
+def _config(g: Geometry, epilogue: Epilogue) -> dict[str, Any]:
+    """XLA's OneDnnConvolutionConfig: axes by number; a weight of this shape, laid already."""
+    rank = len(g.kernel) + 2
+    data = {"dims": rank, "data": {"batch_dim": 0, "feature_dim": rank - 1, "spatial_dims": [*range(1, rank - 1)]}}
+    weight = {
+        "input_feature_dim": rank - 2,
+        "output_feature_dim": rank - 1,
+        "spatial_dims": [*range(rank - 2)],
+        "shape": [*g.kernel, g.channels // g.groups, g.filters],
+    }
+    window = {
+        "size": g.kernel,
+        "pad_left": g.pad,
+        "pad_right": g.pad,
+        "strides": g.stride,
+        "window_dilations": g.dilate,
+    }
+    operations = (*["BIAS"] * epilogue.bias, *["BINARY_ADD"] * epilogue.addend, *_ACTIVATIONS[epilogue.act_type])
+    return {
+        "dims": rank,
+        "input": data,
+        "kernel": {"dims": rank, "filter": weight},
+        "output": data,
+        "window": window,
+        "fusions": {"ops": operations},
+        "feature_groups": g.groups,
+        "optimization_config": {"weights_prepacked": True},
+    }
+
+
+@contextmanager
+def relied_on() -> Iterator[Relied]:
+    """What the programs rely on that are traced in this context."""
+    found: Relied = {}
+    token = _used.set(found)
+    try:
+        yield found
+    finally:
+        _used.reset(token)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """JAX's compilation cache cannot hold the library's calls, and would say so of each program: they are compiled
+    anew, which is fast, as the library's code is there already."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Error writing persistent compilation cache entry", UserWarning)
+        yield
+
+
+# -- what it can do --------------------------------------------------------------------------------------------------
+
+
+@cache
+def block(geometry: Geometry, epilogue: Epilogue) -> int | None:
+    """How many filters a block of the weight has; None where oneDNN is not there or computes something else."""
+    if geometry.dtype != "float32" or not _is_there():
+        return None
+    return _found(geometry, epilogue)
+
+
+@cache
+def _is_there() -> bool:
+    """Whether XLA's CPU calls oneDNN, tried on a small convolution."""
+    if os.environ.get("SYMJAX_NNVM_ONEDNN") == "0":
+        return False
+    one = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
+    return _found(one, Epilogue(bias=True, addend=True, act_type="relu")) is not None
+
+
+def _found(g: Geometry, epilogue: Epilogue) -> int | None:
+    """The block by which the result is right, at some places of it, of a weight whose blocks are random numbers."""
+    numbers = np.random.default_rng(0).standard_normal(4099).astype(np.float32)
+    candidates = [Blocks.of(size, g) for size in _SIZES]
+    length = 2 * max(blocks.length for blocks in candidates)  # more than any layout has
+    out_shape = (g.batch, *g.out_size, g.filters)
+    operands = [(g.filters,)] * epilogue.bias + [out_shape] * epilogue.addend
+    shapes = [(g.batch, *g.size, g.channels), (length,), *operands]
+    data, weight, *rest = (np.resize(numbers, shape) for shape in shapes)
+    try:
+        out = _run(g, epilogue, data, weight, rest)
+    except jax.errors.JaxRuntimeError:
+        return None
+    return next((b.block for b in candidates if _is_right(out, b, g, epilogue, data, weight, rest)), None)
+
+
+_SIZES = (64, 48, 32, 16, 24, 8)
+"""Filters in a block, of the layouts that oneDNN has for AVX-512 and AVX2."""
+
+
+def _run(g: Geometry, epilogue: Epilogue, *arrays: Any) -> np.ndarray:
+    cpu = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
+    function = jax.jit(lambda data, weight, rest: _call(data, weight, g, epilogue, rest), out_shardings=cpu)
+    given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cpu), arrays)
+    with compiling():
+        return np.asarray(function.lower(*given).compile()(*arrays))
+
+
+def _is_right(
+    out: np.ndarray,
+    blocks: Blocks,
+    g: Geometry,
+    epilogue: Epilogue,
+    data: np.ndarray,
+    weight: np.ndarray,
+    rest: Sequence[np.ndarray],
+) -> bool:
+    """Whether the result is what it must be, if the weight lies in these blocks: of the filters at the ends of the
+    first blocks and of all, at the first place, at the last and at one between."""
+    filters = sorted({f for f in (0, 1, 15, 16, 31, 32, 47, 48, 64, g.filters // 2, g.filters - 1) if f < g.filters})
+    rows = [weight[blocks.where(f)].astype(np.float64) for f in filters]  # (taps, c / groups)
+    share = g.channels // g.groups
+    for place in _places(g):
+        window = _window(place, data, g)
+        groups = [f // (g.filters // g.groups) for f in filters]
+        found = np.array(
+            [(window[:, q * share : (q + 1) * share] * row).sum() for q, row in zip(groups, rows, strict=True)]
+        )
+        if epilogue.bias:
+            found += rest[0][filters]
+        if epilogue.addend:
+            found += rest[-1][place][filters]
+        if epilogue.act_type:
+            found = np.clip(found, 0, 6 if epilogue.act_type == "relu6" else None)
+        limit = _TOLERANCE * np.sqrt(window.size) * max(1.0, float(np.abs(data).max()) ** 2)
+        if not np.allclose(out[place][filters], found, rtol=_TOLERANCE, atol=limit):
+            return False
+    return True
+
+
+def _places(g: Geometry) -> Iterator[tuple[int, ...]]:
+    """The first place of the output, the last, and one between."""
+    yield (0, *(0 for _ in g.out_size))
+    yield (g.batch - 1, *(size - 1 for size in g.out_size))
+    yield (g.batch // 2, *(size // 2 for size in g.out_size))
+
+
+def _window(place: tuple[int, ...], data: np.ndarray, g: Geometry) -> np.ndarray:
+    """What a place of the output sees: (taps, c), zeros beyond the data."""
+    window = np.zeros((prod(g.kernel), g.channels))
+    for number, tap in enumerate(np.ndindex(*g.kernel)):
+        at = [o * s + t * d - p for o, s, t, d, p in zip(place[1:], g.stride, tap, g.dilate, g.pad, strict=True)]
+        if all(0 <= i < size for i, size in zip(at, g.size, strict=True)):
+            window[number] = data[(place[0], *at)]
+    return window

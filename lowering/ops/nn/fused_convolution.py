@@ -1,0 +1,30 @@
+"""JAX rules of convolutions with what follows them: by oneDNN, where it computes them, else by any algorithm."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from lowering import convolutions
+from lowering.convolutions import onednn
+from lowering.registry import lowers
+from symjax_nnvm.algorithms import choose
+from symjax_nnvm.ops.nn import channels_last
+from symjax_nnvm.ops.nn import fused_convolution as ops
+
+
+@lowers("_blocked_weight")
+def _weight(p: ops.BlockedWeightParams, weight: Array) -> Array:
+    return ops.blocks_of(weight.shape, p.num_group, p.block).lay(weight, jnp).ravel()
+
+
+@lowers("_fused_convolution", needs=("platform",))
+def _convolution(p: ops.FusedConvolutionParams, data: Array, weight: Array, *rest: Array, platform: str) -> Array:
+    geometry = channels_last.geometry(p, data.shape, data.dtype.name)
+    if p.block and platform == "cpu" and onednn.block(geometry, p.epilogue) == p.block:
+        return onednn.convolve(data, weight, geometry, p.epilogue, rest)
+    plain = p.blocks.unlay(weight.reshape(p.blocks.shape)) if p.block else weight
+    out = convolutions.forward(data, plain, geometry, choose("forward", geometry, platform))
+    for operand in rest:
+        out = out + operand
+    return jnp.clip(out, 0, 6 if p.act_type == "relu6" else None) if p.act_type else out

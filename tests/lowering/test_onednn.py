@@ -1,0 +1,149 @@
+"""oneDNN's convolutions: what XLA calls for us equals what XLA computes, and what does not is not used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lowering
+from lowering import convolutions
+from lowering.convolutions import onednn
+from symjax_nnvm import pipeline
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.geometry import Blocks, Epilogue, Geometry
+from tests.comparison import assert_close
+from tests.lowering.test_convolutions import GEOMETRIES
+
+RNG = np.random.default_rng(0)
+FEW_IN_A_GROUP = Geometry(1, (6, 6), 20, 6, (3, 3), (1, 1), (1, 1), (1, 1), groups=2)
+
+needs_onednn = pytest.mark.skipif(
+    onednn.block(Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1)), Epilogue()) is None,
+    reason="jaxlib has no oneDNN on this platform",
+)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_every_geometry_equals_xla(name: str):
+    g = replace(GEOMETRIES[name], dtype="float32")
+    every = [Epilogue(*flags, act) for *flags, act in product((False, True), (False, True), ("", "relu", "relu6"))]
+    epilogue = every[len(name) % len(every)]
+    block = onednn.block(g, epilogue)
+    if block is None:
+        pytest.skip("oneDNN lays this weight in another way")
+    data, weight = numbers(g.batch, *g.size, g.channels), numbers(*g.kernel, g.channels // g.groups, g.filters)
+    bias, addend = numbers(g.filters), numbers(g.batch, *g.out_size, g.filters)
+    operands = [bias] * epilogue.bias + [addend] * epilogue.addend
+    laid = Blocks.of(block, g).lay(weight, np).ravel()
+    found = onednn.convolve(jnp.asarray(data), laid, g, epilogue, [jnp.asarray(a) for a in operands])
+    expected = np.asarray(convolutions.forward(jnp.asarray(data), jnp.asarray(weight), g, "xla")) + sum(operands)
+    if epilogue.act_type:
+        expected = np.clip(expected, 0, 6 if epilogue.act_type == "relu6" else None)
+    assert_close(np.asarray(found), expected, 1e-5, name)
+
+
+@needs_onednn
+def test_most_geometries_are_computed():
+    found = [onednn.block(replace(g, dtype="float32"), Epilogue(bias=True)) for g in GEOMETRIES.values()]
+    assert sum(block is not None for block in found) > len(found) / 2
+
+
+@pytest.mark.parametrize("block", [1, 4, 16])
+@pytest.mark.parametrize(("channels", "filters", "groups"), [(3, 5, 1), (4, 6, 2), (5, 5, 5), (1, 1, 1)])
+def test_blocks_hold_the_weight(block: int, channels: int, filters: int, groups: int):
+    blocks = Blocks(block, (3, 2), channels, filters, groups)
+    weight = numbers(3, 2, channels // groups, filters)
+    laid = blocks.lay(weight, np)
+    assert laid.shape == blocks.shape
+    assert np.array_equal(blocks.unlay(laid), weight)
+    for f in range(filters):
+        assert np.array_equal(laid.ravel()[blocks.where(f)], weight[..., f].reshape(6, -1))
+    assert np.count_nonzero(laid) == weight.size
+
+
+def test_a_result_that_is_wrong_is_not_used(monkeypatch: pytest.MonkeyPatch):
+    """As where XLA meant something else by what it is told."""
+    g = Geometry(2, (5, 5), 3, 20, (3, 3), (1, 1), (1, 1), (0, 0))
+    monkeypatch.setattr(onednn, "_is_there", lambda: True)
+    monkeypatch.setattr(onednn, "_run", lambda g, *_: np.zeros((g.batch, *g.out_size, g.filters), np.float32))
+    assert onednn.block.__wrapped__(g, Epilogue()) is None
+
+
+def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SYMJAX_NNVM_ONEDNN", "0")
+    assert not onednn._is_there.__wrapped__()
+
+
+def test_other_dtypes_are_left_to_xla():
+    assert onednn.block(replace(FEW_IN_A_GROUP, dtype="float64"), Epilogue()) is None
+
+
+# -- networks --------------------------------------------------------------------------------------------------------
+
+
+def residual() -> sym.Symbol:
+    """Two convolutions, a sum, a ReLU; then one whose result is read twice, and a clip to 6."""
+    x = sym.Variable("data")
+    shape = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 8}
+    first = sym.Activation(sym.Convolution(x, name="a", **shape), act_type="relu", name="ra")
+    second = sym.Convolution(first, name="b", **shape)
+    joined = sym.relu(second + first, name="rb")
+    third = sym.clip(sym.Convolution(joined, name="c", **shape), a_min=0, a_max=6, name="rc")
+    fourth = sym.Convolution(third, name="d", **shape)
+    return sym.Group([sym.relu(fourth, name="rd"), sym.clip(fourth, a_min=-1, a_max=6, name="re")])
+
+
+def arguments(net: sym.Symbol, **shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    found = zip(net.list_arguments(), net.infer_shape(**shapes)[0] or (), strict=True)
+    return {name: numbers(*shape) / 5 for name, shape in found if name not in shapes}
+
+
+@needs_onednn
+def test_what_follows_is_fused_where_nobody_else_reads():
+    net = residual()
+    predict = lowering.Predictor(net, arguments(net, data=(1, 8, 6, 6)), platform="cpu")
+    nodes = {n.name: n for n in predict.plan_of(data=(1, 8, 6, 6)).graph.nodes() if n.op is not None}
+    epilogues = {
+        name: (node.attrs.parsed.with_addend, node.attrs.parsed.act_type)
+        for name, node in nodes.items()
+        if node.op is not None and node.op.name == "_fused_convolution"
+    }
+    assert epilogues == {"ra": (False, "relu"), "rb": (True, "relu"), "rc": (False, "relu6"), "d": (False, "")}
+
+
+@pytest.mark.parametrize("left_out", [(), ("FuseConvolution",), ("ChooseAlgorithm",)], ids=str)
+def test_the_outputs_are_those_of_the_network(left_out: tuple[str, ...]):
+    net = residual()
+    args, x = arguments(net, data=(2, 8, 6, 6)), numbers(2, 8, 6, 6)
+    expected = lowering.to_jax(net)({**args, "data": x}, {})[0]
+    with pipeline.without(*left_out):
+        found = lowering.Predictor(net, args)(data=x)
+    for a, b in zip(found, expected, strict=True):
+        assert_close(np.asarray(a), np.asarray(b), 1e-5, str(left_out))
+
+
+@needs_onednn
+def test_a_folder_of_a_machine_whose_library_wants_other_blocks_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    net = residual()
+    args, x = arguments(net, data=(1, 8, 6, 6)), numbers(1, 8, 6, 6)
+    predict = lowering.Predictor(net, args)
+    expected = [np.asarray(a) for a in predict(data=x)]
+    predict.save(tmp_path / "saved")
+    same = lowering.Predictor.load(tmp_path / "saved")
+    assert same._saved
+    assert all(np.array_equal(a, b) for a, b in zip(same(data=x), expected, strict=True))
+    real = onednn.block
+    monkeypatch.setattr(onednn, "block", lambda *asked: {16: 8}.get(real(*asked) or 0, real(*asked)))
+    assert not lowering.Predictor.load(tmp_path / "saved")._saved
