@@ -29,6 +29,7 @@ from symjax_nnvm.ir.listing import InputOption, variables
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.recompute import Recomputed
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -156,7 +157,11 @@ class Program:
             yield Step(nid, rule, attrs.parsed, inputs, outputs, key_ids.get(nid, _NO_KEY), programs)
 
     def _subprogram(self, graph: Subgraph) -> Program:
-        return Program(Graph(graph.outputs), self.options, inside=True)
+        """The program of a loop's body or a branch, whose nodes are split over the mesh like others."""
+        made, mesh = Graph(graph.outputs), self.options.mesh
+        if mesh is not None and "PlaceSharding" not in self.options.without:
+            made = place_sharding(made, mesh.axis_names)
+        return Program(made, self.options, inside=True)
 
     def draws(self, step: Step) -> bool:
         """Whether a step draws random numbers."""
@@ -272,6 +277,8 @@ class _Running:
                 return step.programs
             case "reversible":
                 return program.options.witness
+            case "mesh":
+                return program.options.mesh
 
     def empty(self, step: Step) -> list[Any] | None:
         """Zeros for the results of a step, if all of them are empty.

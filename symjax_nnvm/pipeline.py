@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from symjax_nnvm.errors import GradientError, PassError, close_names, explain, listed, refuse_unknown
 from symjax_nnvm.ir.graph import Graph
@@ -25,14 +25,24 @@ from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_exp
 from symjax_nnvm.passes.fold_scale_axis import fold_scale_axis
 from symjax_nnvm.passes.full_graph import add_gradients
 from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.precompute_prune import precompute_prune
 from symjax_nnvm.passes.reduce_precision import reduce_precision
 from symjax_nnvm.passes.simplify_inference import simplify_inference
 from symjax_nnvm.tables import table_text
 
-__all__ = ["STAGES", "Options", "Pipeline", "Plan", "Stage", "StageRecord", "arguments", "optional_stages", "without"]
+__all__ = ["STAGES", "Mesh", "Options", "Pipeline", "Plan", "Stage", "StageRecord", "arguments", "optional_stages", "without"]
 
 _without: ContextVar[frozenset[str]] = ContextVar("without", default=frozenset())
+
+
+class Mesh(Protocol):
+    """What the pipeline asks of a mesh of devices; it is hashed, too."""
+
+    @property
+    def axis_names(self) -> tuple[Any, ...]:
+        """Names of its axes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,8 @@ class Options:
     "blocks" alone. precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says.
     witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
     constants: names of the variables, arguments or states, that do not change between calls: what depends on them alone
-    is a graph of its own, `Plan.precompute`; None: all may change. without: names of the stages that do not run, by
+    is a graph of its own, `Plan.precompute`; None: all may change. mesh: of devices, to whose axes `__sharding__` refers;
+    None: the attribute means nothing. without: names of the stages that do not run, by
     default those that `without` says. Raises PassError for a name that is none of `optional_stages()`.
     """
 
@@ -58,6 +69,7 @@ class Options:
     precision: DType | None = None
     witness: bool = False
     constants: frozenset[str] | None = None
+    mesh: Mesh | None = None
     without: frozenset[str] = field(default_factory=_without.get)
 
     def __post_init__(self):
@@ -110,6 +122,13 @@ def _signature_of_constants(options: Options) -> Hashable | None:
 
 
 STAGES: tuple[Stage, ...] = (
+    Stage(
+        "PlaceSharding",
+        "constraints where __sharding__ says",
+        lambda graph, options: place_sharding(graph, options.mesh.axis_names if options.mesh else ()),
+        reads=lambda options: None if options.mesh is None else options.mesh.axis_names,
+        when="a mesh of devices is given",
+    ),
     Stage(
         "SimplifyInference",
         "dropout, copies away; BatchNorm scales",
