@@ -18,7 +18,7 @@ from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Programs"]
+__all__ = ["Programs", "on_mesh_around"]
 
 
 class Programs:
@@ -75,6 +75,12 @@ class Programs:
             program = Program(plan.graph, options, beside=plan.head_grads, inference=inference, network=network)
             found = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
         return found
+
+
+def on_mesh_around(options: Options) -> Options:
+    """Options that refer to the mesh that `jax.set_mesh` has set, unless they have one."""
+    around = jax.sharding.get_abstract_mesh()
+    return options if options.mesh is not None or around.empty else replace(options, mesh=around)
 
 
 def _placed(options: Options) -> Options:

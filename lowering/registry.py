@@ -22,8 +22,8 @@ Rule = Callable[..., Any]
 Need = Literal["key", "is_train", "platform", "out_shapes", "out_dtypes", "attrs", "programs", "reversible", "mesh"]
 """What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); the
 inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a
-`Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh of devices to
-which shardings refer, or None."""
+`Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh
+of devices to which shardings refer, or None."""
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,14 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 from jax.core import Tracer
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
-from symjax_nnvm.errors import TrainingError, did_you_mean, listed
+from symjax_nnvm.errors import CallError, TrainingError, did_you_mean, listed
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import NodeEntry
+from symjax_nnvm.ir.sharding import SHARDING, mesh_axes
+from symjax_nnvm.passes.place_sharding import declared_text
+from symjax_nnvm.symbol.symbol import Symbol
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,12 +62,18 @@ def on_auto_axes(tree: Any) -> Any:
 
 
 def _on_auto_axes(leaf: Any) -> Any:
-    if not isinstance(leaf, jax.Array):
-        return leaf
-    sharding = jax.typeof(leaf).sharding if isinstance(leaf, Tracer) else leaf.sharding
+    sharding = _explicit(leaf)
+    return leaf if sharding is None else jax.device_put(leaf, NamedSharding(auto_mesh(sharding.mesh), sharding.spec))
+
+
+def _explicit(value: Any) -> NamedSharding | None:
+    """The sharding of an array on explicit axes; None of anything else."""
+    if not isinstance(value, jax.Array):
+        return None
+    sharding = jax.typeof(value).sharding if isinstance(value, Tracer) else value.sharding
     if not isinstance(sharding, NamedSharding) or AxisType.Explicit not in sharding.mesh.axis_types:
-        return leaf
-    return jax.device_put(leaf, NamedSharding(auto_mesh(sharding.mesh), sharding.spec))
+        return None
+    return sharding
 
 
 def under_auto_axes(function: Callable[P, T]) -> Callable[P, T]:
@@ -76,6 +87,56 @@ def under_auto_axes(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
 
     return call
+
+
+def lying_like(values: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays by name, each on explicit axes where the one of its name among the models is, and split like it."""
+    return {name: _lying_like(value, models.get(name)) for name, value in values.items()}
+
+
+def outputs_lying_like(outputs: Sequence[Any], symbol: Symbol, args: Mapping[str, Any]) -> list[Any]:
+    """Outputs, on explicit axes where arguments are. Those that are traced lie as their node's `__sharding__` says, or
+    along the first axis like the first argument of as many samples; else whole on every device."""
+    found = [_explicit(args.get(name)) for name in symbol.list_arguments()]
+    mesh = next((each.mesh for each in found if each is not None), None)
+    if mesh is None:
+        return list(outputs)
+    split: dict[int, Any] = {}
+    for name, each in zip(symbol.list_arguments(), found, strict=True):
+        if each is not None and np.ndim(args[name]):
+            split.setdefault(args[name].shape[0], each.spec[0] if each.spec else None)
+
+    def spec(entry: NodeEntry, output: Any) -> PartitionSpec:
+        if not isinstance(output, Tracer):
+            return output.sharding.spec
+        if text := entry.node.attrs.dict.get(SHARDING):
+            return PartitionSpec(*mesh_axes(text))
+        return PartitionSpec(split.get(output.shape[0]) if output.ndim else None)
+
+    pairs = zip(symbol.outputs, outputs, strict=True)
+    return [_onto(output, NamedSharding(mesh, spec(entry, output))) for entry, output in pairs]
+
+
+def _lying_like(value: Any, model: Any) -> Any:
+    sharding = _explicit(model)
+    return value if sharding is None else _onto(value, sharding)
+
+
+def _onto(value: Any, sharding: NamedSharding) -> jax.Array:
+    """An array on explicit axes; a traced one so that its cotangent comes back to the axes it has."""
+    return jax.sharding.reshard(value, sharding) if isinstance(value, Tracer) else jax.device_put(value, sharding)
+
+
+def chosen_mesh(mesh: Any) -> Any:
+    """The mesh given, else the one that `jax.set_mesh` has set, with auto axes; None where there is neither. Raises
+    CallError for what is no mesh."""
+    if mesh is None:
+        mesh = jax.sharding.get_mesh()
+        return None if mesh.empty else auto_mesh(mesh)
+    if not isinstance(mesh, Mesh | AbstractMesh):
+        fix = "For example mesh=jax.make_mesh((jax.device_count(),), ('data',))."
+        raise CallError("No mesh of devices", param="mesh", expected="a jax.sharding.Mesh", got=repr(mesh), fix=fix)
+    return auto_mesh(mesh)
 
 
 def _auto_context() -> AbstractContextManager[Any]:
@@ -159,7 +220,7 @@ class Placement:
         return self.of()
 
 
-def check_fits(mesh: Mesh, spec: PartitionSpec, name: str, shape: Shape) -> None:
+def check_fits(mesh: Mesh | AbstractMesh, spec: PartitionSpec, name: str, shape: Shape) -> None:
     """Raise TrainingError where an array of a shape cannot be split so."""
     if len(spec) > len(shape):
         got = f"shape {tuple(shape)} and {spec}"
@@ -179,7 +240,7 @@ def check_fits(mesh: Mesh, spec: PartitionSpec, name: str, shape: Shape) -> None
             )
 
 
-def check_axes(mesh: Mesh, axes: Iterable[Any], what: str) -> None:
+def check_axes(mesh: Mesh | AbstractMesh, axes: Iterable[Any], what: str) -> None:
     """Raise TrainingError for axes that a mesh does not have."""
     for axis in axes:
         if axis not in mesh.axis_names:
@@ -221,6 +282,13 @@ def _rules(given: Any, mesh: Mesh) -> Rules:
         used = [axis for entry in spec if entry for axis in ((entry,) if isinstance(entry, str) else entry)]
         check_axes(mesh, used, f"The PartitionSpec for {pattern!r}")
     return tuple(rules)
+
+
+def declared_shardings(symbol: Symbol, mesh: Mesh) -> dict[str, PartitionSpec]:
+    """What the variables of a graph say by their attribute `__sharding__`, by name. Raises PassError, as PlaceSharding
+    does."""
+    nodes = [node for node in Graph(symbol.outputs).nodes() if node.is_variable and SHARDING in node.attrs.dict]
+    return {node.name: PartitionSpec(*mesh_axes(declared_text(node, mesh.axis_names))) for node in nodes}
 
 
 # -- putting arrays there ----------------------------------------------------------------------------------------------

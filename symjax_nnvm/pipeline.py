@@ -31,7 +31,18 @@ from symjax_nnvm.passes.reduce_precision import reduce_precision
 from symjax_nnvm.passes.simplify_inference import simplify_inference
 from symjax_nnvm.tables import table_text
 
-__all__ = ["STAGES", "Mesh", "Options", "Pipeline", "Plan", "Stage", "StageRecord", "arguments", "optional_stages", "without"]
+__all__ = [
+    "STAGES",
+    "Mesh",
+    "Options",
+    "Pipeline",
+    "Plan",
+    "Stage",
+    "StageRecord",
+    "arguments",
+    "optional_stages",
+    "without",
+]
 
 _without: ContextVar[frozenset[str]] = ContextVar("without", default=frozenset())
 
@@ -55,8 +66,8 @@ class Options:
     "blocks" alone. precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says.
     witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
     constants: names of the variables, arguments or states, that do not change between calls: what depends on them alone
-    is a graph of its own, `Plan.precompute`; None: all may change. mesh: of devices, to whose axes `__sharding__` refers;
-    None: the attribute means nothing. without: names of the stages that do not run, by
+    is a graph of its own, `Plan.precompute`; None: all may change. mesh: of devices, to whose axes `__sharding__`
+    refers; None: the attribute means nothing. without: names of the stages that do not run, by
     default those that `without` says. Raises PassError for a name that is none of `optional_stages()`.
     """
 

@@ -13,7 +13,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.sharding import SHARDING, mesh_axes, split_over
 
-__all__ = ["place_sharding"]
+__all__ = ["declared_text", "place_sharding"]
 
 G = TypeVar("G", bound=Graph)
 
@@ -38,7 +38,7 @@ def _place(graph: Graph) -> Graph:
     """Constraints where nodes say how they are split; see `place_sharding`."""
     attrs = dict(graph.attrs)
     names = attrs.pop("mesh_axis_names")
-    texts = {node: _checked(node, names) for node in graph.nodes() if SHARDING in node.attrs.dict}
+    texts = {node: declared_text(node, names) for node in graph.nodes() if SHARDING in node.attrs.dict}
     made: dict[NodeEntry, NodeEntry] = {}
 
     def split(was: NodeEntry, now: NodeEntry) -> NodeEntry:
@@ -64,8 +64,8 @@ def _place(graph: Graph) -> Graph:
     return graph.derive([split(entry, rewritten.entry(entry)) for entry in graph.outputs], attrs=attrs)
 
 
-def _checked(node: Node, names: Sequence[str]) -> str:
-    """The attribute of a node. Raises PassError."""
+def declared_text(node: Node, names: Sequence[str]) -> str:
+    """A node's attribute `__sharding__`, which refers to axes of these names. Raises PassError."""
     text = node.attrs.dict[SHARDING]
     try:
         used = split_over(mesh_axes(text))
@@ -78,7 +78,8 @@ def _checked(node: Node, names: Sequence[str]) -> str:
             node=node,
             expected=f"names among {listed(names)}",
             got=listed(unknown),
-            fix=close_names(unknown, names) or "A mesh may have an axis of one device, for what is not split on it: "
+            fix=close_names(unknown, names)
+            or "A mesh may have an axis of one device, for what is not split on it: "
             f"jax.make_mesh((jax.device_count(), 1), ({names[0]!r}, {unknown[0]!r})).",
         )
     return text

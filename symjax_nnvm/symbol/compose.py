@@ -47,7 +47,8 @@ def compose(
 def compose_atomic(node: Node, args: Sequence[Heads], kwargs: Mapping[str, Heads], name: str = "") -> None:
     """Fill the inputs of an operator node; inputs that are not given become variables `{name}_{input}`.
 
-    Automatic variables inherit the operator's attributes, but not how its result is split over devices. Raises ComposeError; then the node is unchanged.
+    Automatic variables inherit the operator's attributes, but not how its result is split over
+    devices. Raises ComposeError; then the node is unchanged.
     """
     attrs = node.attrs
     op = attrs.op

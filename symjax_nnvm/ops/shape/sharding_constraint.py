@@ -1,4 +1,4 @@
-"""How an array is split over the devices of a mesh: PlaceSharding makes this operator of the attribute `__sharding__`."""
+"""How an array is split over a mesh of devices: PlaceSharding makes this operator of the attribute `__sharding__`."""
 
 from __future__ import annotations
 
