@@ -297,6 +297,8 @@ def declared_shardings(symbol: Symbol, mesh: Mesh) -> dict[str, PartitionSpec]:
 def place(value: Any, sharding: NamedSharding) -> jax.Array:
     """A global array: of a whole array, which with several processes is the same in each; or of one that lies
     otherwise on the mesh. Each process copies what its devices hold, and no more."""
+    if isinstance(value, jax.Array) and value.sharding == sharding:
+        return value
     if sharding.is_fully_addressable or (isinstance(value, jax.Array) and not value.is_fully_addressable):
         return jax.device_put(value, sharding)
     host = np.asarray(value)
