@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import jax
 
 from lowering.arguments import require_named, require_symbol
 from lowering.mxnet_words import takes_our_words
-from lowering.programs import Programs, on_mesh_around
+from lowering.programs import Programs, on_mesh, on_mesh_around
 from lowering.sharding import chosen_mesh, lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -40,7 +39,7 @@ def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = Non
     symbol = require_symbol(symbol, "to_jax")
     programs, options = Programs(symbol), Options(is_train=is_train, platform=platform)
     if mesh is not None:
-        options = replace(options, mesh=chosen_mesh(mesh))
+        options = on_mesh(options, chosen_mesh(mesh))
     programs.forward(options)  # errors at once, not at the first call
 
     @under_auto_axes

@@ -17,7 +17,7 @@ import numpy as np
 from lowering.arguments import require_named, require_symbol
 from lowering.gradient_program import GradientProgram
 from lowering.mxnet_words import takes_our_words
-from lowering.programs import Programs, on_mesh_around
+from lowering.programs import Programs, on_mesh, on_mesh_around
 from lowering.sharding import chosen_mesh, lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.passes.mirror import Mirror
@@ -110,8 +110,9 @@ def grad_fn(
 
     Raises GradientError, LoweringError, InferenceError.
     """
-    mesh = None if mesh is None else chosen_mesh(mesh)
-    options = Options(is_train=is_train, platform=platform, mirror=mirror, mesh=mesh)
+    options = Options(is_train=is_train, platform=platform, mirror=mirror)
+    if mesh is not None:
+        options = on_mesh(options, chosen_mesh(mesh))
     programs = _Gradients(symbol, wrt, options, zeros_if_unreachable)
 
     on_auto_axes = under_auto_axes(lambda used, *rest: programs.of(used)(used, *rest))
@@ -148,8 +149,9 @@ def differentiable(
     function itself is not differentiable again by JAX in a meaningful way for loss heads. mirror,
     zeros_if_unreachable, mesh: as in `grad_fn`.
     """
-    mesh = None if mesh is None else chosen_mesh(mesh)
-    options = Options(is_train=is_train, platform=platform, mirror=mirror, mesh=mesh)
+    options = Options(is_train=is_train, platform=platform, mirror=mirror)
+    if mesh is not None:
+        options = on_mesh(options, chosen_mesh(mesh))
     programs = _Gradients(symbol, None, options, zeros_if_unreachable)
 
     @jax.custom_vjp

@@ -21,6 +21,7 @@ class OneDevice:
     """One device has all."""
 
     mesh: Mesh | None = None
+    data_axes: tuple[str, ...] = ()
 
     def __init__(self, platform: str | None):
         self._here = SingleDeviceSharding(jax.devices(platform)[0])
@@ -52,7 +53,7 @@ class OverMesh:
     """
 
     def __init__(self, placement: Placement, symbol: Symbol, shapes: Mapping[str, Shape]):
-        self._placement, self.mesh = placement, placement.mesh
+        self._placement, self.mesh, self.data_axes = placement, placement.mesh, placement.data_axes
         self.platform: str = placement.mesh.devices.flat[0].platform
         declared = declared_shardings(symbol, placement.mesh)
         self._declared = {n: s for n, s in declared.items() if not any(fnmatchcase(n, p) for p, _ in placement.rules)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from lowering.arguments import misfit, require_key
 from lowering.inferred import Inference, Inferred
+from lowering.parts import on_each_part
 from lowering.registry import FLowering, LoweringRule, Need
 from lowering.schedule import Needed, Schedule
 from lowering.steps import Environment, Recomputation, Step
@@ -295,11 +297,18 @@ class _Running:
             return None
         return [jnp.zeros(s, jax.dtypes.canonicalize_dtype(t)) for s, t in zip(empty, dtypes, strict=True)]
 
+    def _apply(self, step: Step, inputs: list[Any], extra: dict[str, Any]) -> Any:
+        rule, by_part = step.rule.rule, step.rule.by_part
+        if by_part is None:
+            return rule(step.params, *inputs, **extra)
+        function = partial(rule, step.params, **extra)
+        return on_each_part(function, by_part, self._program.options, self.platform, inputs)
+
     def call(self, step: Step, inputs: list[Any], extra: dict[str, Any], env: Environment) -> list[Any]:
         """The values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
         source = self._program.index.nodes[step.nid].source
         try:
-            result = step.rule.rule(step.params, *inputs, **extra)
+            result = self._apply(step, inputs, extra)
         except NNVMError:
             raise
         except _TRACE_ERRORS as error:

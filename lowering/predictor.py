@@ -97,7 +97,13 @@ class Predictor:
             shapes = {name: np.shape(array) for name, array in arrays.items()}
             self._home = OverMesh(make_placement(mesh, sharding, data_axis), self.symbol, shapes)
             platform = self._home.platform
-        self._options = Options(platform=platform, precision=dtype, constants=frozenset(arrays), mesh=self._home.mesh)
+        self._options = Options(
+            platform=platform,
+            precision=dtype,
+            constants=frozenset(arrays),
+            mesh=self._home.mesh,
+            data_axes=self._home.data_axes,
+        )
         self._programs = Programs(self.symbol)
         self._needs_key = self._programs.forward(self._options).needs_key
         self._kept = Kept(arrays, self._home, platform)

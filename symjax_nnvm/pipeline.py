@@ -67,8 +67,9 @@ class Options:
     witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
     constants: names of the variables, arguments or states, that do not change between calls: what depends on them alone
     is a graph of its own, `Plan.precompute`; None: all may change. mesh: of devices, to whose axes `__sharding__`
-    refers; None: the attribute means nothing. without: names of the stages that do not run, by
-    default those that `without` says. Raises PassError for a name that is none of `optional_stages()`.
+    refers; None: the attribute means nothing. data_axes: those of its axes that samples are split over. without: names
+    of the stages that do not run, by default those that `without` says. Raises PassError for a name that is none of
+    `optional_stages()`.
     """
 
     is_train: bool = False
@@ -81,6 +82,7 @@ class Options:
     witness: bool = False
     constants: frozenset[str] | None = None
     mesh: Mesh | None = None
+    data_axes: tuple[str, ...] = ()
     without: frozenset[str] = field(default_factory=_without.get)
 
     def __post_init__(self):

@@ -15,7 +15,7 @@ from lowering.executor.executor import Executor
 from lowering.executor.functions import ExecutorFunctions
 from lowering.executor.groups import layouts_of_groups
 from lowering.mxnet_words import keyword_hint, takes_our_words
-from lowering.programs import Programs
+from lowering.programs import Programs, on_mesh
 from lowering.sharding import check_fits, chosen_mesh, on_auto_axes
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.errors import (
@@ -116,7 +116,7 @@ def simple_bind(
     with their gradients, are shared: both executors see every write. seed: of random operators, a number or a PRNG
     key; every forward pass draws new numbers. mirror: what the backward part
     computes again instead of keeping it, as in `grad_fn`. mesh: as in `to_jax`; default that of
-    group2ctx. shapes: of arguments or auxiliary states.
+    the arrays. shapes: of arguments or auxiliary states.
 
     Raises BindError listing the shapes given when they contradict each other or do not decide all others, and for a
     name the graph does not have; ExecutorValueError for a bad grad_req.
@@ -217,16 +217,17 @@ def _executor(
 ) -> Executor:
     cells = (*args, *aux)
     place = next((cell.place for cell in cells), None)
-    if mesh is None and isinstance(place, NamedSharding):
-        mesh = place.mesh  # that of group2ctx
+    layouts = (cell.value.sharding for cell in cells)
+    if mesh is None:
+        mesh = next((layout.mesh for layout in layouts if isinstance(layout, NamedSharding)), None)
     options = Options(
         is_train=True,
         wrt=tuple(cell.name for cell, req in zip(args, requests, strict=True) if req != "null"),
         platform=None if place is None else _platform(place),
         mirror=mirror,
         shapes=tuple((cell.name, cell.shape) for cell in cells) if mirror == "blocks" else None,
-        mesh=chosen_mesh(mesh),
     )
+    options = on_mesh(options, chosen_mesh(mesh))
     functions = ExecutorFunctions(network.programs, options)
     functions.knows({cell.name: (cell.shape, cell.dtype.name) for cell in cells})
     key = jax.random.key(seed) if isinstance(seed, int) else seed
