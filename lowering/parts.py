@@ -1,4 +1,4 @@
-"""A rule run by each device on its part of the samples, where a loop over samples would have all of them everywhere.
+"""What rules themselves say of how work is shared out over a mesh: by each device on its part, or laid out so.
 
 On a CPU some rules go through a batch sample by sample, so that what they make lies in the caches. XLA's partitioner
 cannot split such a loop: it gathers the whole batch on every device, and every device does the whole work. These rules
@@ -13,12 +13,27 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from lowering.registry import ByPart
 from symjax_nnvm.pipeline import Options
 
-__all__ = ["on_each_part"]
+__all__ = ["laid_out", "on_each_part"]
+
+
+def laid_out(data: jax.Array, mesh: Any, *axes: str | tuple[str, ...] | None) -> jax.Array:
+    """The data, of which XLA splits axis i over axes[i] of the mesh, and all others not at all; without a mesh as they
+    are. Where axes are manual, inside `jax.shard_map`, the caller has split the data over them already."""
+    if mesh is None:
+        return data
+    around = jax.sharding.get_abstract_mesh()
+    known = mesh if around.empty else around
+    manual = {name for name, kind in zip(known.axis_names, known.axis_types, strict=True) if kind == AxisType.Manual}
+    groups = [(axis,) if isinstance(axis, str) else axis or () for axis in axes]
+    spec = PartitionSpec(*(tuple(axis for axis in group if axis not in manual) or None for group in groups))
+    if manual and not any(spec):
+        return data
+    return jax.lax.with_sharding_constraint(data, NamedSharding(mesh, spec) if around.empty else spec)
 
 
 def on_each_part(
