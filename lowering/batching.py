@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from lowering.home import on_host
 from lowering.progress import Progress
 from symjax_nnvm.errors import LoweringError, listed, plain_list
 
@@ -81,7 +82,7 @@ def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
 
 def _cut(found: Sequence[jax.Array], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
     """The outputs without what belongs to padding; axis 0 may have several rows of each sample."""
-    whole = [np.asarray(output) for output in found]
+    whole = on_host(found)
     if batch.rows == batch.size:
         return whole
     for name, output in zip(names, whole, strict=True):

@@ -31,17 +31,21 @@ def compile(
     platform: str | None = None,
     donate_aux: bool = False,
     max_memory: int | str | None = None,
+    mesh: Any = None,
 ) -> CompiledFunction:
     """The symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
 
     Weights are arguments, never constants of the executable. It compiles once per combination of shapes and dtypes.
     donate_aux: let XLA reuse the memory of the auxiliary states for their new values; the arrays given are then
     consumed. max_memory: bytes, or text such as "4G": the first call with shapes that are estimated to need more
-    (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced.
+    (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced. mesh: as in
+    `to_jax`; arrays that lie on several devices stay there, and `hlo` shows what each of them does.
     Raises what `to_jax` raises; SymbolValueError for text that is no size.
     """
     limit = None if max_memory is None else parse_size(max_memory)
-    return CompiledFunction(symbol, is_train=is_train, platform=platform, donate_aux=donate_aux, max_memory=limit)
+    return CompiledFunction(
+        symbol, is_train=is_train, platform=platform, donate_aux=donate_aux, max_memory=limit, mesh=mesh
+    )
 
 
 class CompiledFunction:
@@ -59,11 +63,12 @@ class CompiledFunction:
         platform: str | None,
         donate_aux: bool,
         max_memory: int | None = None,
+        mesh: Any = None,
     ):
         self.symbol = require_symbol(symbol, "compile")
         self._max_memory = max_memory
         self._fitting: set[Any] = set()
-        function = to_jax(symbol, is_train=is_train, platform=platform)
+        function = to_jax(symbol, is_train=is_train, platform=platform, mesh=mesh)
         self._jitted = jit(function, platform=platform, donate_argnums=(1,) if donate_aux else ())
         self._latest: tuple[Any, ...] | None = None
         self._compiled: dict[Any, jax.stages.Compiled] = {}
@@ -93,7 +98,7 @@ class CompiledFunction:
         """The executable for one combination of shapes, compiled ahead of time and kept."""
         signature = self._signature(args, aux, key)
         leaves, structure = jax.tree.flatten(signature)
-        known = (structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves))
+        known = (structure, tuple((leaf.shape, str(leaf.dtype), leaf.sharding) for leaf in leaves))
         found = self._compiled.get(known)
         if found is None:
             found = self._compiled[known] = self._jitted.lower(*signature).compile()
@@ -171,7 +176,8 @@ def _abstract(value: Any) -> jax.ShapeDtypeStruct:
     if isinstance(value, jax.ShapeDtypeStruct):
         return value
     array = jax.numpy.asarray(value)
-    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+    spread = isinstance(value, jax.Array) and len(value.sharding.device_set) > 1
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding if spread else None)
 
 
 def serialized(exported: jax.export.Exported) -> bytes:

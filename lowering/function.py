@@ -9,7 +9,8 @@ import jax
 
 from lowering.arguments import require_named, require_symbol
 from lowering.mxnet_words import takes_our_words
-from lowering.programs import Programs
+from lowering.programs import Programs, on_mesh, on_mesh_around
+from lowering.sharding import chosen_mesh, lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -20,7 +21,7 @@ CALL = "outputs, new_aux = f(args | {'data': x}, aux)"
 
 
 @takes_our_words("compile", "lowering.to_jax(symbol, is_train=False)")
-def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = None) -> ForwardFunction:
+def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = None, mesh: Any = None) -> ForwardFunction:
     """The symbol as a pure function `f(args, aux={}, key=None) -> (outputs, new_aux)`.
 
     args, aux: dicts of arrays by name, exactly `list_arguments()` and `list_auxiliary_states()`. key: a PRNG key,
@@ -28,18 +29,30 @@ def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = Non
     states after the call. The function composes with jit, vmap, grad and sharding; nothing is hidden or global.
 
     is_train: whether Dropout drops, BatchNorm uses batch statistics, and so on. platform: "cpu", "gpu" or "tpu" to
-    lower for; default the one JAX runs on.
+    lower for; default the one JAX runs on. mesh: a `jax.sharding.Mesh`, to whose axes the graph's `__sharding__`
+    refers; default the one that `jax.set_mesh` has set when the function is traced; without any the attribute means
+    nothing. Arrays lie where they are, on one device or many. Of arguments on explicit axes outputs are on such, too,
+    split along the first axis like the first argument of as many samples, unless `__sharding__` says otherwise.
     Raises LoweringError (no rule, missing or unknown arguments), InferenceError (shapes that contradict the graph),
     CallError (arguments that are no dicts).
     """
     symbol = require_symbol(symbol, "to_jax")
-    program = Programs(symbol).forward(Options(is_train=is_train, platform=platform))
+    programs, options = Programs(symbol), Options(is_train=is_train, platform=platform)
+    if mesh is not None:
+        options = on_mesh(options, chosen_mesh(mesh))
+    programs.forward(options)  # errors at once, not at the first call
+
+    @under_auto_axes
+    def run(args: Mapping[str, Any], aux: Mapping[str, Any], key: jax.Array | None):
+        program = programs.forward(on_mesh_around(options))
+        return program.collect(program.run(program.bind(args, aux), key))
 
     def forward(
         args: Mapping[str, Any], aux: Mapping[str, Any] | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
         args, aux = require_named(args, "args", CALL), require_named({} if aux is None else aux, "aux", CALL)
-        return program.collect(program.run(program.bind(args, aux), key))
+        outputs, new_aux = run(args, aux, key)
+        return outputs_lying_like(outputs, symbol, args), lying_like(new_aux, aux)
 
     forward.__name__ = forward.__qualname__ = symbol.name or "symbol"
     return forward

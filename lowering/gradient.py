@@ -17,7 +17,8 @@ import numpy as np
 from lowering.arguments import require_named, require_symbol
 from lowering.gradient_program import GradientProgram
 from lowering.mxnet_words import takes_our_words
-from lowering.programs import Programs
+from lowering.programs import Programs, on_mesh, on_mesh_around
+from lowering.sharding import chosen_mesh, lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
@@ -51,7 +52,7 @@ class _Gradients:
             self._get(self._wrt)  # errors at once, not at the first call
 
     def _get(self, wrt: tuple[str, ...], args: Arrays | None = None) -> GradientProgram:
-        return self._programs.gradient(replace(self._options, wrt=wrt), args)
+        return self._programs.gradient(on_mesh_around(replace(self._options, wrt=wrt)), args)
 
     def split(self, args: Arrays) -> tuple[Arrays, dict[str, jax.Array]]:
         """The arguments of the graph, and zeros for those asked for that it does not have. Raises GradientError."""
@@ -89,6 +90,7 @@ def grad_fn(
     platform: str | None = None,
     mirror: Mirror = None,
     zeros_if_unreachable: bool = False,
+    mesh: Any = None,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]]:
     """A pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`, by MXGradient.
 
@@ -103,10 +105,17 @@ def grad_fn(
 
     zeros_if_unreachable: accept arguments, and names in wrt, that the symbol does not have: their gradients are zeros.
 
+    mesh: as in `to_jax`; what carries `__sharding__` has its gradient split likewise. Gradients by arrays on
+    explicit axes lie as these do.
+
     Raises GradientError, LoweringError, InferenceError.
     """
     options = Options(is_train=is_train, platform=platform, mirror=mirror)
+    if mesh is not None:
+        options = on_mesh(options, chosen_mesh(mesh))
     programs = _Gradients(symbol, wrt, options, zeros_if_unreachable)
+
+    on_auto_axes = under_auto_axes(lambda used, *rest: programs.of(used)(used, *rest))
 
     def grad(
         args: Arrays,
@@ -116,8 +125,9 @@ def grad_fn(
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
         args, aux = require_named(args, "args", _CALL), require_named({} if aux is None else aux, "aux", _CALL)
         used, zeros = programs.split(args)
-        outputs, grads, new_aux = programs.of(used)(used, aux, key, head_grads)
-        return outputs, grads | zeros, new_aux
+        outputs, grads, new_aux = on_auto_axes(used, aux, key, head_grads)
+        outputs = outputs_lying_like(outputs, symbol, args)
+        return outputs, lying_like(grads, args) | zeros, lying_like(new_aux, aux)
 
     return grad
 
@@ -130,15 +140,18 @@ def differentiable(
     platform: str | None = None,
     mirror: Mirror = None,
     zeros_if_unreachable: bool = False,
+    mesh: Any = None,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]:
     """A JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` / `jax.vjp` *is* MXGradient.
 
     Gradients flow to every float argument; auxiliary states, integer arguments and the key have none. Loss heads ignore
     the cotangent of their output, as they do in MXNet. Works under jit and inside any other JAX code; the backward
-    function itself is not differentiable again by JAX in a meaningful way for loss heads. mirror, zeros_if_unreachable:
-    as in `grad_fn`.
+    function itself is not differentiable again by JAX in a meaningful way for loss heads. mirror,
+    zeros_if_unreachable, mesh: as in `grad_fn`.
     """
     options = Options(is_train=is_train, platform=platform, mirror=mirror)
+    if mesh is not None:
+        options = on_mesh(options, chosen_mesh(mesh))
     programs = _Gradients(symbol, None, options, zeros_if_unreachable)
 
     @jax.custom_vjp
@@ -149,24 +162,28 @@ def differentiable(
 
     def forward(args: Arrays, aux: Arrays, key: jax.Array | None):
         used, _ = programs.split(args)
-        outputs, new_aux, residuals = programs.of(used).run_forward(used, aux, key)
-        return (outputs, new_aux), (outputs, residuals, args, aux, key)
+        program = programs.of(used)
+        outputs, new_aux, residuals = program.run_forward(used, aux, key)
+        # The program goes along: the backward part may be traced where another mesh is set, or none.
+        return (outputs, new_aux), (jax.tree_util.Partial(program.run_backward), outputs, residuals, args, aux, key)
 
     def backward(saved: Any, cotangents: Any):
-        outputs, residuals, args, aux, key = saved
-        used, _ = programs.split(args)
-        grads = programs.of(used).run_backward(outputs, residuals, key, cotangents[0])
+        run_backward, outputs, residuals, args, aux, key = saved
+        grads = run_backward(outputs, residuals, key, cotangents[0])
         zero_args = {name: grads[name] if name in grads else _no_gradient(value) for name, value in args.items()}
         zero_aux = {name: _no_gradient(value) for name, value in aux.items()}
         return zero_args, zero_aux, None if key is None else _no_gradient(key)
 
     call.defvjp(forward, backward)
+    on_auto_axes = under_auto_axes(call)
 
     def function(
         args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
         args = require_named(args, "args", _CALL_DIFFERENTIABLE)
-        return call(dict(args), dict(require_named({} if aux is None else aux, "aux", _CALL_DIFFERENTIABLE)), key)
+        aux = require_named({} if aux is None else aux, "aux", _CALL_DIFFERENTIABLE)
+        outputs, new_aux = on_auto_axes(dict(args), dict(aux), key)
+        return outputs_lying_like(outputs, symbol, args), lying_like(new_aux, aux)
 
     function.__name__ = function.__qualname__ = symbol.name or "symbol"
     return function

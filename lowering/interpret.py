@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from lowering.arguments import misfit, require_key
 from lowering.inferred import Inference, Inferred
+from lowering.parts import on_each_part
 from lowering.registry import FLowering, LoweringRule, Need
 from lowering.schedule import Needed, Schedule
 from lowering.steps import Environment, Recomputation, Step
@@ -29,6 +31,7 @@ from symjax_nnvm.ir.listing import InputOption, variables
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.recompute import Recomputed
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -156,7 +159,11 @@ class Program:
             yield Step(nid, rule, attrs.parsed, inputs, outputs, key_ids.get(nid, _NO_KEY), programs)
 
     def _subprogram(self, graph: Subgraph) -> Program:
-        return Program(Graph(graph.outputs), self.options, inside=True)
+        """The program of a loop's body or a branch, whose nodes are split over the mesh like others."""
+        made, mesh = Graph(graph.outputs), self.options.mesh
+        if mesh is not None and "PlaceSharding" not in self.options.without:
+            made = place_sharding(made, mesh.axis_names)
+        return Program(made, self.options, inside=True)
 
     def draws(self, step: Step) -> bool:
         """Whether a step draws random numbers."""
@@ -262,6 +269,8 @@ class _Running:
                 return program.is_train
             case "platform":
                 return self.platform
+            case "library":
+                return program.options.library is not None
             case "out_shapes":
                 return self._inferred.shapes[first:last]
             case "out_dtypes":
@@ -272,6 +281,8 @@ class _Running:
                 return step.programs
             case "reversible":
                 return program.options.witness
+            case "mesh":
+                return program.options.mesh
 
     def empty(self, step: Step) -> list[Any] | None:
         """Zeros for the results of a step, if all of them are empty.
@@ -288,11 +299,18 @@ class _Running:
             return None
         return [jnp.zeros(s, jax.dtypes.canonicalize_dtype(t)) for s, t in zip(empty, dtypes, strict=True)]
 
+    def _apply(self, step: Step, inputs: list[Any], extra: dict[str, Any]) -> Any:
+        rule, by_part = step.rule.rule, step.rule.by_part
+        if by_part is None:
+            return rule(step.params, *inputs, **extra)
+        function = partial(rule, step.params, **extra)
+        return on_each_part(function, by_part, self._program.options, self.platform, inputs)
+
     def call(self, step: Step, inputs: list[Any], extra: dict[str, Any], env: Environment) -> list[Any]:
         """The values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
         source = self._program.index.nodes[step.nid].source
         try:
-            result = step.rule.rule(step.params, *inputs, **extra)
+            result = self._apply(step, inputs, extra)
         except NNVMError:
             raise
         except _TRACE_ERRORS as error:

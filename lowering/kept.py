@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from lowering.home import Home
 from lowering.interpret import Program
 from lowering.programs import Programs
 from lowering.xla_options import jit
@@ -16,7 +17,7 @@ from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.pipeline import Options
 
-__all__ = ["Kept", "Wanted", "on_device"]
+__all__ = ["Kept", "Wanted"]
 
 Arrays = Mapping[str, Any]
 
@@ -31,14 +32,14 @@ class Wanted(NamedTuple):
 class Kept:
     """The constants, and on the device what was made of them. To be asked by one thread at a time.
 
-    constants: arrays by name. here: the device. platform: its; None: JAX's.
+    constants: arrays by name. home: where they lie. platform: its; None: JAX's.
     """
 
-    def __init__(self, constants: Arrays, here: jax.sharding.SingleDeviceSharding, platform: str | None):
+    def __init__(self, constants: Arrays, home: Home, platform: str | None):
         self.constants = {
             n: a if isinstance(a, np.ndarray | jax.Array) else np.asarray(a) for n, a in constants.items()
         }
-        self._here, self._platform = here, platform
+        self._home, self._platform = home, platform
         self._values: dict[Hashable, jax.Array] = {}
         self._numbers: dict[Node, int] = {}
         self._same: dict[Hashable, int] = {}
@@ -89,11 +90,17 @@ class Kept:
 
         given = self._on_device(once.arg_names)
         lowered = jit(compute, platform=self._platform, once=True).lower(given)
-        avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=self._here) for out in lowered.out_info]
-        return dict(zip(keys, avals, strict=True)), lambda: dict(zip(keys, lowered.compile()(given), strict=True))
+        if self._home.mesh is None:
+            compiled, where = lowered.compile, [self._home.parameter(str(key)) for key in keys]
+        else:  # XLA says where on the mesh the results lie
+            made = lowered.compile()
+            compiled, where = lambda: made, made.output_shardings
+        pairs = zip(lowered.out_info, where, strict=True)
+        avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=each) for out, each in pairs]
+        return dict(zip(keys, avals, strict=True)), lambda: dict(zip(keys, compiled()(given), strict=True))
 
     def _on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
-        return {name: on_device(self.constants[name], self._here) for name in names}
+        return {name: self._home.put(self.constants[name], self._home.parameter(name)) for name in names}
 
     def _identities(self, graph: Graph) -> list[Hashable]:
         """For each output what is equal for all that compute the same of the same constants."""
@@ -106,9 +113,3 @@ class Kept:
 
 def _aval(array: jax.Array) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding)
-
-
-def on_device(value: Any, here: jax.sharding.Sharding) -> jax.Array:
-    """An array on the device that nobody changes. What `jax.device_put` makes of NumPy's may share its memory, so it
-    gets a copy; `jax.numpy.array` copies, too, but compiles a program for each shape: 0.3 s of ResNet-50's."""
-    return jax.device_put(value if isinstance(value, jax.Array) else np.array(value), here)

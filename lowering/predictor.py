@@ -18,10 +18,12 @@ from lowering.batching import predict_batches
 from lowering.chunks import chunk_size, in_chunks, with_batch
 from lowering.compile import serialized
 from lowering.convolutions import onednn
-from lowering.kept import Kept, on_device
+from lowering.home import Home, OneDevice, OverMesh
+from lowering.kept import Kept
 from lowering.mxnet_words import takes_our_words
 from lowering.predictor_folder import Folder, Signature, network_of, read_folder, write_folder
 from lowering.programs import Programs
+from lowering.sharding import Rules, make_placement
 from lowering.xla_options import Jitted, jit
 from symjax_nnvm.errors import CallError, LoweringError, listed
 from symjax_nnvm.ir.types import DType, Shape
@@ -64,11 +66,15 @@ class Predictor:
     shapes and dtypes, by the algorithms that are fastest for them. Signatures share what they compute alike. States
     that the network writes keep the values given. May be called from many threads.
 
+    mesh: a `jax.sharding.Mesh`, over whose axis data_axis inputs are split along their first axis; the axes that
+    `__sharding__` in the graph refers to. sharding: of the parameters: "replicate": every device has all; "fsdp": each
+    is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so,
+    if no pair matches them. With several processes each gives the whole inputs, and `batches` returns whole outputs.
     platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
     convolutions. symbol: the network as it runs; inputs: names of what calls give; plan: what the pipeline made.
 
-    Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol or no dict, and what
-    the stages of the pipeline raise.
+    Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol or no dict,
+    TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline raise.
     """
 
     @takes_our_words("Predictor", _NEW)
@@ -80,6 +86,9 @@ class Predictor:
         *,
         platform: str | None = None,
         dtype: Literal["bfloat16", "float16"] | None = None,
+        mesh: jax.sharding.Mesh | None = None,
+        sharding: str | Rules = "replicate",
+        data_axis: str | Sequence[str] = "data",
     ):
         args = require_named(args, "args", _NEW)
         aux = require_named({} if aux is None else aux, "aux", _NEW)
@@ -90,11 +99,23 @@ class Predictor:
         self._wanted = frozenset(self.inputs)
         if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
             raise misfit(self.symbol, {*args, *self.inputs}, aux)
-        self._here = jax.sharding.SingleDeviceSharding(jax.devices(platform)[0])
-        self._options = Options(platform=platform, precision=dtype, constants=frozenset(args) | frozenset(aux))
+        arrays = {**args, **aux}
+        self._home: Home = OneDevice(platform)
+        if mesh is not None:
+            shapes = {name: np.shape(array) for name, array in arrays.items()}
+            self._home = OverMesh(make_placement(mesh, sharding, data_axis), self.symbol, shapes)
+            platform = self._home.platform
+        self._options = Options(
+            platform=platform,
+            precision=dtype,
+            constants=frozenset(arrays),
+            owned=True,
+            mesh=self._home.mesh,
+            data_axes=self._home.data_axes,
+        )
         self._programs = Programs(self.symbol)
         self._needs_key = self._programs.forward(self._options).needs_key
-        self._kept = Kept({**args, **aux}, self._here, platform)
+        self._kept = Kept(arrays, self._home, platform)
         self._ready: dict[tuple[Any, ...], _Ready] = {}
         self._making = threading.Lock()
         self._saved: dict[tuple[Any, ...], Signature] = {}
@@ -104,18 +125,19 @@ class Predictor:
     @classmethod
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
         """The predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder, which
-        `save` wrote and where nothing is folded or traced again. options: of Predictor, which a folder has itself.
+        `save` wrote and where nothing is folded or traced again. options: of Predictor; a folder has itself those that
+        are not about a mesh, for which its programs, made for one device, are made anew.
 
         Raises what `symjax_nnvm.load_checkpoint` and Predictor raise; FileError for what is no such folder.
         """
         if epoch is not None:
             return cls(*load_checkpoint(prefix, epoch), **options)
-        if options:
-            raise CallError(f"A saved predictor has its own {listed(options)}: Predictor.load({os.fspath(prefix)!r}).")
+        if own := options.keys() - {"mesh", "sharding", "data_axis"}:
+            raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({os.fspath(prefix)!r}).")
         folder = read_folder(prefix)
         made: Any = cls
-        found = made(*load_checkpoint(network_of(prefix), 0), **folder.options)
-        if folder.platform == found._platform:
+        found = made(*load_checkpoint(network_of(prefix), 0), **folder.options, **options)
+        if folder.platform == found._platform and found._home.mesh is None:
             found._saved = {(*one.inputs.items(), one.key): one for one in folder.signatures if _is_of_here(one)}
             found._saved_values = folder.values
         return found
@@ -125,14 +147,15 @@ class Predictor:
         program, as StableHLO, with what was computed of parameters.
 
         So a second start neither folds nor traces. Nor does it compile where JAX keeps what it compiled:
-        `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Raises MissingExtraError without
+        `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh the
+        network alone is written. Raises MissingExtraError without
         flatbuffers, ParamsFormatError for arrays that files do not hold, OSError.
         """
         values: dict[str, jax.Array] = {}
         names: dict[int, str] = {}
         signatures = []
         with self._making:
-            for (*inputs, key), ready in self._ready.items():
+            for (*inputs, key), ready in self._ready.items() if self._home.mesh is None else ():
                 made = {name: array for name, array in ready.held.items() if name not in self._kept.constants}
                 for name, array in made.items():
                     at = names.setdefault(id(array), name if name not in values else f"{name}:{len(values)}")
@@ -158,7 +181,7 @@ class Predictor:
     @property
     def _platform(self) -> str:
         """Of the device."""
-        return next(iter(self._here.device_set)).platform
+        return self._home.platform
 
     @property
     def _states(self) -> set[str]:
@@ -172,7 +195,7 @@ class Predictor:
         """
         self._check_inputs(inputs)
         require_key(key)
-        arrays = {name: on_device(inputs[name], self._here) for name in self.inputs}
+        arrays = {n: self._home.put(inputs[n], self._home.input(n, np.shape(inputs[n]))) for n in self.inputs}
         ready = self._ready_for({name: (a.shape, a.dtype.name) for name, a in arrays.items()}, key)
         return ready.executable(arrays, ready.held, key)
 
@@ -263,7 +286,10 @@ class Predictor:
             return _Ready(lowered.compile(), held.result(), lambda: self._exported(jitted, given), relied_on)
 
     def _chunk(self, inputs: Inputs) -> int | None:
-        """How many samples run at a time, where those are not all."""
+        """How many samples run at a time, where those are not all. On a mesh they all do: chunks of a batch that is
+        split over devices would be sent from one to another."""
+        if self._home.mesh is not None:
+            return None
         shapes, dtypes = self._kept.shapes, self._kept.dtypes
         whole = self._programs.forward(replace(self._options, constants=None))
         return chunk_size(whole, inputs, {name: (shape, dtypes[name]) for name, shape in shapes.items()})
@@ -275,7 +301,7 @@ class Predictor:
     def _saved_ready(self, saved: Signature, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """What a folder has."""
         for name in set(saved.held.values()) - self._placed.keys():
-            self._placed[name] = on_device(self._saved_values[name], self._here)
+            self._placed[name] = self._home.put(self._saved_values[name], self._home.parameter(name))
         held = {name: self._placed[array] for name, array in saved.held.items()} | self._kept.placed(saved.constants)
         program = jax.export.deserialize(bytearray(saved.program))
         lowered = jit(program.call, platform=self._options.platform).lower(self._avals(inputs), held, key)
@@ -283,10 +309,10 @@ class Predictor:
             return _Ready(lowered.compile(), held, lambda: saved.program, saved.relied_on)
 
     def _avals(self, inputs: Inputs) -> dict[str, jax.ShapeDtypeStruct]:
-        return {name: jax.ShapeDtypeStruct(*each, sharding=self._here) for name, each in inputs.items()}
+        return {n: jax.ShapeDtypeStruct(*each, sharding=self._home.input(n, each[0])) for n, each in inputs.items()}
 
     def _options_for(self, inputs: Inputs) -> Options:
-        shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
+        shapes = self._kept.shapes | {name: self._home.part(name, shape) for name, (shape, _) in inputs.items()}
         dtypes = self._kept.dtypes | {name: dtype for name, (_, dtype) in inputs.items()}
         return replace(self._options, shapes=tuple(shapes.items()), dtypes=tuple(dtypes.items()))
 

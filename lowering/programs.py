@@ -19,7 +19,9 @@ from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Programs"]
+__all__ = ["Programs", "on_mesh", "on_mesh_around"]
+
+_DATA = "data"
 
 
 class Programs:
@@ -78,7 +80,20 @@ class Programs:
         return found
 
 
+def on_mesh(options: Options, mesh: Any) -> Options:
+    """Options that refer to a mesh, or None. Samples are split over its axis `data`, if it has one."""
+    axes = () if mesh is None or _DATA not in mesh.axis_names else (_DATA,)
+    return replace(options, mesh=mesh, data_axes=axes)
+
+
+def on_mesh_around(options: Options) -> Options:
+    """Options that refer to the mesh that `jax.set_mesh` has set, unless they have one."""
+    around = jax.sharding.get_abstract_mesh()
+    return options if options.mesh is not None or around.empty else on_mesh(options, around)
+
+
 def _placed(options: Options) -> Options:
     """Options that say where the program runs, and what it may call there."""
     platform = options.platform or jax.default_backend()
-    return replace(options, platform=platform, library=onednn.block if platform == "cpu" else None)
+    calls = options.owned and platform == "cpu" and options.mesh is None
+    return replace(options, platform=platform, library=onednn.block if calls else None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from symjax_nnvm.ir import attributes
 from symjax_nnvm.ir.attributes import FDraws
@@ -19,10 +19,21 @@ from symjax_nnvm.ops.custom import custom_name
 
 Rule = Callable[..., Any]
 
-Need = Literal["key", "is_train", "platform", "out_shapes", "out_dtypes", "attrs", "programs", "reversible"]
-"""What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); the
-inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a
-`Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does."""
+Need = Literal[
+    "key", "is_train", "platform", "library", "out_shapes", "out_dtypes", "attrs", "programs", "reversible", "mesh"
+]
+"""What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); whether
+it may call the platform's libraries, which JAX neither differentiates, maps nor splits over devices; the inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a
+`Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh
+of devices to which shardings refer, or None."""
+
+
+class ByPart(NamedTuple):
+    """What a rule says that goes through a batch sample by sample on a CPU, with one result: which inputs have samples
+    along the first axis; and whether the result is a sum over samples, or has them there, too."""
+
+    samples: tuple[int, ...]
+    summed: bool = False
 
 
 @dataclass(frozen=True)
@@ -31,19 +42,21 @@ class LoweringRule:
 
     draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then, as the operator's card
     says (FDraws); None, where the card says nothing: always, or, of a rule that needs programs, when one of them does.
-    Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one.
+    Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one. by_part:
+    how devices share its work, where XLA cannot say (`lowering/parts.py`).
     """
 
     rule: Rule
     needs: tuple[Need, ...] = ()
     draws: Callable[[Any, bool], bool] | None = None
+    by_part: ByPart | None = None
 
 
 FLowering: OpMap[LoweringRule] = attributes.FLowering
 """The operator attribute that holds the rules."""
 
 
-def lowers(*names: str, needs: Sequence[Need] = ()) -> Callable[[Rule], Rule]:
+def lowers(*names: str, needs: Sequence[Need] = (), by_part: ByPart | None = None) -> Callable[[Rule], Rule]:
     """Register the decorated function as the rule of the named operators."""
     unknown = set(needs) - set(get_args(Need))
     if unknown:
@@ -53,7 +66,7 @@ def lowers(*names: str, needs: Sequence[Need] = ()) -> Callable[[Rule], Rule]:
         for name in names:
             op = Op.get(name)
             draws = _draws(op) if "key" in needs and op in FDraws else None
-            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws))
+            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws, by_part))
         return rule
 
     return register

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from symjax_nnvm.errors import GradientError, PassError, close_names, explain, listed, refuse_unknown
 from symjax_nnvm.geometry import Library
@@ -27,14 +27,35 @@ from symjax_nnvm.passes.fold_scale_axis import fold_scale_axis
 from symjax_nnvm.passes.full_graph import add_gradients
 from symjax_nnvm.passes.fuse_convolution import fuse_convolution
 from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.precompute_prune import precompute_prune
 from symjax_nnvm.passes.reduce_precision import reduce_precision
 from symjax_nnvm.passes.simplify_inference import simplify_inference
 from symjax_nnvm.tables import table_text
 
-__all__ = ["STAGES", "Options", "Pipeline", "Plan", "Stage", "StageRecord", "arguments", "optional_stages", "without"]
+__all__ = [
+    "STAGES",
+    "Mesh",
+    "Options",
+    "Pipeline",
+    "Plan",
+    "Stage",
+    "StageRecord",
+    "arguments",
+    "optional_stages",
+    "without",
+]
 
 _without: ContextVar[frozenset[str]] = ContextVar("without", default=frozenset())
+
+
+class Mesh(Protocol):
+    """What the pipeline asks of a mesh of devices; it is hashed, too."""
+
+    @property
+    def axis_names(self) -> tuple[Any, ...]:
+        """Names of its axes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +68,10 @@ class Options:
     "blocks" alone. precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says.
     witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
     constants: names of the variables, arguments or states, that do not change between calls: what depends on them alone
-    is a graph of its own, `Plan.precompute`; None: all may change. library: of convolutions, that the
-    platform has besides XLA. without: names of the stages that do not run, by
-    default those that `without` says. Raises PassError for a name that is none of `optional_stages()`.
+    is a graph of its own, `Plan.precompute`; None: all may change. owned: the program is compiled as it is; nobody
+    transforms or exports it, so that it may call a library: of convolutions, that the platform has besides XLA. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means nothing. data_axes:
+    those of its axes that samples are split over. without: names of the stages that do not run, by default those that
+    `without` says. Raises PassError for a name that is none of `optional_stages()`.
     """
 
     is_train: bool = False
@@ -61,7 +83,10 @@ class Options:
     precision: DType | None = None
     witness: bool = False
     constants: frozenset[str] | None = None
+    owned: bool = False
     library: Library | None = None
+    mesh: Mesh | None = None
+    data_axes: tuple[str, ...] = ()
     without: frozenset[str] = field(default_factory=_without.get)
 
     def __post_init__(self):
@@ -114,6 +139,13 @@ def _signature_of_constants(options: Options) -> Hashable | None:
 
 
 STAGES: tuple[Stage, ...] = (
+    Stage(
+        "PlaceSharding",
+        "constraints where __sharding__ says",
+        lambda graph, options: place_sharding(graph, options.mesh.axis_names if options.mesh else ()),
+        reads=lambda options: None if options.mesh is None else options.mesh.axis_names,
+        when="a mesh of devices is given",
+    ),
     Stage(
         "SimplifyInference",
         "dropout, copies away; BatchNorm scales",

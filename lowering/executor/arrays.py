@@ -12,16 +12,18 @@ from typing import Any, overload
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Sharding
 
+from lowering.sharding import on_auto_axes
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, did_you_mean, listed
 
-Device = Any
-"""A `jax.Device`, or None where JAX decides."""
+Place = Any
+"""A `jax.Device`, or the `jax.sharding.Sharding` of an array on several; None: JAX decides."""
 
 
-def zeros(shape: Sequence[int], dtype: Any, device: Device = None) -> jax.Array:
-    """Zeros on a device. Made by NumPy: `jnp.zeros` compiles a program for every new shape, and keeps it."""
-    return jax.device_put(np.zeros(tuple(shape), dtype), device)
+def zeros(shape: Sequence[int], dtype: Any, place: Place = None) -> jax.Array:
+    """Zeros. Made by NumPy: `jnp.zeros` compiles a program for every new shape, and keeps it."""
+    return jax.device_put(np.zeros(tuple(shape), dtype), place)
 
 
 def array_like(value: Any) -> bool:
@@ -36,20 +38,20 @@ class ArrayCell:
     must not be given to XLA.
     """
 
-    __slots__ = ("device", "dtype", "name", "shape", "shown", "value")
+    __slots__ = ("dtype", "name", "place", "shape", "shown", "value")
 
-    def __init__(self, name: str, value: jax.Array, device: Device, *, shown: bool):
+    def __init__(self, name: str, value: jax.Array, place: Place, *, shown: bool):
         self.name = name
         self.value = value
         self.shape = value.shape
         self.dtype = value.dtype
-        self.device = device
+        self.place = place
         self.shown = shown
 
     @classmethod
-    def zeros(cls, name: str, shape: Sequence[int], dtype: Any, device: Device) -> ArrayCell:
+    def zeros(cls, name: str, shape: Sequence[int], dtype: Any, place: Place) -> ArrayCell:
         """A cell of zeros."""
-        return cls(name, zeros(shape, dtype, device), device, shown=False)
+        return cls(name, zeros(shape, dtype, place), place, shown=False)
 
     def show(self) -> jax.Array:
         """The array, for somebody outside."""
@@ -69,8 +71,9 @@ class ArrayCell:
         """
         fits = isinstance(value, jax.Array) and value.shape == self.shape and value.dtype == self.dtype
         if fits and not value.weak_type:  # a weak type would have the graph compiled anew
-            if self.device is not None and value.devices() != {self.device}:
-                value = jax.device_put(value, self.device)
+            value = on_auto_axes(value)
+            if self.place is not None and not _lies_on(value, self.place):
+                value = jax.device_put(value, self.place)
             self.value, self.shown = value, True
             return
         if not isinstance(value, jax.Array):
@@ -89,7 +92,17 @@ class ArrayCell:
         if value.shape != self.shape:
             value = np.full(self.shape, value, self.dtype)
         # astype copies NumPy's memory, so that JAX may use the copy as it is.
-        self.value, self.shown = jax.device_put(value.astype(self.dtype), self.device), True
+        self.value, self.shown = jax.device_put(value.astype(self.dtype), self._place_of_new(value)), True
+
+    def _place_of_new(self, value: Any) -> Place:
+        """Where what is made of a value goes: over several devices, if the array before lies so and it does not."""
+        if self.place is None and not isinstance(value, jax.Array) and len(self.value.sharding.device_set) > 1:
+            return self.value.sharding
+        return self.place
+
+
+def _lies_on(value: jax.Array, place: Place) -> bool:
+    return value.sharding == place if isinstance(place, Sharding) else value.devices() == {place}
 
 
 def _loses_digits(given: Any, held: Any) -> bool:

@@ -7,14 +7,16 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding, Sharding
 
 from lowering.arguments import misfit, require_symbol, shapes_by_name
-from lowering.executor.arrays import ArrayCell, Device, array_like
+from lowering.executor.arrays import ArrayCell, Place, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.functions import ExecutorFunctions
-from lowering.executor.groups import check_groups
+from lowering.executor.groups import layouts_of_groups
 from lowering.mxnet_words import keyword_hint, takes_our_words
-from lowering.programs import Programs
+from lowering.programs import Programs, on_mesh
+from lowering.sharding import check_fits, chosen_mesh, on_auto_axes
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.errors import (
     BindError,
@@ -102,6 +104,7 @@ def simple_bind(
     shared_arg_names: Sequence[str] | None = None,
     seed: int | jax.Array = 0,
     mirror: Mirror = None,
+    mesh: Any = None,
     **shapes: Sequence[int],
 ) -> Executor:
     """An executor with new arrays, all zeros, of the shapes that follow from those given by name.
@@ -112,7 +115,8 @@ def simple_bind(
     float32. group2ctx: see `bind`. shared_exec: its auxiliary states, and of the arguments those in shared_arg_names,
     with their gradients, are shared: both executors see every write. seed: of random operators, a number or a PRNG
     key; every forward pass draws new numbers. mirror: what the backward part
-    computes again instead of keeping it, as in `grad_fn`. shapes: of arguments or auxiliary states.
+    computes again instead of keeping it, as in `grad_fn`. mesh: as in `to_jax`; default that of
+    the arrays. shapes: of arguments or auxiliary states.
 
     Raises BindError listing the shapes given when they contradict each other or do not decide all others, and for a
     name the graph does not have; ExecutorValueError for a bad grad_req.
@@ -125,8 +129,9 @@ def simple_bind(
     try:
         arg_shapes, aux_shapes = _decided_shapes(network, given_shapes)
         arg_types, aux_types = _decided_types(network, type_dict)
-        if group2ctx is not None:
-            check_groups(symbol, group2ctx)
+        names = (*network.arguments, *network.states)
+        sizes = dict(zip(names, (*arg_shapes, *aux_shapes), strict=True))
+        places = _places(symbol, group2ctx, device, sizes)
     except NNVMError as error:
         given = "".join(f"{name}: {shape}\n" for name, shape in given_shapes.items())
         remedy = shape_remedy(symbol, given_shapes) if isinstance(error, InferenceError) else ""
@@ -134,17 +139,17 @@ def simple_bind(
 
     def new(names: Sequence[str], shapes: Sequence[Any], dtypes: Sequence[Any]) -> list[ArrayCell]:
         triples = zip(names, shapes, dtypes, strict=True)
-        return [ArrayCell.zeros(name, shape, jax.dtypes.canonicalize_dtype(t), device) for name, shape, t in triples]
+        return [ArrayCell.zeros(n, shape, jax.dtypes.canonicalize_dtype(t), places[n]) for n, shape, t in triples]
 
     args = new(network.arguments, arg_shapes, arg_types)
     aux = new(network.states, aux_shapes, aux_types)
     pairs = zip(args, requests, strict=True)
     grads = [
-        None if req == "null" else ArrayCell.zeros(cell.name, cell.shape, cell.dtype, device) for cell, req in pairs
+        None if req == "null" else ArrayCell.zeros(cell.name, cell.shape, cell.dtype, cell.place) for cell, req in pairs
     ]
     if shared_exec is not None:
         _share(shared_exec, shared_arg_names or (), args, grads, aux)
-    return _executor(network, args, grads, aux, requests, device, seed, mirror)
+    return _executor(network, args, grads, aux, requests, seed, mirror, mesh)
 
 
 @takes_our_words("bind", _BIND)
@@ -159,14 +164,17 @@ def bind(
     *,
     seed: int | jax.Array = 0,
     mirror: Mirror = None,
+    mesh: Any = None,
 ) -> Executor:
     """An executor over arrays that the caller has, moved to ctx if one is given.
 
     args: every argument, as a list in the order of `symbol.list_arguments()` or as a dict by name, which may hold more.
     args_grad: arrays that gradients are written to (or added to) likewise; a missing name or None means that this
     gradient is not computed, whatever grad_req says. aux_states: every auxiliary state likewise. ctx, grad_req, seed,
-    mirror: as in `simple_bind`. group2ctx: a device for each `ctx_group` in the graph; every group must be there, and
-    all nodes still run on one device.
+    mirror, mesh: as in `simple_bind`. group2ctx: for each `ctx_group` in the graph, all of which must be there, a
+    `jax.sharding.NamedSharding`: how the arrays of its variables lie on a mesh, where the others are whole on every
+    device; or, as in MXNet, a device: then all nodes run on one all the same. Arrays that lie on several devices stay
+    there, and what is written to them by name lies like the array before.
 
     Raises ExecutorValueError and ExecutorTypeError for arrays that are missing or none, BindError listing the shapes or
     dtypes when they contradict the graph.
@@ -176,9 +184,13 @@ def bind(
     _check_names(network)
     names, aux_names = network.arguments, network.states
     _check_present(network, args, aux_states)
-    arg_cells = _cells("args", names, args if args is not None else [], device, partial=False)
-    aux_cells = _cells("aux_states", aux_names, aux_states if aux_states is not None else [], device, partial=False)
-    grads = None if args_grad is None else _cells("args_grad", names, args_grad, device, partial=True)
+    arg_arrays = _arrays("args", names, args if args is not None else [], partial=False)
+    aux_arrays = _arrays("aux_states", aux_names, aux_states if aux_states is not None else [], partial=False)
+    grad_arrays = None if args_grad is None else _arrays("args_grad", names, args_grad, partial=True)
+    shapes = {n: np.shape(a) for n, a in zip((*names, *aux_names), (*arg_arrays, *aux_arrays), strict=True)}
+    places = _places(symbol, group2ctx, device, shapes)
+    arg_cells, aux_cells = _cells(names, arg_arrays, places), _cells(aux_names, aux_arrays, places)
+    grads = None if grad_arrays is None else _cells(names, grad_arrays, places)
     requests = _grad_requests(network, grad_req, "bind")
     requests = (
         ["null"] * len(names) if grads is None else [r if g else "null" for r, g in zip(requests, grads, strict=True)]
@@ -189,10 +201,8 @@ def bind(
         if arg and grad and (grad.shape, grad.dtype) != (arg.shape, arg.dtype):
             expected, got = f"{arg.dtype.name}{arg.shape}", f"{grad.dtype.name}{grad.shape}"
             raise BindError(f"The gradient array does not fit argument {arg.name!r}", expected=expected, got=got)
-    if group2ctx is not None:
-        check_groups(symbol, group2ctx)
     arguments, states = known[: len(names)], known[len(names) :]
-    return _executor(network, arguments, grads, states, requests, device, seed, mirror)
+    return _executor(network, arguments, grads, states, requests, seed, mirror, mesh)
 
 
 def _executor(
@@ -201,18 +211,23 @@ def _executor(
     grads: Sequence[ArrayCell | None] | None,
     aux: Sequence[ArrayCell],
     requests: Sequence[str],
-    device: Device,
     seed: int | jax.Array,
     mirror: Mirror,
+    mesh: Any,
 ) -> Executor:
     cells = (*args, *aux)
+    place = next((cell.place for cell in cells), None)
+    layouts = (cell.value.sharding for cell in cells)
+    if mesh is None:
+        mesh = next((layout.mesh for layout in layouts if isinstance(layout, NamedSharding)), None)
     options = Options(
         is_train=True,
         wrt=tuple(cell.name for cell, req in zip(args, requests, strict=True) if req != "null"),
-        platform=None if device is None else device.platform,
+        platform=None if place is None else _platform(place),
         mirror=mirror,
         shapes=tuple((cell.name, cell.shape) for cell in cells) if mirror == "blocks" else None,
     )
+    options = on_mesh(options, chosen_mesh(mesh))
     functions = ExecutorFunctions(network.programs, options)
     functions.knows({cell.name: (cell.shape, cell.dtype.name) for cell in cells})
     key = jax.random.key(seed) if isinstance(seed, int) else seed
@@ -222,7 +237,7 @@ def _executor(
 # -- what the caller gives -------------------------------------------------------------------------------------------
 
 
-def _device(ctx: Context) -> Device:
+def _device(ctx: Context) -> Place:
     if ctx is None or isinstance(ctx, jax.Device):
         return ctx
     if isinstance(ctx, str):
@@ -280,8 +295,8 @@ def _check_present(network: _Network, args: Given | None, aux: Given | None) -> 
             raise ExecutorValueError(f"key `{missing[0]}` is missing in `{what}`{so}. {misfit(network.symbol, *named)}")
 
 
-def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, partial: bool) -> list[ArrayCell | None]:
-    """A cell for each name, which dicts are known to have; None where partial arrays leave one out."""
+def _arrays(what: str, names: Sequence[str], given: Given, *, partial: bool) -> list[Any]:
+    """An array for each name, which dicts are known to have; None where partial arrays leave one out."""
     if isinstance(given, Mapping):
         arrays = [given.get(name) for name in names]
     elif isinstance(given, list):
@@ -299,16 +314,34 @@ def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, par
     for name, array in zip(names, arrays, strict=True):
         if not array_like(array) and not (partial and array is None):
             raise ExecutorTypeError(f"Only accept arrays in {what}, got {type(array).__name__} for {name}")
+    return arrays
+
+
+def _cells(names: Sequence[str], arrays: Sequence[Any], places: Mapping[str, Place]) -> list[ArrayCell | None]:
     pairs = zip(names, arrays, strict=True)
-    return [None if array is None else _given(name, array, device) for name, array in pairs]
+    return [None if array is None else _given(name, array, places[name]) for name, array in pairs]
 
 
-def _given(name: str, array: Any, device: Device) -> ArrayCell:
+def _given(name: str, array: Any, place: Place) -> ArrayCell:
     # A copy by NumPy: `jnp.array` compiles one for every shape.
-    value = array if isinstance(array, jax.Array) else jax.device_put(np.array(array), device)
+    value = on_auto_axes(array) if isinstance(array, jax.Array) else jax.device_put(np.array(array), place)
     if value.weak_type:  # would have the graph compiled anew when it is written
         value = value.astype(value.dtype)
-    return ArrayCell(name, value if device is None else jax.device_put(value, device), device, shown=True)
+    return ArrayCell(name, value if place is None else jax.device_put(value, place), place, shown=True)
+
+
+def _places(
+    symbol: Symbol, group2ctx: Mapping[str, Context] | None, device: Place, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Place]:
+    """Where each array lies. Raises what `layouts_of_groups` raises, and TrainingError for what cannot be split so."""
+    layouts = {} if group2ctx is None else layouts_of_groups(symbol, group2ctx)
+    for name, layout in layouts.items():
+        check_fits(layout.mesh, layout.spec, name, shapes[name])
+    return {name: layouts.get(name, device) for name in shapes}
+
+
+def _platform(place: Place) -> str:
+    return next(iter(place.device_set)).platform if isinstance(place, Sharding) else place.platform
 
 
 # -- what follows from it --------------------------------------------------------------------------------------------

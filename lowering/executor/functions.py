@@ -54,7 +54,7 @@ class ExecutorFunctions:
         """
         options = replace(self._options, is_train=is_train)
         if monitored:
-            options = replace(options, without=options.without | {"AlterOpLayout"})
+            options = replace(options, without=options.without | {"AlterOpLayout", "PlaceSharding"})
         return self._programs.gradient(options)
 
     def knows(self, arrays: Mapping[str, tuple[Shape, DType]]) -> None:

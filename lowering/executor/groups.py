@@ -1,4 +1,4 @@
-"""group2ctx: which device each `ctx_group` of a graph belongs to."""
+"""group2ctx: on which device, or how over a mesh of them, the arrays of each `ctx_group` of a graph lie."""
 
 from __future__ import annotations
 
@@ -6,23 +6,46 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from jax.sharding import NamedSharding, PartitionSpec
+
+from lowering.sharding import auto_mesh
+from symjax_nnvm.errors import ExecutorValueError, listed
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.passes.place_device import place_device
 from symjax_nnvm.symbol.symbol import Symbol
 
+_GROUP = "__ctx_group__"
 
-def check_groups(symbol: Symbol, group2ctx: Mapping[str, Any]) -> None:
-    """Check that every group has a device and that no operator writes a state on another one.
 
-    An executor is one program and runs on one device: where the groups name several, a warning says so. Models too
-    large for one device are spread by `jax.sharding` over `to_jax`'s function. Raises PassError.
+def layouts_of_groups(symbol: Symbol, group2ctx: Mapping[str, Any]) -> dict[str, NamedSharding]:
+    """Where the variables of each group lie, by name, if groups have shardings; all others are whole on every device
+    of the mesh. Nothing, if they have devices.
+
+    Every group must be there. An executor is one program: where groups name several devices it runs on its own, and a
+    warning says so. Over a mesh XLA has each operator run where its arrays are, as MXNet does. Raises PassError for a
+    group that is missing, or where an operator would write a state on another device; ExecutorValueError where some
+    groups have devices and others shardings, or shardings of several meshes.
     """
-    devices = list(dict.fromkeys(group2ctx.values()))
-    numbers = {group: devices.index(ctx) + 1 for group, ctx in group2ctx.items()}  # 0 is the executor's own
-    place_device(Graph(symbol.outputs), group_attr_key="__ctx_group__", assign_map=numbers, copy_op="_copy")
-    if len(devices) > 1:
-        warnings.warn(
-            f"group2ctx names {len(devices)} devices; an executor runs on one device, and the groups are ignored. To "
-            "spread a model over devices use lowering.to_jax with jax.sharding.",
-            stacklevel=4,
+    places = list(dict.fromkeys(group2ctx.values()))
+    meshes = list(dict.fromkeys(auto_mesh(place.mesh) for place in places if isinstance(place, NamedSharding)))
+    numbers = {group: 1 if meshes else places.index(ctx) + 1 for group, ctx in group2ctx.items()}  # 0: the executor's
+    place_device(Graph(symbol.outputs), group_attr_key=_GROUP, assign_map=numbers, copy_op="_copy")
+    if not meshes:
+        if len(places) > 1:
+            warnings.warn(
+                f"group2ctx names {len(places)} devices; an executor runs on one device, and the groups are ignored. "
+                "To spread a model over devices give each group a jax.sharding.NamedSharding of one mesh.",
+                stacklevel=4,
+            )
+        return {}
+    if len(meshes) > 1 or not all(isinstance(place, NamedSharding) for place in places):
+        raise ExecutorValueError(
+            "group2ctx has groups on different kinds of places",
+            expected="a device for each group, or a NamedSharding of one mesh for each",
+            got=listed(map(str, places)),
+            fix="NamedSharding(mesh, PartitionSpec()) is for groups that are whole on every device.",
         )
+    whole = NamedSharding(meshes[0], PartitionSpec())
+    of_group = {group: NamedSharding(meshes[0], each.spec) for group, each in group2ctx.items()}
+    variables = (node for node in Graph(symbol.outputs).nodes() if node.is_variable)
+    return {node.name: of_group.get(node.attrs.dict.get(_GROUP, ""), whole) for node in variables}

@@ -37,7 +37,7 @@ def reshaped_arrays(
     def gradient(cell: ArrayCell | None, arg: ArrayCell) -> ArrayCell | None:
         if cell is None or changed[arg] is arg:
             return cell
-        return ArrayCell.zeros(cell.name, changed[arg].shape, cell.dtype, cell.device)
+        return ArrayCell.zeros(cell.name, changed[arg].shape, cell.dtype, cell.place)
 
     new_grads = None if grads is None else [gradient(cell, arg) for cell, arg in zip(grads, args, strict=True)]
     return [changed[cell] for cell in args], new_grads, [changed[cell] for cell in aux]
@@ -78,7 +78,7 @@ def _check(
 def _resized(cell: ArrayCell, shape: tuple[int, ...]) -> ArrayCell:
     size = int(np.prod(shape, dtype=np.int64))
     if size > cell.value.size:
-        return ArrayCell.zeros(cell.name, shape, cell.dtype, cell.device)
+        return ArrayCell.zeros(cell.name, shape, cell.dtype, cell.place)
     # Through NumPy: JAX would compile a program for every pair of shapes.
     value = np.ravel(np.asarray(cell.value))[:size].reshape(shape)
-    return ArrayCell(cell.name, jax.device_put(value.copy(), cell.device), cell.device, shown=False)
+    return ArrayCell(cell.name, jax.device_put(value.copy(), cell.place), cell.place, shown=False)

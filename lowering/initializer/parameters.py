@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -31,6 +31,7 @@ def init_params(
     initializer: Any = None,
     *,
     without: Collection[str] = (),
+    place: Callable[[str, jax.Array], jax.Array] | None = None,
 ) -> tuple[Arrays, Arrays]:
     """(arguments, auxiliary states) of a symbol, initialised as MXNet's Module initialises them.
 
@@ -38,6 +39,7 @@ def init_params(
     "label", nor the names in `without`. key: a PRNG key or a seed. initializer: an object, a name or its JSON; default
     Uniform(0.01), as in Module. A variable's own `__init__` comes first, then the rules by name; a state without one
     goes by the older list of rules, which knows `moving_mean` and its kin.
+    place: (name, value) → the value where it is to lie, before the next is made.
     A parameter's numbers depend on the key, its name and its shape only. Dtypes are the inferred ones, else float32.
     Raises InitializerError, InferenceError for shapes that do not follow from the given ones.
     """
@@ -70,7 +72,8 @@ def init_params(
         for name, shape, dtype in wanted:
             own = attrs.get(name, {})
             desc = name if states and not own.get("__init__") else InitDesc(name, own)
-            found[name] = chosen(desc, tuple(shape), np.float32 if dtype is None else dtype, base_key)
+            value = chosen(desc, tuple(shape), np.float32 if dtype is None else dtype, base_key)
+            found[name] = value if place is None else place(name, value)
         return found
 
     return values(arg_names, arg_shapes, arg_dtypes, states=False), values(

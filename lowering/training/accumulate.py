@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from lowering.gradient_program import GradientProgram
+from lowering.training.placing import ONE_DEVICE, Placing
 from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.ir.card import TStopsGradient
 from symjax_nnvm.symbol.symbol import Symbol
@@ -33,11 +34,18 @@ class Accumulation:
     reduction: Reduction | None
 
     def run(
-        self, program_for: ProgramFor, constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array
+        self,
+        program_for: ProgramFor,
+        constants: Arrays,
+        batch: Arrays,
+        aux: Arrays,
+        key: jax.Array,
+        placing: Placing = ONE_DEVICE,
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
         """(outputs, gradients, new auxiliary states) of a batch.
 
-        Outputs of the micro-batches are joined along axis 0. Raises TrainingError where the batch cannot be split.
+        Outputs of the micro-batches are joined along axis 0. placing: each of them is split over the devices.
+        Raises TrainingError where the batch cannot be split.
         """
         if self.count == 1:
             return program_for({**constants, **batch})({**constants, **batch}, aux, key, None)
@@ -49,9 +57,9 @@ class Accumulation:
         micro = size // self.count
         first = {name: array[:micro] for name, array in batch.items()}
         program = program_for({**constants, **first})
-        shapes = {name: array.shape for name, array in {**constants, **first}.items()}
-        reduction = self.reduction or _reduction(program.symbol, shapes, micro)
+        reduction = self.reduction_of(program, {**constants, **first}, micro)
         parts = {name: array.reshape(self.count, micro, *array.shape[1:]) for name, array in batch.items()}
+        parts = placing.spread(parts, axis=1)
 
         def body(carry: Any, part: Any) -> Any:
             sums, aux = carry
@@ -64,6 +72,13 @@ class Accumulation:
         if reduction == "mean":
             grads = {name: grad / self.count for name, grad in grads.items()}
         return [output.reshape(-1, *output.shape[2:]) for output in outputs], grads, aux
+
+    def reduction_of(self, program: GradientProgram, arrays: Arrays, rows: int) -> Reduction:
+        """How the gradients of a batch's parts combine. arrays: all arguments, with a part of so many rows.
+
+        Raises TrainingError where it cannot be told.
+        """
+        return self.reduction or _reduction(program.symbol, {name: a.shape for name, a in arrays.items()}, rows)
 
 
 def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:

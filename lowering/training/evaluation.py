@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.programs import Programs
+from lowering.sharding import under_auto_axes
 from lowering.training.diagnosis import Diagnosis, diagnose_forward
 from lowering.training.finite import FiniteWatch, rows_not_finite
 from lowering.training.inputs import Inputs
+from lowering.training.placing import ONE_DEVICE, Placing, gives_whole
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from lowering.xla_options import jit
@@ -30,16 +32,17 @@ class Evaluation:
     network makes of it; a last batch of another length costs one more compilation.
     """
 
-    def __init__(self, programs: Programs, inputs: Inputs, options: Options):
+    def __init__(self, programs: Programs, inputs: Inputs, options: Options, placing: Placing = ONE_DEVICE):
         self._symbol = programs.symbol
         self._inputs = inputs
+        self._placing = placing
         self._program = programs.forward(options)
-        self._forward = jit(self._run)
+        self._forward = jit(under_auto_axes(self._run))
 
     def _run(self, params: Any, frozen: Any, aux: Any, key: jax.Array, batch: Any) -> tuple[list[jax.Array], jax.Array]:
         values = self._bind(params, frozen, aux, batch)
         outputs, _ = self._program.collect(self._program.run(values, key))
-        return outputs, rows_not_finite(outputs)
+        return self._placing.readable(outputs), self._placing.readable(rows_not_finite(outputs))
 
     def _bind(self, params: Any, frozen: Any, aux: Any, batch: Any) -> dict[int, jax.Array]:
         args = {**params, **frozen, **self._inputs.prepare(batch, labels_needed=False)}
@@ -111,12 +114,13 @@ class Evaluation:
         return shape[0]
 
     def _batches(self, data: Iterable[Any]) -> Iterator[tuple[dict[str, Any], int]]:
-        """Batches without padding, and their numbers of rows."""
-        if isinstance(data, Mapping) or hasattr(data, "shape"):  # one array, or dict, is one batch
-            data = [data]
+        """Batches without padding, where they are to lie, and their numbers of rows."""
+        one = isinstance(data, Mapping) or hasattr(data, "shape")  # one array, or dict, is one batch
         rows = getattr(data, "rows", None)
-        for i, item in enumerate(data):
+        for i, item in enumerate([data] if one else data):
             batch = self._inputs.as_batch(item)
+            self._rows(batch)
+            batch = self._placing.batch(batch, whole=one or gives_whole(data))
             size = self._rows(batch)
             real = size if rows is None else min(rows(i), size)
             yield (batch if real == size else {name: array[:real] for name, array in batch.items()}), real

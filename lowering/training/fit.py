@@ -17,6 +17,7 @@ import numpy as np
 from lowering.progress import Progress
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.inputs import Inputs
+from lowering.training.placing import Placing, gives_whole
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from symjax_nnvm.errors import CheckpointError, TrainingError, cut
@@ -37,6 +38,11 @@ class Driven(Protocol):
     @property
     def inputs(self) -> Inputs:
         """Which arguments come with the batches."""
+        ...
+
+    @property
+    def placing(self) -> Placing:
+        """Where batches lie."""
         ...
 
     def require_state(self) -> TrainState:
@@ -182,7 +188,7 @@ class Run:
 
     def _on_device(self, batch: dict[str, Any]) -> dict[str, Any]:
         try:
-            return jax.device_put(batch)
+            return jax.device_put(self.trainer.placing.batch(batch, whole=gives_whole(self.data)))
         except TypeError as error:
             odd = {name: getattr(value, "dtype", type(value).__name__) for name, value in batch.items()}
             got = ", ".join(f"{name} {dtype}" for name, dtype in odd.items())

@@ -9,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.sharding import under_auto_axes
 from lowering.training.classes import Numbered, Numbers, first_outside
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import Metric, make_metric
+from lowering.training.placing import ONE_DEVICE, Placing
 from symjax_nnvm.errors import TrainingError, listed
 
 _NEVER = np.iinfo(np.int32).max
@@ -21,14 +23,22 @@ class Tracker:
     """Metrics of one network, with their state. `update` starts work on the device; every other method waits for it.
 
     metrics: names, Metrics or triples, or one of them. numbers: inputs whose values number classes or rows, and are
-    looked at. Raises TrainingError.
+    looked at. placing: where batches lie; what is tracked is whole on every device. Raises TrainingError.
     """
 
-    def __init__(self, metrics: Any, inputs: Inputs, output_names: Sequence[str], numbers: Numbers | None = None):
+    def __init__(
+        self,
+        metrics: Any,
+        inputs: Inputs,
+        output_names: Sequence[str],
+        numbers: Numbers | None = None,
+        placing: Placing = ONE_DEVICE,
+    ):
         listed = metrics if isinstance(metrics, list) or _is_tuple_of_metrics(metrics) else [metrics]
         self.metrics = [make_metric(metric) for metric in listed]
         self._inputs = inputs
         self._numbers = numbers
+        self._placing = placing
         self._numbered: list[Numbered | None] = []  # known when the first batch is traced
         self._output_names = list(output_names)
         names = [metric.name for metric in self.metrics]
@@ -37,7 +47,7 @@ class Tracker:
         for metric in self.metrics:
             _check_names(metric, "output", metric.output_names, self._output_names)
             _check_names(metric, "label", metric.label_names, inputs.labels)
-        self._jitted = jax.jit(self._update)
+        self._jitted = jax.jit(under_auto_axes(self._tracked))
         self.reset()
 
     def reset(self) -> None:
@@ -63,6 +73,9 @@ class Tracker:
                 "float() in its result only.",
             ) from error
         self._steps += 1
+
+    def _tracked(self, *args: Any) -> Any:
+        return self._placing.everywhere(self._update(*args))
 
     def _update(self, states: Any, first_bad: Any, outside: Any, step: Any, read: Any, outputs: Any) -> Any:
         named_labels = {name: read[name] for name in self._inputs.labels if name in read}

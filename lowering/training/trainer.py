@@ -16,6 +16,7 @@ from lowering.arguments import require_key, require_symbol, shapes_by_name
 from lowering.initializer import init_params
 from lowering.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
 from lowering.programs import Programs
+from lowering.sharding import Rules, make_placement
 from lowering.training.accumulate import Reduction, parse_accumulate
 from lowering.training.classes import Numbers
 from lowering.training.diagnosis import Diagnosis, diagnose
@@ -24,8 +25,9 @@ from lowering.training.fit import CheckFinite, Run
 from lowering.training.history import History
 from lowering.training.inputs import Batch, find_inputs
 from lowering.training.optimizers import make_optimizer
+from lowering.training.placing import Placing, first_value
 from lowering.training.state import TrainState
-from lowering.training.step import make_step
+from lowering.training.step import BatchStatistics, make_step
 from lowering.training.tracking import Tracker
 from lowering.xla_options import jit
 from symjax_nnvm.check.remedies import shape_remedy
@@ -60,6 +62,13 @@ class Trainer:
     whose gamma and beta are not in wrt normalise with their moving averages, which stay (`use_global_stats`); the
     symbol itself, and what `export` writes, stay as they are.
 
+    mesh: devices that share the work, `jax.make_mesh((8,), ("data",))`; batches are split over its data_axis, or axes.
+    sharding: "replicate", every device has all parameters; "fsdp", parameters and what the optimiser keeps of them are
+    split over the data axis; "zero1", what the optimiser keeps is; or rules, pairs of a pattern over parameter names
+    and a PartitionSpec. The numbers are those of one device, up to rounding. batch_statistics: "global", BatchNorm
+    normalises with the statistics of the whole batch, as MXNet's SyncBatchNorm; "device", with those of each device's
+    part, as MXNet's BatchNorm on several devices.
+
     `state` is the `TrainState`, None before `init`. Raises TrainingError, ParamError, GradientError, LoweringError.
     """
 
@@ -79,6 +88,10 @@ class Trainer:
         clip_global_norm: float | None = None,
         mirror: Mirror = None,
         frozen_statistics: bool = False,
+        mesh: jax.sharding.Mesh | None = None,
+        sharding: str | Rules = "replicate",
+        data_axis: str | Sequence[str] = "data",
+        batch_statistics: BatchStatistics = "global",
     ):
         self.symbol = require_symbol(symbol, "Trainer")
         self.inputs = find_inputs(symbol, data_names, label_names)
@@ -92,16 +105,23 @@ class Trainer:
         computed = frozen_batch_norms(symbol, self.wrt) if frozen_statistics else symbol
         programs = Programs(computed)
         options = Options(is_train=True, wrt=tuple(self.wrt), mirror=mirror, precision=_half_precision(compute_dtype))
+        self.placing = Placing(None if mesh is None else make_placement(mesh, sharding, data_axis))
+        if self.placing.placement is not None:
+            options = replace(options, mesh=self.placing.placement.mesh, data_axes=self.placing.placement.data_axes)
         self.program = programs.gradient(options)
+        _check_sharding(mesh, sharding, batch_statistics)
         step = make_step(
             partial(programs.gradient, options),
             self.optimizer,
             self.inputs,
             accumulation=parse_accumulate(accumulate),
             clip_global_norm=clip_global_norm,
+            placing=self.placing,
+            batch_statistics=batch_statistics,
         )
         self.step_fn = jit(step, donate_argnums=0)
-        self._evaluation = Evaluation(programs, self.inputs, replace(options, is_train=False, wrt=None))
+        evaluated = replace(options, is_train=False, wrt=None)
+        self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placing)
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -130,25 +150,37 @@ class Trainer:
         known = shapes_by_name(shapes, "shapes", _INIT)
         self._check_shapes(known, args, aux)
         self._seed = int(key) if isinstance(key, int | np.integer) else jax.random.key_data(base_key).tolist()
+        self.state = self._first_state(base_key, known, args, aux)
+        return self.state
+
+    def _first_state(
+        self, key: jax.Array, shapes: Mapping[str, Any], args: Mapping[str, Any], aux: Mapping[str, Any]
+    ) -> TrainState:
+        """The state of values that are given, and drawn ones: each goes to its place before the next is made."""
+        names, states = self.symbol.list_arguments(), self.symbol.list_auxiliary_states()
+        arg_types, _, aux_types = self.symbol.infer_type_partial()
+        wanted = dict(zip([*names, *states], [*arg_types, *aux_types], strict=True))
+        arg_shapes, _, aux_shapes = self.symbol.infer_shape_partial(**shapes)
+        known = dict(zip([*names, *states], [*arg_shapes, *aux_shapes], strict=True))
+        known |= {name: np.shape(value) for name, value in {**args, **aux}.items()}
+        parameters = {name: known[name] or () for name in names if name not in self.inputs.names}
+        where = self.placing.first_values(parameters, {name: known[name] or () for name in states})
+
+        def first(name: str, value: Any) -> jax.Array:
+            return first_value(value, wanted[name] or np.float32, where.get(name))
+
         without = [*args, *aux, *self.inputs.names]
-        new_args, new_aux = init_params(self.symbol, known, base_key, self.initializer, without=without)
-        dtypes, _, aux_dtypes = self.symbol.infer_type_partial()
-        wanted = dict(zip(self.symbol.list_arguments(), dtypes, strict=True))
-        wanted |= dict(zip(self.symbol.list_auxiliary_states(), aux_dtypes, strict=True))
-        every = {**new_args, **new_aux, **args, **aux}
-        # Copies: a step consumes its state, which must share no memory with what the caller holds.
-        values = {name: jnp.array(value, wanted[name] or np.float32, copy=True) for name, value in every.items()}
-        states = self.symbol.list_auxiliary_states()
+        new_args, new_aux = init_params(self.symbol, shapes, key, self.initializer, without=without, place=first)
+        values = {**new_args, **new_aux} | {name: first(name, value) for name, value in {**args, **aux}.items()}
         params = {name: values[name] for name in self.wrt}
-        self.state = TrainState(
+        return TrainState(
             params=params,
             frozen={n: v for n, v in values.items() if n not in params and n not in states},
             aux={name: values[name] for name in states},
-            opt_state=self.optimizer.init(params),
-            key=jax.random.fold_in(base_key, _RUN_KEY),
-            step=jnp.zeros((), jnp.int32),
+            opt_state=self.placing.optimizer_state(self.optimizer.init, params),
+            key=self.placing.whole(jax.random.fold_in(key, _RUN_KEY)),
+            step=self.placing.whole(jnp.zeros((), jnp.int32)),
         )
-        return self.state
 
     def _check_names(self, shapes: Mapping[str, Any]) -> None:
         missing = [name for name in self.inputs.data if name not in shapes]
@@ -219,7 +251,7 @@ class Trainer:
     def set_learning_rate(self, value: float) -> None:
         """Change the learning rate; nothing is compiled again. Raises TrainingError where a schedule sets it."""
         state = self.require_state()
-        rate = {**self._rate_state(state), "learning_rate": jnp.asarray(value, jnp.float32)}
+        rate = {**self._rate_state(state), "learning_rate": self.placing.whole(jnp.asarray(value, jnp.float32))}
         self.state = TrainState(state.params, state.frozen, state.aux, rate, state.key, state.step)
 
     def _rate_state(self, state: TrainState) -> dict[str, Any]:
@@ -232,12 +264,13 @@ class Trainer:
     def step(self, batch: Batch) -> list[jax.Array]:
         """One step: `state` becomes the next one; returns the outputs, in training mode.
 
-        batch: {argument name: array}; a new batch size compiles once more. Nothing is waited for.
+        batch: {argument name: array}; a new batch size compiles once more. With several processes: global arrays, or
+        the rows of this process. Nothing is waited for.
         """
         state = self.state
         if state is None:
             state = self.require_state()
-        self.state, outputs = self.step_fn(state, batch)
+        self.state, outputs = self.step_fn(state, self.placing.batch(batch))
         return outputs
 
     @takes_our_words("Trainer.fit", _FIT)
@@ -275,7 +308,7 @@ class Trainer:
     def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
         """Metrics of this network, at their start. numbers: also look at labels and indices."""
         numbered = Numbers(self.symbol, self.inputs.names) if numbers else None
-        return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered)
+        return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placing)
 
     def about(self) -> dict[str, Any]:
         """What tells this run from others, as plain data: network, parameters, seed."""
@@ -318,6 +351,18 @@ class Trainer:
 
         def __getattr__(self, name: str) -> Any:
             unknown_attribute("Trainer", name, dir(type(self)))
+
+
+def _check_sharding(mesh: Any, sharding: Any, batch_statistics: Any) -> None:
+    """Raise TrainingError for words that mean nothing, or nothing without a mesh."""
+    if batch_statistics not in ("global", "device"):
+        got = repr(batch_statistics)
+        raise TrainingError(
+            "Unknown batch_statistics", param="batch_statistics", expected="'global' or 'device'", got=got
+        )
+    if mesh is None and (sharding != "replicate" or batch_statistics != "global"):
+        fix = f"Trainer(..., mesh=jax.make_mesh((jax.device_count(),), ('data',)), sharding={sharding!r})."
+        raise TrainingError("sharding and batch_statistics are of a mesh", expected="mesh=...", got="no mesh", fix=fix)
 
 
 def _half_precision(compute_dtype: Any) -> DType | None:

@@ -1786,6 +1786,10 @@ def _scatter_set_nd(lhs: Symbol, rhs: Symbol | None = None, indices: Symbol | No
 
     shape: tuple of int ≥ 1, required. shape of the result."""
 _npi_scatter_set_nd = _scatter_set_nd
+def _sharding_constraint(data: Symbol, spec: str, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """The data itself, split over a mesh of devices as `spec` says, where the lowering is given one; its gradient is split likewise.
+
+    spec: string, required. for each axis the axis of the mesh that it is split over: "data, None"."""
 def _shuffle(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The slices of data along the first axis in random order; every order is equally likely."""
 _npi_shuffle = _shuffle

@@ -12,6 +12,7 @@ from symjax_nnvm.errors import ComposeError, listed, unknown_keyword
 from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, FMutateInputs, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph, create_variable_node, update_node_version
+from symjax_nnvm.ir.sharding import SHARDING
 from symjax_nnvm.ir.traverse import post_order
 
 Heads = Sequence[NodeEntry]
@@ -46,7 +47,8 @@ def compose(
 def compose_atomic(node: Node, args: Sequence[Heads], kwargs: Mapping[str, Heads], name: str = "") -> None:
     """Fill the inputs of an operator node; inputs that are not given become variables `{name}_{input}`.
 
-    Automatic variables inherit the operator's attributes. Raises ComposeError; then the node is unchanged.
+    Automatic variables inherit the operator's attributes, but not how its result is split over
+    devices. Raises ComposeError; then the node is unchanged.
     """
     attrs = node.attrs
     op = attrs.op
@@ -172,7 +174,8 @@ def _gather_inputs(
             inputs.append(given[0])
         else:
             variable = f"{name}_{input_name}" if name else input_name
-            inputs.append(NodeEntry(create_variable_node(variable, dict(node.attrs.dict)), 0, 0))
+            inherited = {key: text for key, text in node.attrs.dict.items() if key != SHARDING}
+            inputs.append(NodeEntry(create_variable_node(variable, inherited), 0, 0))
     return inputs
 
 

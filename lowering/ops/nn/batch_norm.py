@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.column_sums import column_sums
+from lowering.parts import laid_out
 from lowering.registry import lowers
 from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ops.nn import batch_norm as ops
@@ -35,7 +36,7 @@ def _channel_sums(
     return [jnp.sum(term, others) for term in terms(*arrays, *(_along(vector, axis, ndim) for vector in vectors))]
 
 
-def _batch_statistics(x: Array, axis: int, platform: str) -> tuple[Array, Array]:
+def _batch_statistics(x: Array, axis: int, platform: str, mesh: Any) -> tuple[Array, Array]:
     """(mean, biased variance) of each channel.
 
     One pass over the data, as σ² = m(d²) - m(d)² with d the difference from each channel's first element: the plain
@@ -43,7 +44,8 @@ def _batch_statistics(x: Array, axis: int, platform: str) -> tuple[Array, Array]
     """
     channels = x.shape[axis]
     first = lax.slice(x, [0] * x.ndim, [channels if i == axis else 1 for i in range(x.ndim)]).reshape(channels)
-    first = lax.stop_gradient(first)  # the statistics do not depend on what is subtracted
+    # Of a batch that is split, XLA would else send each device a part of the channels of all samples.
+    first = laid_out(lax.stop_gradient(first), mesh)  # the statistics do not depend on what is subtracted
 
     def terms(x: Array, first: Array) -> tuple[Array, Array]:
         difference = x - first
@@ -64,12 +66,13 @@ def normalise_batch(
     *,
     is_train: bool,
     platform: str,
+    mesh: Any,
 ) -> tuple[Array, ...]:
     """(output, mean and variance in use, new moving mean and variance)."""
     axis = normal_axis(p.axis, data.ndim)
     x = data.astype(moving_mean.dtype)
     if is_train and not p.use_global_stats:
-        mean, variance = _batch_statistics(x, axis, platform)
+        mean, variance = _batch_statistics(x, axis, platform, mesh)
         new_mean = moving_mean * p.momentum + mean * (1 - p.momentum)
         new_var = moving_var * p.momentum + variance * (1 - p.momentum)
         scale = lax.rsqrt(variance + p.eps)
@@ -85,9 +88,9 @@ def normalise_batch(
     return (out.astype(data.dtype), *map(lax.stop_gradient, (mean, variance, new_mean, new_var)))
 
 
-@lowers("BatchNorm", needs=("is_train", "platform"))
-def _batch_norm(p: ops.BatchNormParams, *inputs: Array, is_train: bool, platform: str) -> tuple[Array, ...]:
-    out, mean, variance, *moving = normalise_batch(p, *inputs, is_train=is_train, platform=platform)
+@lowers("BatchNorm", needs=("is_train", "platform", "mesh"))
+def _batch_norm(p: ops.BatchNormParams, *inputs: Array, **extra: Any) -> tuple[Array, ...]:
+    out, mean, variance, *moving = normalise_batch(p, *inputs, **extra)
     return out, mean, lax.rsqrt(variance + p.eps), *moving
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from jax import Array
 
 from lowering import convolutions
-from lowering.registry import lowers
+from lowering.registry import ByPart, lowers
 from symjax_nnvm.algorithms import choose
 from symjax_nnvm.ops.nn import channels_last as ops
 
 
-@lowers("_channels_last_convolution", needs=("platform", "is_train"))
+@lowers("_channels_last_convolution", needs=("platform", "is_train"), by_part=ByPart((0,)))
 def _convolution(
     p: ops.ChannelsLastParams,
     data: Array,
@@ -26,14 +26,14 @@ def _convolution(
     return out if bias is None else out + bias
 
 
-@lowers("_backward_channels_last_convolution_data", needs=("platform",))
+@lowers("_backward_channels_last_convolution_data", needs=("platform",), by_part=ByPart((0, 2)))
 def _data_gradient(p: ops.ChannelsLastGeometry, ograd: Array, weight: Array, data: Array, *, platform: str) -> Array:
     geometry = ops.geometry(p, data.shape, data.dtype.name)
     algorithm = choose("data", geometry, platform, precise=True)
     return convolutions.data_gradient(ograd, weight, geometry, algorithm)
 
 
-@lowers("_backward_channels_last_convolution_weight", needs=("platform",))
+@lowers("_backward_channels_last_convolution_weight", needs=("platform",), by_part=ByPart((0, 1), summed=True))
 def _weight_gradient(p: ops.ChannelsLastGeometry, ograd: Array, data: Array, *, platform: str) -> Array:
     geometry = ops.geometry(p, data.shape, data.dtype.name)
     return convolutions.weight_gradient(ograd, data, geometry, choose("weight", geometry, platform))

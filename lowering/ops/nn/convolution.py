@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.grouped import MAX_PRODUCTS, Shifts
-from lowering.registry import lowers
+from lowering.registry import ByPart, lowers
 from symjax_nnvm.ops.nn import convolution as ops
 
 Pairs = list[tuple[int, int]]
@@ -133,7 +133,7 @@ def _filters_to_channels(weight: Array, p: ops.ConvolutionGeometry) -> Array:
     return split.transpose(order).reshape(merged)
 
 
-@lowers("_backward_Convolution_weight", needs=("platform",))
+@lowers("_backward_Convolution_weight", needs=("platform",), by_part=ByPart((0, 1), summed=True))
 def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, platform: str) -> Array:
     """The gradient of the weight with which the convolution of data has the head gradient ograd."""
     shifts = _shifts(p, data.shape[p.channel_axis], platform)

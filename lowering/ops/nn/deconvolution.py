@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import Array
 
 from lowering.ops.nn.convolution import convolve, data_gradient, weight_gradient, with_bias
-from lowering.registry import lowers
+from lowering.registry import ByPart, lowers
 from symjax_nnvm.ops.nn import deconvolution as ops
 
 
@@ -23,7 +23,7 @@ def _data_gradient(p: ops.DeconvolutionParams, ograd: Array, weight: Array, data
     return convolve(geometry, ograd, weight, platform)
 
 
-@lowers("_backward_Deconvolution_weight", needs=("platform",))
+@lowers("_backward_Deconvolution_weight", needs=("platform",), by_part=ByPart((0, 1), summed=True))
 def _weight_gradient(p: ops.DeconvolutionParams, ograd: Array, data: Array, *, platform: str) -> Array:
     geometry, _ = ops.transposed(p, data.shape)
     return weight_gradient(geometry, data, ograd, platform=platform)

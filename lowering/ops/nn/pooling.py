@@ -21,7 +21,7 @@ from jax import Array, lax
 
 from lowering.ops.nn import places
 from lowering.ops.nn.places import Number, add, cut, fold, per_axis, position
-from lowering.registry import lowers
+from lowering.registry import ByPart, lowers
 from symjax_nnvm.ops.nn import pooling as ops
 from symjax_nnvm.ops.nn.pooling import Windows
 
@@ -210,7 +210,7 @@ def _divide(p: ops.PoolingParams, x: Array, w: Windows) -> Array:
     return x / counts.reshape(shape).astype(x.dtype)
 
 
-@lowers("Pooling", needs=("platform",))
+@lowers("Pooling", needs=("platform",), by_part=ByPart((0,)))
 def _pooling(p: ops.PoolingParams, data: Array, *, platform: str) -> Array:
     w = ops.windows(p, data.shape)
     if p.pool_type == "max":
@@ -264,7 +264,7 @@ def _first_maxima_in_blocks(blocks: _Blocks, data: Array, output: Array) -> Arra
     return jnp.min(numbers, blocks.inner, keepdims=True)
 
 
-@lowers("_backward_Pooling_max", needs=("platform",))
+@lowers("_backward_Pooling_max", needs=("platform",), by_part=ByPart((0, 1, 2)))
 def _max_gradient(p: ops.PoolingParams, ograd: Array, data: Array, output: Array, *, platform: str) -> Array:
     w = ops.windows(p, data.shape)
     zero = lax.full_like(ograd, 0)

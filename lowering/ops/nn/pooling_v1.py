@@ -10,7 +10,7 @@ from jax import Array, lax
 
 from lowering.ops.nn import pooling
 from lowering.ops.nn.places import Number, fold
-from lowering.registry import FLowering, lowers
+from lowering.registry import ByPart, FLowering, lowers
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.nn import pooling as windowing
 from symjax_nnvm.ops.nn import pooling_v1 as ops
@@ -33,7 +33,7 @@ def _unpadded(p: ops.PoolingV1Params, x: Array) -> Array:
     return lax.pad(x, np.asarray(0, x.dtype), [(-low, -high, 0) for low, high, _ in _edges(p, x.ndim)])
 
 
-@lowers("Pooling_v1", needs=("platform",))
+@lowers("Pooling_v1", needs=("platform",), by_part=ByPart((0,)))
 def _pooling(p: ops.PoolingV1Params, data: Array, *, platform: str) -> Array:
     if p.pool_type == "max":
         return _pool(replace(p.windows, pad=()), _padded(p, data), platform=platform)

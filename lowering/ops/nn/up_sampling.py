@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.ops.nn.convolution import convolve, data_gradient, weight_gradient
-from lowering.registry import lowers
+from lowering.registry import ByPart, lowers
 from symjax_nnvm.ops.nn import up_sampling as ops
 from symjax_nnvm.ops.nn.convolution import ConvolutionGeometry
 
@@ -74,6 +74,6 @@ def _filter_data_gradient(p: ops.FilterParams, ograd: Array, weight: Array, *, p
     return convolve(_geometry(p, ograd.shape[1]), ograd, weight, platform)
 
 
-@lowers("_backward_UpSampling_weight", needs=("platform",))
+@lowers("_backward_UpSampling_weight", needs=("platform",), by_part=ByPart((0, 1), summed=True))
 def _filter_weight_gradient(p: ops.FilterParams, ograd: Array, data: Array, *, platform: str) -> Array:
     return weight_gradient(_geometry(p, data.shape[1]), data, ograd, platform=platform)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import Array
 
 from lowering import convolutions
-from lowering.registry import lowers
+from lowering.registry import ByPart, lowers
 from symjax_nnvm.ops.nn import channels_last
 from symjax_nnvm.ops.nn import winograd as ops
 
@@ -20,7 +20,7 @@ def _weight_adjoint(p: ops.WinogradWeightParams, ograd: Array) -> Array:
     return convolutions.winograd_weight_adjoint(ograd, p.tile)
 
 
-@lowers("_winograd_convolution")
+@lowers("_winograd_convolution", by_part=ByPart((0,)))
 def _convolution(p: ops.WinogradParams, data: Array, weight: Array, bias: Array | None = None) -> Array:
     geometry = channels_last.geometry(p, data.shape, data.dtype.name)
     out = convolutions.forward_transformed(data, weight, geometry, p.algorithm)
