@@ -23,9 +23,10 @@ Need = Literal[
     "key", "is_train", "platform", "library", "out_shapes", "out_dtypes", "attrs", "programs", "reversible", "mesh"
 ]
 """What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); whether
-it may call the platform's libraries, which JAX neither differentiates, maps nor splits over devices; the inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a
-`Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh
-of devices to which shardings refer, or None."""
+it may call the platform's libraries, whose calls JAX neither differentiates nor maps nor splits over devices; the
+inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a
+`Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh of
+devices to which shardings refer, or None."""
 
 
 class ByPart(NamedTuple):

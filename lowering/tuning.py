@@ -23,7 +23,7 @@ from lowering.progress import Progress
 from lowering.xla_options import jit, options_for
 from symjax_nnvm import algorithms
 from symjax_nnvm.algorithms import Measured, Table, read_table, user_table, write_table
-from symjax_nnvm.geometry import Blocks, Direction, Epilogue, Geometry, applicable, winograd_tile
+from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry, applicable, winograd_tile
 from symjax_nnvm.ir.card import FGeometry
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.infer import infer_shape, infer_type
@@ -115,6 +115,8 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     arguments = {"forward": (data, weight), "data": (ograd, weight), "weight": (ograd, data)}[direction]
     found = {}
     for name in applicable(direction, g):
+        if name == LIBRARY and not (jax.default_backend() == "cpu" and convolutions.has_library(direction, g)):
+            continue
         found[name] = partial(jit(partial(RULES[direction], geometry=g, algorithm=name)), *arguments)
         tile = winograd_tile(name)
         if direction == "forward" and tile:
@@ -125,7 +127,7 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     if block is not None:
         blocks = Blocks.of(block, g).lay(weight, jnp).ravel()
         library = jit(lambda data, blocks: onednn.convolve(data, blocks, g, Epilogue(), ()))
-        found[algorithms.LIBRARY + CONSTANT] = partial(library, data, blocks)
+        found[LIBRARY + CONSTANT] = partial(library, data, blocks)
     return found
 
 

@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 from symjax_nnvm.errors import FileError, explain, printable
 from symjax_nnvm.files import StrPath, read_bounded, write_file
-from symjax_nnvm.geometry import Direction, Geometry, applies, winograd_tile
+from symjax_nnvm.geometry import LIBRARY, Direction, Geometry, applies, winograd_tile
 
 __all__ = ["Direction", "Geometry", "Measured", "Table", "choose", "forget", "read_table", "user_table", "write_table"]
 
@@ -29,9 +29,6 @@ MAX_BYTES = 1 << 24
 
 MARGIN = 0.95
 """What is to replace XLA's convolution takes at most this part of its time: less is within the noise."""
-
-LIBRARY = "library"
-"""The name of what a library of the platform computes, as tables have it (`lowering/convolutions/onednn.py`)."""
 
 LIBRARY_MARGIN = 0.85
 """Winograd's algorithm takes at most this part of the library's time, or the library is taken: bias, sum and activation
@@ -83,29 +80,29 @@ def choose(
 
     platform: "cpu", …; on one without a table, "xla". precise: none whose float32 errors exceed 1e-6 of scale, which
     F(4×4)'s do; nor ever in float64. constant: what is made of the weight alone is made once, before. library: a
-    library of the platform computes it as well, and `LIBRARY` is returned where that is fastest: it does what follows
-    in the same pass, and only Winograd's algorithm saves more. Raises FileError for a table of the user's that is none.
+    library of the platform may be called; where the weight is constant, and it does what follows in the same pass, it
+    is taken unless Winograd's algorithm saves much more. Raises FileError for a table of the user's that is none.
     """
     rows = _rows(platform)
-    otherwise = LIBRARY if library else None
+    fused = library and constant
     if not rows or (geometry.groups == 1 and geometry.macs <= SMALL):
-        return otherwise or "xla"
+        return LIBRARY if fused else "xla"
     row = _nearest(direction, geometry, rows)
     if row is None:
-        return otherwise or _unmeasured(direction, geometry)
+        return LIBRARY if fused else _unmeasured(direction, geometry)
     times = {**row.milliseconds, **row.constant} if constant else row.milliseconds
-    if library:
-        limit = LIBRARY_MARGIN * times.get(LIBRARY, 0)
-        times = {name: time for name, time in times.items() if winograd_tile(name) and time <= limit}
     allowed = {
         name: time
         for name, time in times.items()
         if applies(name, direction, geometry)
+        and (library or name != LIBRARY)
         and _is_exact_enough(name, geometry, precise)
         and _is_worth(name, geometry)
     }
-    if library:
-        return min(allowed, key=allowed.__getitem__, default=LIBRARY)
+    if fused:
+        limit = LIBRARY_MARGIN * times.get(LIBRARY, 0)
+        better = (name for name, time in allowed.items() if winograd_tile(name) and time <= limit)
+        return min(better, key=allowed.__getitem__, default=LIBRARY)
     best = min(allowed, key=allowed.__getitem__, default="xla")
     if best == "xla" and geometry.groups > 1 and (untried := _unmeasured(direction, geometry)) not in times:
         return untried  # its nearest neighbour could not be computed so; XLA's grouped convolutions are plain loops

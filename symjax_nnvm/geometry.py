@@ -14,6 +14,7 @@ import numpy as np
 
 __all__ = [
     "ALGORITHMS",
+    "LIBRARY",
     "MAX_PRODUCTS",
     "Blocks",
     "Direction",
@@ -122,6 +123,17 @@ def _by_phases(direction: Direction, g: Geometry) -> bool:
     return direction == "data" and not _has_stride_1(g)
 
 
+def _by_library(direction: Direction, g: Geometry) -> bool:
+    """As far as a library may have it; whether it does is for lowering to say."""
+    if direction == "forward" or g.dtype != "float32":
+        return direction == "forward" and g.dtype == "float32"
+    inside = all(pad <= dilate * (k - 1) for pad, dilate, k in zip(g.pad, g.dilate, g.kernel, strict=True))
+    return direction == "data" and inside and (g.groups > 1 or _has_stride_1(g))
+
+
+LIBRARY = "library"
+"""The name of what a library of the platform computes (`lowering/convolutions/onednn.py`)."""
+
 ALGORITHMS: Mapping[str, Callable[[Direction, Geometry], bool]] = {
     "xla": lambda direction, g: True,
     "product": _by_product,
@@ -132,6 +144,7 @@ ALGORITHMS: Mapping[str, Callable[[Direction, Geometry], bool]] = {
     "shifts": _by_shifts,
     "rows": _by_rows,
     "phases": _by_phases,
+    LIBRARY: _by_library,
 }
 """Name → whether it can compute a direction of a geometry. `lowering/convolutions` says what each does."""
 

@@ -11,9 +11,9 @@ from typing import Any, get_args
 import pytest
 
 from symjax_nnvm import algorithms
-from symjax_nnvm.algorithms import LIBRARY, Direction, Geometry, Measured, Table, choose, read_table, write_table
+from symjax_nnvm.algorithms import Direction, Geometry, Measured, Table, choose, read_table, write_table
 from symjax_nnvm.errors import FileError
-from symjax_nnvm.geometry import applies
+from symjax_nnvm.geometry import LIBRARY, applies
 
 ROOT = Path(algorithms.__file__).parent
 DENSE = Geometry(1, (28, 28), 128, 128, (3, 3), (1, 1), (1, 1), (1, 1))
@@ -110,7 +110,7 @@ def test_our_table_says_where_it_was_measured_and_names_what_can_compute():
         (name, row)
         for row in table.rows
         for name in (*row.milliseconds, *row.constant)
-        if not applies(name, row.direction, row.geometry) and (name, row.direction) != (LIBRARY, "forward")
+        if not applies(name, row.direction, row.geometry)
     ]
     assert unknown == []
     assert all(choose(row.direction, row.geometry, table.platform) in row.milliseconds for row in table.rows)
@@ -196,4 +196,5 @@ def test_a_library_gives_way_to_winograd_alone(library: float | None, fastest: s
 
 def test_where_nothing_was_measured_the_library_computes_all():
     assert choose("forward", DENSE, "nowhere", constant=True, library=True) == LIBRARY
-    assert choose("forward", replace(DENSE, groups=128), "nowhere", library=True) == LIBRARY
+    assert choose("forward", replace(DENSE, groups=128), "nowhere", constant=True, library=True) == LIBRARY
+    assert choose("forward", DENSE, "nowhere", library=True) == "xla"

@@ -4,13 +4,14 @@ data (n, *size, c), weight (*kernel, c / g, f). `symjax_nnvm/algorithms.py` says
 chooses one.
 """
 
-from lowering.convolutions.directions import data_gradient, forward, forward_transformed, weight_gradient
+from lowering.convolutions.directions import data_gradient, forward, forward_transformed, has_library, weight_gradient
 from lowering.convolutions.winograd import winograd_weight, winograd_weight_adjoint
 
 __all__ = [
     "data_gradient",
     "forward",
     "forward_transformed",
+    "has_library",
     "weight_gradient",
     "winograd_weight",
     "winograd_weight_adjoint",

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.convolutions import windows, xla
+from lowering.convolutions import onednn, windows, xla
 from lowering.convolutions.phases import by_phases, swapped
 from lowering.convolutions.rows import by_rows
 from lowering.convolutions.winograd import winograd, winograd_weight, winograd_weight_gradient
 from lowering.grouped import Shifts
-from symjax_nnvm.geometry import Geometry, applies, strip
+from symjax_nnvm.geometry import LIBRARY, Direction, Geometry, applies, strip
 
-__all__ = ["data_gradient", "forward", "forward_transformed", "weight_gradient"]
+__all__ = ["data_gradient", "forward", "forward_transformed", "has_library", "weight_gradient"]
 
 Rule = Callable[[Array, Array, Geometry], Array]
 
@@ -79,6 +79,7 @@ FORWARD: Mapping[str, Rule] = {
     "winograd2": partial(_winograd, tile=2),
     "winograd4": partial(_winograd, tile=4),
     "shifts": _shifted,
+    LIBRARY: onednn.convolve_plain,
     "im2col_chunks": partial(_by_strips, rule=windows.im2col),
     "winograd2_chunks": partial(_winograd_chunks, tile=2),
     "winograd4_chunks": partial(_winograd_chunks, tile=4),
@@ -98,18 +99,32 @@ def forward_transformed(data: Array, factors: Array, geometry: Geometry, algorit
 # -- the gradient of data --------------------------------------------------------------------------------------------
 
 
+def _turned(g: Geometry) -> Geometry:
+    """The convolution of the head gradient that gives the gradient of data, where the stride is 1."""
+    pad = tuple(d * (k - 1) - pad for d, k, pad in zip(g.dilate, g.kernel, g.pad, strict=True))
+    return replace(g, size=g.out_size, channels=g.filters, filters=g.channels, pad=pad)
+
+
 def _as_forward(ograd: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
     """Where the stride is 1, the head gradient convolved with the turned weight."""
-    spatial = tuple(range(len(g.kernel)))
-    pad = tuple(d * (k - 1) - pad for d, k, pad in zip(g.dilate, g.kernel, g.pad, strict=True))
-    turned = swapped(lax.rev(weight, spatial), g.groups)
-    return rule(ograd, turned, replace(g, size=g.out_size, channels=g.filters, filters=g.channels, pad=pad))
+    turned = swapped(lax.rev(weight, tuple(range(len(g.kernel)))), g.groups)
+    return rule(ograd, turned, _turned(g))
 
 
 def _shifted_data(ograd: Array, weight: Array, g: Geometry) -> Array:
     if any(stride > 1 for stride in g.stride):
         return by_phases(ograd, weight, g, _shifted)
     return _as_forward(ograd, weight, g, rule=_shifted)
+
+
+def _library_data(ograd: Array, weight: Array, g: Geometry) -> Array:
+    if all(stride == 1 for stride in g.stride):
+        return _as_forward(ograd, weight, g, rule=onednn.convolve_plain)
+    return by_phases(ograd, weight, g, _library_phase)
+
+
+def _library_phase(data: Array, weight: Array, g: Geometry) -> Array:
+    return (onednn.convolve_plain if onednn.computes(g) else _phase)(data, weight, g)
 
 
 def _phase(data: Array, weight: Array, g: Geometry) -> Array:
@@ -125,7 +140,17 @@ DATA: Mapping[str, Rule] = {
     "taps": partial(_as_forward, rule=windows.taps),
     "shifts": _shifted_data,
     "phases": partial(by_phases, forward=_phase),
+    LIBRARY: _library_data,
 }
+
+
+def has_library(direction: Direction, g: Geometry) -> bool:
+    """Whether the platform's library computes a direction, where `applies` says that it might. Phases of a strided
+    convolution that it does not compute are computed otherwise."""
+    strided = any(stride > 1 for stride in g.stride)
+    return (
+        onednn.computes(g if direction == "forward" else _turned(g)) if direction == "forward" or not strided else True
+    )
 
 
 def data_gradient(ograd: Array, weight: Array, geometry: Geometry, algorithm: str) -> Array:

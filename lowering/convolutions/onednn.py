@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -52,13 +52,13 @@ def _call(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue, op
         TARGET,
         jax.ShapeDtypeStruct(shape, data.dtype),
         custom_call_api_version=2,
-        legacy_backend_config=json.dumps({"onednn_conv_config": _config(geometry, epilogue)}),
+        legacy_backend_config=json.dumps({"onednn_conv_config": _config(geometry, epilogue, weight.ndim == 1)}),
     )
     return call(data, weight, *operands)
 
 
-def _config(g: Geometry, epilogue: Epilogue) -> dict[str, Any]:
-    """XLA's OneDnnConvolutionConfig: axes by number; a weight of this shape, laid already."""
+def _config(g: Geometry, epilogue: Epilogue, laid: bool) -> dict[str, Any]:
+    """XLA's OneDnnConvolutionConfig: axes by number; laid: the weight lies in blocks."""
     rank = len(g.kernel) + 2
     data = {"dims": rank, "data": {"batch_dim": 0, "feature_dim": rank - 1, "spatial_dims": [*range(1, rank - 1)]}}
     weight = {
@@ -83,8 +83,13 @@ def _config(g: Geometry, epilogue: Epilogue) -> dict[str, Any]:
         "window": window,
         "fusions": {"ops": operations},
         "feature_groups": g.groups,
-        "optimization_config": {"weights_prepacked": True},
+        "optimization_config": {"weights_prepacked": laid},
     }
+
+
+def convolve_plain(data: Array, weight: Array, geometry: Geometry) -> Array:
+    """The same with a weight (*kernel, c / groups, f), which is laid in blocks in every call; nothing follows."""
+    return _call(data, weight, geometry, Epilogue(), ())
 
 
 @contextmanager
@@ -113,9 +118,24 @@ def compiling() -> Iterator[None]:
 @cache
 def block(geometry: Geometry, epilogue: Epilogue) -> int | None:
     """How many filters a block of the weight has; None where oneDNN is not there or computes something else."""
-    if geometry.dtype != "float32" or not _is_there():
-        return None
-    return _found(geometry, epilogue)
+    return _found(geometry, epilogue) if _may_be_asked(geometry) and _is_there() else None
+
+
+@cache
+def computes(geometry: Geometry) -> bool:
+    """Whether `convolve_plain` computes a geometry."""
+    if not (_may_be_asked(geometry) and _is_there()):
+        return False
+    share = geometry.channels // geometry.groups
+    rows = np.arange(prod(geometry.kernel) * share).reshape(-1, share) * geometry.filters
+    trial = _Trial(geometry, Epilogue(), (*geometry.kernel, share, geometry.filters))
+    return trial.agrees(lambda filter: rows + filter)
+
+
+def _may_be_asked(g: Geometry) -> bool:
+    """Whether XLA can read the question: at a number below 0, say, it ends the process."""
+    sizes = (g.batch, *g.size, *g.out_size, *g.kernel, *g.stride, *g.dilate, g.channels, g.filters, g.groups)
+    return g.dtype == "float32" and 1 <= len(g.kernel) <= 3 and min(sizes) >= 1 and min(g.pad) >= 0
 
 
 @cache
@@ -128,23 +148,60 @@ def _is_there() -> bool:
 
 
 def _found(g: Geometry, epilogue: Epilogue) -> int | None:
-    """The block by which the result is right, at some places of it, of a weight whose blocks are random numbers."""
-    numbers = np.random.default_rng(0).standard_normal(4099).astype(np.float32)
+    """The block by which the result is right."""
     candidates = [Blocks.of(size, g) for size in _SIZES]
-    length = 2 * max(blocks.length for blocks in candidates)  # more than any layout has
-    out_shape = (g.batch, *g.out_size, g.filters)
-    operands = [(g.filters,)] * epilogue.bias + [out_shape] * epilogue.addend
-    shapes = [(g.batch, *g.size, g.channels), (length,), *operands]
-    data, weight, *rest = (np.resize(numbers, shape) for shape in shapes)
-    try:
-        out = _run(g, epilogue, data, weight, rest)
-    except jax.errors.JaxRuntimeError:
-        return None
-    return next((b.block for b in candidates if _is_right(out, b, g, epilogue, data, weight, rest)), None)
+    longer = 2 * max(blocks.length for blocks in candidates)  # than any layout is
+    trial = _Trial(g, epilogue, (longer,))
+    return next((blocks.block for blocks in candidates if trial.agrees(blocks.where)), None)
 
 
 _SIZES = (64, 48, 32, 16, 24, 8)
 """Filters in a block, of the layouts that oneDNN has for AVX-512 and AVX2."""
+
+
+class _Trial:
+    """A convolution of random numbers, computed once.
+
+    The filters at the ends of the first blocks and of all are looked at: at the first place of the result, at the last,
+    and at one between.
+    """
+
+    def __init__(self, g: Geometry, epilogue: Epilogue, weight_shape: tuple[int, ...]):
+        numbers = np.random.default_rng(0).standard_normal(4099).astype(np.float32)
+        out_shape = (g.batch, *g.out_size, g.filters)
+        operands = [(g.filters,)] * epilogue.bias + [out_shape] * epilogue.addend
+        shapes = [(g.batch, *g.size, g.channels), weight_shape, *operands]
+        self._geometry, self._epilogue = g, epilogue
+        self._data, self._weight, *self._operands = (np.resize(numbers, shape) for shape in shapes)
+        self._filters = [f for f in (0, 1, 15, 16, 31, 32, 47, 48, 64, g.filters // 2, g.filters - 1) if f < g.filters]
+        try:
+            self._out = _run(g, epilogue, self._data, self._weight, self._operands)
+        except jax.errors.JaxRuntimeError:
+            self._out = None
+
+    def agrees(self, where: Callable[[int], np.ndarray]) -> bool:
+        """Whether the result is right, if a filter's numbers (taps, c / groups) are there in the flat weight."""
+        if self._out is None:
+            return False
+        flat = self._weight.ravel()
+        rows = {f: flat[where(f)].astype(np.float64) for f in self._filters}
+        return all(self._is_right_at(place, rows) for place in _places(self._geometry))
+
+    def _is_right_at(self, place: tuple[int, ...], rows: Mapping[int, np.ndarray]) -> bool:
+        g, epilogue = self._geometry, self._epilogue
+        window, share = _window(place, self._data, g), g.channels // g.groups
+        groups = [f // (g.filters // g.groups) for f in self._filters]
+        seen = [window[:, q * share : (q + 1) * share] for q in groups]
+        found = np.array([(part * rows[f]).sum() for f, part in zip(self._filters, seen, strict=True)])
+        if epilogue.bias:
+            found += self._operands[0][self._filters]
+        if epilogue.addend:
+            found += self._operands[-1][place][self._filters]
+        if epilogue.act_type:
+            found = np.clip(found, 0, 6 if epilogue.act_type == "relu6" else None)
+        assert self._out is not None
+        limit = _TOLERANCE * window.size**0.5
+        return np.allclose(self._out[place][self._filters], found, rtol=_TOLERANCE, atol=limit)
 
 
 def _run(g: Geometry, epilogue: Epilogue, *arrays: Any) -> np.ndarray:
@@ -153,38 +210,6 @@ def _run(g: Geometry, epilogue: Epilogue, *arrays: Any) -> np.ndarray:
     given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cpu), arrays)
     with compiling():
         return np.asarray(function.lower(*given).compile()(*arrays))
-
-
-def _is_right(
-    out: np.ndarray,
-    blocks: Blocks,
-    g: Geometry,
-    epilogue: Epilogue,
-    data: np.ndarray,
-    weight: np.ndarray,
-    rest: Sequence[np.ndarray],
-) -> bool:
-    """Whether the result is what it must be, if the weight lies in these blocks: of the filters at the ends of the
-    first blocks and of all, at the first place, at the last and at one between."""
-    filters = sorted({f for f in (0, 1, 15, 16, 31, 32, 47, 48, 64, g.filters // 2, g.filters - 1) if f < g.filters})
-    rows = [weight[blocks.where(f)].astype(np.float64) for f in filters]  # (taps, c / groups)
-    share = g.channels // g.groups
-    for place in _places(g):
-        window = _window(place, data, g)
-        groups = [f // (g.filters // g.groups) for f in filters]
-        found = np.array(
-            [(window[:, q * share : (q + 1) * share] * row).sum() for q, row in zip(groups, rows, strict=True)]
-        )
-        if epilogue.bias:
-            found += rest[0][filters]
-        if epilogue.addend:
-            found += rest[-1][place][filters]
-        if epilogue.act_type:
-            found = np.clip(found, 0, 6 if epilogue.act_type == "relu6" else None)
-        limit = _TOLERANCE * np.sqrt(window.size) * max(1.0, float(np.abs(data).max()) ** 2)
-        if not np.allclose(out[place][filters], found, rtol=_TOLERANCE, atol=limit):
-            return False
-    return True
 
 
 def _places(g: Geometry) -> Iterator[tuple[int, ...]]:

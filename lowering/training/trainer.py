@@ -104,7 +104,13 @@ class Trainer:
         self._seed: list[int] | int | None = None
         computed = frozen_batch_norms(symbol, self.wrt) if frozen_statistics else symbol
         programs = Programs(computed)
-        options = Options(is_train=True, wrt=tuple(self.wrt), mirror=mirror, precision=_half_precision(compute_dtype))
+        options = Options(
+            is_train=True,
+            wrt=tuple(self.wrt),
+            mirror=mirror,
+            precision=_half_precision(compute_dtype),
+            owned=True,
+        )
         self.placing = Placing(None if mesh is None else make_placement(mesh, sharding, data_axis))
         if self.placing.placement is not None:
             options = replace(options, mesh=self.placing.placement.mesh, data_axes=self.placing.placement.data_axes)

@@ -144,7 +144,8 @@ def test_factors_made_before_give_the_same():
 
 
 def test_every_algorithm_of_a_direction_has_its_rule_and_is_met_here():
-    met = {(d, name) for g in GEOMETRIES.values() for d in RULES for name in applicable(d, g)}  # type: ignore
+    every = [replace(g, dtype=dtype) for g in GEOMETRIES.values() for dtype in ("float64", "float32")]
+    met = {(d, name) for g in every for d in RULES for name in applicable(d, g)}  # type: ignore
     assert met == {(direction, name) for direction, rules in TABLES.items() for name in rules}
 
 

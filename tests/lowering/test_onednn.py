@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from lowering import convolutions
 from lowering.convolutions import onednn
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.geometry import Blocks, Epilogue, Geometry
+from symjax_nnvm.geometry import LIBRARY, Blocks, Epilogue, Geometry, applies
 from tests.comparison import assert_close
 from tests.lowering.test_convolutions import GEOMETRIES
 
@@ -36,7 +37,7 @@ def numbers(*shape: int) -> np.ndarray:
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_every_geometry_equals_xla(name: str):
     g = replace(GEOMETRIES[name], dtype="float32")
-    every = [Epilogue(*flags, act) for *flags, act in product((False, True), (False, True), ("", "relu", "relu6"))]
+    every = [Epilogue(*parts) for parts in product((False, True), (False, True), ("", "relu", "relu6"))]
     epilogue = every[len(name) % len(every)]
     block = onednn.block(g, epilogue)
     if block is None:
@@ -50,6 +51,37 @@ def test_every_geometry_equals_xla(name: str):
     if epilogue.act_type:
         expected = np.clip(expected, 0, 6 if epilogue.act_type == "relu6" else None)
     assert_close(np.asarray(found), expected, 1e-5, name)
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_both_directions_that_call_it_equal_xla(name: str):
+    g = replace(GEOMETRIES[name], dtype="float32")
+    data, weight = numbers(g.batch, *g.size, g.channels), numbers(*g.kernel, g.channels // g.groups, g.filters)
+    ograd = numbers(g.batch, *g.out_size, g.filters)
+    for direction, rule, first in (
+        ("forward", convolutions.forward, data),
+        ("data", convolutions.data_gradient, ograd),
+    ):
+        if not applies(LIBRARY, direction, g) or not convolutions.has_library(direction, g):
+            continue
+        found, expected = (np.asarray(rule(jnp.asarray(first), weight, g, by)) for by in (LIBRARY, "xla"))
+        assert_close(found, expected, 1e-5, f"{name}, {direction}")
+
+
+@needs_onednn
+def test_a_trainer_calls_it_and_functions_that_may_be_transformed_do_not():
+    """A depth-wise convolution, which the table leaves to the library."""
+    shape = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 64, "num_group": 64, "no_bias": True}
+    net = sym.Convolution(sym.Variable("data"), name="conv", **shape)
+    args = {"conv_weight": numbers(64, 1, 3, 3)}
+    trainer = lowering.Trainer(sym.MakeLoss(net), "sgd", {"learning_rate": 0.1})
+    trainer.init(0, args, {}, data=(4, 64, 28, 28))
+    batch = {"data": numbers(4, 64, 28, 28)}
+    assert onednn.TARGET in trainer.step_fn.lower(trainer.require_state(), batch).as_text()
+    compiled = lowering.compile(net)
+    assert onednn.TARGET not in jax.jit(lowering.to_jax(net)).lower({**args, **batch}, {}).as_text()
+    assert onednn.TARGET not in jax.jit(lambda a: compiled(a, {})).lower({**args, **batch}).as_text()
 
 
 @needs_onednn
@@ -84,6 +116,13 @@ def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch):
     assert not onednn._is_there.__wrapped__()
 
 
+@pytest.mark.parametrize("change", [{"pad": (-1, 0)}, {"batch": 0}, {"size": (0, 6)}, {"dilate": (0, 1)}], ids=str)
+def test_what_would_end_the_process_is_not_asked(change: dict[str, object]):
+    g = replace(FEW_IN_A_GROUP, **change)  # type: ignore
+    assert onednn.block(g, Epilogue()) is None
+    assert not onednn.computes(g)
+
+
 def test_other_dtypes_are_left_to_xla():
     assert onednn.block(replace(FEW_IN_A_GROUP, dtype="float64"), Epilogue()) is None
 
@@ -104,8 +143,8 @@ def residual() -> sym.Symbol:
 
 
 def arguments(net: sym.Symbol, **shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
-    found = zip(net.list_arguments(), net.infer_shape(**shapes)[0] or (), strict=True)
-    return {name: numbers(*shape) / 5 for name, shape in found if name not in shapes}
+    found = dict(zip(net.list_arguments(), net.infer_shape(**shapes)[0], strict=True))
+    return {name: numbers(*shape) / 5 for name, shape in found.items() if name not in shapes}
 
 
 @needs_onednn

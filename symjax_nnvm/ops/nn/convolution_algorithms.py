@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from symjax_nnvm.algorithms import LIBRARY, choose
-from symjax_nnvm.geometry import Library, winograd_tile
+from symjax_nnvm.algorithms import choose
+from symjax_nnvm.geometry import LIBRARY, Library, winograd_tile
 from symjax_nnvm.ir.node import Node, NodeEntry, altered
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import DType
