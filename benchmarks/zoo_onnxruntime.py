@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnxruntime  # type: ignore[import-not-found]
 
@@ -18,7 +19,8 @@ def load(row: Row, folder: str) -> Loaded:
     path = f"{files(folder, row)}-b{row.batch}.onnx"
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     feed = inputs(row, ())
-    return Loaded(lambda: session.run(None, feed), session.run(None, feed))
+    outputs: Any = session.run(None, feed)
+    return Loaded(lambda: session.run(None, feed), outputs)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from lowering import convolutions
 from lowering.convolutions import onednn
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.geometry import LIBRARY, Blocks, Epilogue, Geometry, applies
+from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry, applies
 from tests.comparison import assert_close
 from tests.lowering.test_convolutions import GEOMETRIES
 
@@ -27,6 +28,11 @@ needs_onednn = pytest.mark.skipif(
     onednn.block(Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1)), Epilogue()) is None,
     reason="jaxlib has no oneDNN on this platform",
 )
+
+
+def both(data: np.ndarray, ograd: np.ndarray) -> list[tuple[Direction, Any, np.ndarray]]:
+    """Directions, their rules, and what these take first."""
+    return [("forward", convolutions.forward, data), ("data", convolutions.data_gradient, ograd)]
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -59,13 +65,10 @@ def test_both_directions_that_call_it_equal_xla(name: str):
     g = replace(GEOMETRIES[name], dtype="float32")
     data, weight = numbers(g.batch, *g.size, g.channels), numbers(*g.kernel, g.channels // g.groups, g.filters)
     ograd = numbers(g.batch, *g.out_size, g.filters)
-    for direction, rule, first in (
-        ("forward", convolutions.forward, data),
-        ("data", convolutions.data_gradient, ograd),
-    ):
+    for direction, rule, first in both(data, ograd):
         if not applies(LIBRARY, direction, g) or not convolutions.has_library(direction, g):
             continue
-        found, expected = (np.asarray(rule(jnp.asarray(first), weight, g, by)) for by in (LIBRARY, "xla"))
+        found, expected = (np.asarray(rule(jnp.asarray(first), jnp.asarray(weight), g, by)) for by in (LIBRARY, "xla"))
         assert_close(found, expected, 1e-5, f"{name}, {direction}")
 
 
