@@ -4,8 +4,8 @@
 
 Each process has its own devices, here one CPU device; on a cluster each host runs the same script once, and
 `jax.distributed.initialize()` finds the others by itself under SLURM, Open MPI and on cloud TPUs. Elsewhere it is told
-three things, as below: where process 0 listens, how many there are, and which one this is. The rest is the script of one
-process with `mesh=`: every process makes the same calls, takes its rows of each batch, and writes its part of each
+three things, as below: where process 0 listens, how many there are, and which one this is. The rest is the script of
+one process with `mesh=`: every process makes the same calls, takes its rows of each batch, and writes its part of each
 checkpoint; process 0 shows the progress.
 """
 
