@@ -54,3 +54,12 @@ def test_fine_tune(example, capsys):
     printed = capsys.readouterr().out
     assert "trained further: new_fc_weight, new_fc_bias" in printed
     assert "Nothing in the way" in printed
+
+
+@pytest.mark.slow
+def test_two_processes(example, capfd, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
+    monkeypatch.setattr("sys.argv", ["two_processes.py"])
+    with pytest.raises(SystemExit, match="0"):
+        example("two_processes").main()
+    assert "2 processes, 2 devices: accuracy 0.9" in capfd.readouterr().out
