@@ -120,7 +120,7 @@ def row(name: str, model: Model, devices: int, sharding: Any, samples: int) -> d
         seconds = {"trace": traced - start, "compile": time.perf_counter() - traced}
         cost: Any = compiled.cost_analysis() or {}
         found[who] = {
-            "collectives": {kind: each._asdict() for kind, each in collectives(compiled.as_text() or "").items()},
+            "collectives": {kind: each._asdict() for kind, each in collectives(compiled.as_text()).items()},
             "flops per device": cost.get("flops"),
             **{key: round(value, 2) for key, value in seconds.items()},
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 import jax
@@ -48,15 +47,14 @@ class OneDevice:
 class OverMesh:
     """Inputs are split over the data axes along their first axis, parameters as the placement says.
 
-    What a variable's attribute `__sharding__` says comes before that, and rules that the caller gave come before both.
+    What a variable's attribute `__sharding__` says comes before that.
     symbol: whose variables. shapes: of the parameters. Raises TrainingError where a shape does not fit.
     """
 
     def __init__(self, placement: Placement, symbol: Symbol, shapes: Mapping[str, Shape]):
         self._placement, self.mesh, self.data_axes = placement, placement.mesh, placement.data_axes
         self.platform: str = placement.mesh.devices.flat[0].platform
-        declared = declared_shardings(symbol, placement.mesh)
-        self._declared = {n: s for n, s in declared.items() if not any(fnmatchcase(n, p) for p, _ in placement.rules)}
+        self._declared = declared_shardings(symbol, placement.mesh)
         for name in self._declared.keys() & shapes.keys():
             check_fits(self.mesh, self._declared[name], name, shapes[name])
         given = {name: self._placement.of(*spec) for name, spec in self._declared.items() if name in shapes}

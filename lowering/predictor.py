@@ -61,8 +61,8 @@ class Predictor:
 
     mesh: a `jax.sharding.Mesh`, over whose axis data_axis inputs are split along their first axis; the axes that
     `__sharding__` in the graph refers to. sharding: of the parameters: "replicate": every device has all; "fsdp": each
-    is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so,
-    if no pair matches them. With several processes each gives the whole inputs, and `batches` returns whole outputs.
+    is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so.
+    With several processes each gives the whole inputs, and `batches` returns whole outputs.
     platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
     convolutions. symbol: the network as it runs; inputs: names of what calls give; plan: what the pipeline made.
 
