@@ -4,6 +4,9 @@ Orbax writes each checkpoint into a temporary directory and renames it when it i
 go when a newer one is there. What is stored: `state` (params, frozen and aux by name, the optimiser's arrays by their
 path, the key's data, the step) and `about` (shapes and dtypes of all these, and the position), which is JSON.
 One run at a time writes into a directory (`run_lock.py`).
+
+Of several processes each writes and reads what its devices hold; process 0 does what is done once for all: it holds the
+directory, renames and tidies. All of them make the same calls.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import jax
 import jax.numpy as jnp
 
 from lowering.training.orbax_threads import Quiet, cancel_waiting, in_daemon, orbax_threads, wait_at_exit, waited_for
+from lowering.training.processes import on_first
 from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
 from symjax_nnvm.errors import CheckpointError, missing_extra
@@ -62,6 +66,7 @@ class Checkpoints:
         self._quiet = Quiet()
         self._before: set[Any] = set()
         self._lock = RunLock(self.directory)
+        self._shares = False
         self._run: dict[str, Any] = {}
         self._open()
 
@@ -72,14 +77,22 @@ class Checkpoints:
         Raises CheckpointError when another run holds it, with what that one says of itself, or when nothing can be
         written to it.
         """
-        held = self._lock.held
+        held = self._held
         self._run = dict(run)
         self._take()
         try:
             yield
         finally:
             if not held:
-                self._lock.let_go()
+                self._let_go()
+
+    def abandon(self) -> None:
+        """Wait for no save any more: another process that took part in it is lost."""
+        cancel_waiting(self._before)
+        waited_for(self)
+        self._quiet.end()
+        self._saving = None
+        self._let_go()
 
     def save(self, step: int, state: TrainState, position: Mapping[str, Any]) -> None:
         """Write a checkpoint. position: plain data, which `restore` gives back.
@@ -108,7 +121,7 @@ class Checkpoints:
         try:
             self._check_writable()
             if step in self._manager.all_steps():
-                os.rename(self.directory / str(step), self.directory / f"{step}{_REPLACED}")
+                on_first(lambda: self._set_aside(step), "set the older checkpoint of this step aside")
                 self._manager.reload()
             items = ocp.args.Composite(state=ocp.args.StandardSave(tree), about=ocp.args.JsonSave(about))
             in_daemon(lambda: self._manager.save(step, args=items, force=True))
@@ -148,7 +161,7 @@ class Checkpoints:
     def latest(self) -> int | None:
         """The step of the latest checkpoint; None when there is none."""
         self.wait()
-        if not self._lock.held:  # another run may be writing
+        if not self._held:  # another run may be writing
             self._manager.reload()
         return self._manager.latest_step()
 
@@ -158,7 +171,7 @@ class Checkpoints:
             self._manager.wait_until_finished()
         except _FAILURES as error:
             raise self._failed(error) from error
-        if self._saving is not None:
+        if self._saving is not None and jax.process_index() == 0:
             shutil.rmtree(self.directory / f"{self._saving}{_REPLACED}", ignore_errors=True)
         self._quiet.end()
         self._saving = None
@@ -170,7 +183,7 @@ class Checkpoints:
             self.wait()
         finally:
             self._manager.close()
-            self._lock.let_go()
+            self._let_go()
 
     def __enter__(self) -> Checkpoints:
         return self
@@ -191,16 +204,36 @@ class Checkpoints:
             enable_async_checkpointing=self.asynchronous,
         )
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._tidy()
+            on_first(self._prepare, "prepare the directory of checkpoints")
             self._manager = ocp.CheckpointManager(self.directory, options=options)
         except _FAILURES as error:
             raise CheckpointError(f"The directory {self.directory} cannot be used for checkpoints: {error}") from error
 
+    def _prepare(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._tidy()
+
+    def _set_aside(self, step: int) -> None:
+        os.rename(self.directory / str(step), self.directory / f"{step}{_REPLACED}")
+
     def _take(self) -> None:
         """Hold the directory, and know what the run before left in it."""
-        if self._lock.held:
+        if self._held:
             return
+        on_first(self._take_lock, f"take {self.directory} for this run")
+        self._shares = True
+        self._manager.reload()
+
+    @property
+    def _held(self) -> bool:
+        """Whether this run has the directory: process 0 for all of its processes."""
+        return self._lock.held if jax.process_index() == 0 else self._shares
+
+    def _let_go(self) -> None:
+        self._shares = False
+        self._lock.let_go()
+
+    def _take_lock(self) -> None:
         try:
             self._lock.take(self._run)
         except OSError as error:
@@ -208,7 +241,6 @@ class Checkpoints:
                 f"The directory {self.directory} cannot be written to: {_reason(error)}. Give another one."
             ) from error
         self._tidy()
-        self._manager.reload()
 
     def _tidy(self) -> None:
         """Remove what interrupted saves left, and put back what they were to replace; not in a run's directory."""
@@ -240,18 +272,22 @@ class Checkpoints:
     def _failed(self, error: BaseException) -> CheckpointError:
         """The error of a save; Orbax's own list of checkpoints, which is wrong by now, is read again."""
         step, self._saving = self._saving, None
-        with suppress(*_FAILURES):  # what failed may fail once more
-            self._manager.close()
-        cancel_waiting(self._before)
-        waited_for(self)
-        self._quiet.end(settle=True)
-        self._open()
+        if jax.process_count() == 1:  # the others would not open it again
+            self._open_again()
         older = sorted(self._manager.all_steps())
         return CheckpointError(
             f"The checkpoint of step {step} could not be written to {self.directory}: {_reason(error)}. "
             + (f"Those of steps {', '.join(map(str, older))} are intact. " if older else "There is no older one. ")
             + "The state in memory is, too: make room, or make it writable, and save again."
         )
+
+    def _open_again(self) -> None:
+        with suppress(*_FAILURES):  # what failed may fail once more
+            self._manager.close()
+        cancel_waiting(self._before)
+        waited_for(self)
+        self._quiet.end(settle=True)
+        self._open()
 
 
 def _reason(error: BaseException) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, Protocol
@@ -18,6 +20,7 @@ from lowering.progress import Progress
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.inputs import Inputs
 from lowering.training.placing import Placing, gives_whole
+from lowering.training.processes import Preemption, Team
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from symjax_nnvm.errors import CheckpointError, TrainingError, cut
@@ -94,6 +97,8 @@ class Run:
         self._check_arguments()
         self._tracker = self.trainer.tracker(self.metrics, numbers=self.check_labels)
         self._last_look = 0.0
+        self._next_look = 0  # with several processes, which look after the same step
+        self._team = Team(self.trainer.placing)
 
     def _check_arguments(self) -> None:
         """Raise TrainingError for whole arrays in place of batches, and for callbacks that nobody would call."""
@@ -127,17 +132,22 @@ class Run:
     def __call__(self) -> History:
         """Train. Raises TrainingError, CheckpointError."""
         claim = getattr(self.checkpoints, "claim", None)  # other stores than `Checkpoints` are shared with nobody
-        with nullcontext() if claim is None else claim(self.trainer.about()):
+        with (
+            self._team,
+            nullcontext() if claim is None else claim(self.trainer.about()),
+            Preemption(self._team, self.checkpoints is not None) as self._preemption,
+        ):
             return self._train_all()
 
     def _train_all(self) -> History:
+        self._team.check_lengths(_length(self.data))
         epoch, batch = self._resume()
-        self._step = self._saved = int(self.trainer.require_state().step)
+        self._step = self._saved = self._looked = int(self.trainer.require_state().step)
         steps = _length(self.data)
         total = None if steps is None else steps * (self.epochs - self.begin_epoch)
         done = 0 if steps is None else steps * (epoch - self.begin_epoch) + batch
-        try:
-            with Progress(self.progress, total, done) as self._progress:
+        with self._all_written():
+            with Progress(self.progress and self._team.first, total, done) as self._progress:
                 for number in range(epoch, self.epochs):
                     stopped = self._epoch(number, batch)
                     epoch, batch = number + 1, 0
@@ -146,22 +156,35 @@ class Run:
                         break
             if self.checkpoints is not None and self._step != self._saved:
                 self._save(epoch, batch)
-        finally:  # a run that is interrupted leaves no save in the air
-            if self.checkpoints is not None:
-                self.checkpoints.wait()
         return self.history
+
+    @contextmanager
+    def _all_written(self) -> Iterator[None]:
+        """A run that is interrupted leaves no save in the air, unless a process is lost that has a part in it."""
+        try:
+            yield
+        except jax.errors.JaxRuntimeError as error:
+            if self.checkpoints is not None and self._team.broken_by(error):
+                self.checkpoints.abandon()
+            raise
+        finally:
+            if self.checkpoints is not None and not self._team.broken_by(sys.exception()):
+                self.checkpoints.wait()
 
     def _epoch(self, epoch: int, start: int) -> bool:
         """One epoch from a batch on; whether a callback asked to stop."""
         began, number = time.perf_counter(), start
         stopped = False
         self._start = start
-        for number, item in enumerate(self._batches(epoch, start), start + 1):
-            self._save_if_due(epoch, number - 1)
-            outputs = self._train(item, epoch, number - 1)
+        batches = map(self._on_device, self._batches(epoch, start))
+        batch = next(batches, None)
+        while batch is not None:
+            self._save_if_due(epoch, number)
+            outputs = self._train(batch, epoch, number)
+            batch = next(batches, None)  # it goes to the devices while they are at work
             self._progress.advance()
-            event = StepEvent(epoch, number - 1, self._step, outputs)
-            stopped = self._call("on_step_end", event) or stopped
+            stopped = self._call("on_step_end", StepEvent(epoch, number, self._step, outputs)) or stopped
+            number += 1
             self._look(epoch)
         if number == 0:
             raise TrainingError(
@@ -173,11 +196,9 @@ class Run:
         self._tracker.reset()
         self.history.epochs.append(record)
         self._progress.epoch_line(epoch, self.epochs, record.shown, record.seconds)
-        return self._call("on_epoch_end", record) or stopped
+        return bool(self._team.agreed(self._call("on_epoch_end", record) or stopped))
 
-    def _train(self, item: Any, epoch: int, number: int) -> list[jax.Array]:
-        # On the device once, for the step and the metrics; the device is still at work on the step before.
-        batch = self._on_device(self.trainer.inputs.as_batch(item))
+    def _train(self, batch: dict[str, Any], epoch: int, number: int) -> list[jax.Array]:
         before = jax.tree.map(jnp.copy, self.trainer.state) if self.check_finite == "step" else None
         outputs = self.trainer.step(batch)
         self._step += 1
@@ -186,9 +207,12 @@ class Run:
             self._check_step(before, batch, epoch, number)
         return outputs
 
-    def _on_device(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def _on_device(self, item: Any) -> dict[str, Any]:
+        """A batch on the devices: once, for the step and the metrics."""
+        batch = self.trainer.inputs.as_batch(item)
         try:
-            return jax.device_put(self.trainer.placing.batch(batch, whole=gives_whole(self.data)))
+            placed = self.trainer.placing.batch(batch, whole=gives_whole(self.data))
+            return jax.device_put(placed) if self.trainer.placing.placement is None else placed
         except TypeError as error:
             odd = {name: getattr(value, "dtype", type(value).__name__) for name, value in batch.items()}
             got = ", ".join(f"{name} {dtype}" for name, dtype in odd.items())
@@ -216,11 +240,24 @@ class Run:
 
     def _look(self, epoch: int, *, now: bool = False) -> None:
         """Show the metrics and check that outputs are finite, if it is time to."""
-        if not now and time.perf_counter() - self._last_look < LOOK_EVERY:
+        if not now and not self._is_time():
             return
         self._check(epoch)
         self._progress.describe(epoch, self.epochs, self._tracker.results())
         self._last_look = time.perf_counter()
+
+    def _is_time(self) -> bool:
+        """Whether half a second has passed since the last look; of several processes all say so after the same step:
+        one that ends with what it sees must not leave the others waiting."""
+        passed = time.perf_counter() - self._last_look
+        if self._team.size == 1:
+            return passed >= LOOK_EVERY
+        if self._step < self._next_look:
+            return False
+        steps = max(1, self._step - self._looked)
+        self._looked = self._step
+        self._next_look = self._step + self._team.agreed(max(1, min(2 * steps, int(steps * LOOK_EVERY / passed))))
+        return True
 
     def _check(self, epoch: int) -> None:
         """Raise for labels that number no class, and for outputs that are not finite."""
@@ -244,13 +281,31 @@ class Run:
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def _save_if_due(self, epoch: int, batch: int) -> None:
-        """Save before the next step, so that at an epoch's end its record is saved, too. A save that fails is told."""
+        """Save before the next step, so that at an epoch's end its record is saved, too. A save that fails is told.
+
+        Raises SystemExit, as SIGTERM's own doing, when that came and the state is saved.
+        """
+        if self._preemption.reached(self._step):
+            self._end(epoch, batch)
         if self.checkpoints is None or self._step == self._saved or self._step % self.checkpoints.every:
             return
         try:
             self._save(epoch, batch)
         except CheckpointError as error:
+            if self._team.size > 1:  # the others' part of it is written: they must be told
+                raise
             warnings.warn(f"{error} Training goes on.", stacklevel=5)
+
+    def _end(self, epoch: int, batch: int) -> None:
+        told = "without a checkpoint"
+        if self.checkpoints is not None:
+            if self._step != self._saved:
+                self._save(epoch, batch)
+            self.checkpoints.wait()
+            told = f"saved in {self.checkpoints.directory}; the same call of fit goes on from there"
+        if self._team.first:
+            print(f"SIGTERM: the run ends at step {self._step}, {told}.", file=sys.stderr, flush=True)
+        raise SystemExit(128 + signal.SIGTERM)
 
     def _save(self, epoch: int, batch: int) -> None:
         self._check(epoch)

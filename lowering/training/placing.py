@@ -72,6 +72,11 @@ class Placing:
                 fix="Give lowering.Batches without shard: each process then takes its own rows of the whole batch.",
             ) from error
 
+    def largest(self, numbers: jax.Array) -> jax.Array:
+        """Of a global array; every process can read it."""
+        assert self.placement is not None
+        return jax.jit(jnp.max, out_shardings=self.placement.of())(numbers)
+
     # -- inside a step -------------------------------------------------------------------------------------------------
 
     def spread(self, arrays: Mapping[str, jax.Array], axis: int = 0) -> Arrays:

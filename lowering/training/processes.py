@@ -1,0 +1,257 @@
+"""Several processes at one run: what they agree on, what SIGTERM makes them do, and how they end when one is lost.
+
+A process that dies leaves the others in a collective operation, which fails, or waits. JAX's own ways out of that are a
+message from the network's library that names nobody, and, at exit, a wait for the dead one that ends in an abort. So
+processes tell each other through JAX's coordinator, over connections that are there already, that they have seen a
+failure, or have ended; who says neither is the lost one. A thread says it for a process that waits, and ends it where
+the operation does not fail by itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from itertools import count
+from types import TracebackType
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from lowering.training.placing import Placing
+from symjax_nnvm.errors import CheckpointError, TrainingError, plain_list
+
+PATIENCE = 20.0
+"""Seconds in which every process that lives has noticed a failure."""
+
+SETTLED = 3.0
+"""Seconds after which a single process that has not been heard of is taken for the lost one."""
+
+_GRACE = 10.0
+"""Seconds after which a process whose operation does not fail by itself is ended."""
+
+_LAST = 25.0
+"""Seconds that process 0, which is the coordinator, waits for the others to end before it."""
+
+_ASK_EVERY = 1.0
+
+_CONNECTION = re.compile(r"gloo|nccl|connection|socket|peer|UNAVAILABLE|DEADLINE_EXCEEDED|heartbeat", re.IGNORECASE)
+"""What errors of collective operations say, and those of a computation alone do not."""
+
+_runs = count()
+_lost = False
+_ends = False
+
+
+class Team:
+    """The processes of one call of `fit`: a context, in which an error of the network becomes a TrainingError that says
+    which process was lost. Of one process it does nothing."""
+
+    def __init__(self, placing: Placing):
+        self._placing = placing
+        self.size = placing.processes
+        self.me = jax.process_index() if self.size > 1 else 0
+        self._run = f"symjax_nnvm/fit/{next(_runs)}"
+        self._over = threading.Event()
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that shows progress and writes what is written once."""
+        return self.me == 0
+
+    def agreed(self, number: int) -> int:
+        """The largest of the processes' numbers; every process must ask at the same step."""
+        if self.size == 1:
+            return number
+        placement = self._placing.placement
+        assert placement is not None  # or there would be one process
+        each = placement.of(placement.mesh.axis_names)
+        given = jax.make_array_from_callback((placement.mesh.size,), each, lambda _: np.full(1, number, np.int32))
+        return int(self._placing.largest(given))
+
+    def check_lengths(self, length: int | None) -> None:
+        """Raise TrainingError where the processes have different numbers of batches, and would wait for each other."""
+        mine = -1 if length is None else length
+        most, least = self.agreed(mine), -self.agreed(-mine)
+        if most != least:
+            raise TrainingError(
+                "The processes have different numbers of batches in an epoch",
+                expected=f"{least}, as the process with the fewest",
+                got=f"{most} in another; {mine} in process {self.me}",
+                fix="Drop what is over, or give lowering.Batches without shard, which every process cuts alike.",
+            )
+
+    def __enter__(self) -> Team:
+        if self.size > 1:
+            self._say("who", f"pid {os.getpid()} on {socket.gethostname()}")
+            _end_with(self.me, self.size)
+            threading.Thread(target=self._watch, name="fit-processes", daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self.size == 1 or error is None or isinstance(error, SystemExit):
+            self._over.set()
+            return
+        self._say("noticed", "")
+        self._over.set()
+        if self.broken_by(error):
+            global _lost
+            _lost = True
+            raise self._failure(str(error)) from None
+        self._say("ended", f"{type(error).__name__}: {str(error)[:500]}")
+
+    def broken_by(self, error: BaseException | None) -> bool:
+        """Whether an error is the network's: nothing that takes several processes can be done any more."""
+        if self.size == 1 or not isinstance(error, jax.errors.JaxRuntimeError):
+            return False
+        return _CONNECTION.search(str(error)) is not None
+
+    # -- who is lost ---------------------------------------------------------------------------------------------------
+
+    def _failure(self, text: str) -> TrainingError:
+        """What is told of a collective operation that failed."""
+        told = text.rpartition("computation: ")[2].splitlines()[0][:200]
+        fix = "Start all processes again: with checkpoints=, fit goes on from the latest one."
+        try:
+            verdict = self._verdict()
+        except (jax.errors.JaxRuntimeError, RuntimeError):
+            verdict = "Process 0 was lost, which is the coordinator"
+        return TrainingError(verdict, got=told, fix=fix)
+
+    def _watch(self) -> None:
+        """Wait for what other processes say, and see to it that this one ends, too."""
+        with suppress(jax.errors.JaxRuntimeError, RuntimeError):  # the coordinator is gone: JAX ends the process
+            while not self._over.wait(_ASK_EVERY):
+                if self._told("noticed") or self._told("ended"):
+                    verdict = self._verdict()
+                    if not self._over.wait(_GRACE):
+                        print(f"{TrainingError.__qualname__}: {verdict}", file=sys.stderr)
+                        _leave(self.me, self.size, lost=True)
+
+    def _verdict(self) -> str:
+        """What the first process that knows says; every process says the same."""
+        self._say("noticed", "")
+        began = time.monotonic()
+        alone_since: float | None = None
+        while not (told := self._told("verdict")):
+            now, ended = time.monotonic(), self._told("ended")
+            missing = set(range(self.size)) - {*self._told("noticed"), *ended}
+            alone_since = None if len(missing) > 1 else alone_since or now
+            settled = alone_since is not None and now - alone_since > SETTLED
+            if ended or settled or now - began > PATIENCE:
+                self._say("verdict", self._judged(missing, ended), at=0, once=True)
+            time.sleep(0.1)
+        return told[0]
+
+    def _judged(self, missing: set[int], ended: dict[int, str]) -> str:
+        who = self._told("who")
+        if ended:
+            return "; ".join(f"Process {i} ({who.get(i)}) ended with {text}" for i, text in ended.items())
+        if not missing:
+            return "The connection between the processes broke"
+        names = plain_list([f"process {i} ({who.get(i, 'unknown')})" for i in sorted(missing)])
+        return f"Lost {names} of {self.size}, which was killed or cannot be reached any more"
+
+    def _say(self, what: str, text: str, *, at: int | None = None, once: bool = False) -> None:
+        with suppress(jax.errors.JaxRuntimeError):  # somebody was first, or there is no coordinator any more
+            _coordinator().key_value_set(f"{self._run}/{what}/{self.me if at is None else at}", text or "-", not once)
+
+    def _told(self, what: str) -> dict[int, str]:
+        rows = _coordinator().key_value_dir_get(f"{self._run}/{what}/")
+        return {int(key.rpartition("/")[2]): text for key, text in rows}
+
+
+def _coordinator() -> Any:
+    """JAX's client of the store that all processes share; it has no public name."""
+    return import_module("jax._src.distributed").global_state.client
+
+
+def _end_with(me: int, size: int) -> None:
+    """End without JAX's wait for all processes, when one was lost or this one ends with an error that nobody caught:
+    before Python waits for the threads of a save that waits for the lost one."""
+    global _ends
+    if not _ends:
+        getattr(threading, "_register_atexit", atexit.register)(_end_at_once, me, size)
+    _ends = True
+
+
+def _end_at_once(me: int, size: int) -> None:
+    if _lost or getattr(sys, "last_value", None) is not None:
+        _leave(me, size, lost=_lost)
+
+
+def _leave(me: int, size: int, *, lost: bool) -> None:
+    """End now; process 0 after the others, which abort when their coordinator is gone."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    with suppress(jax.errors.JaxRuntimeError, RuntimeError, AttributeError):
+        coordinator = _coordinator()
+        coordinator.key_value_set(f"symjax_nnvm/gone/{me}", "-", True)
+        deadline = time.monotonic() + _LAST
+        while me == 0 and time.monotonic() < deadline:
+            if len(coordinator.key_value_dir_get("symjax_nnvm/gone/")) >= size - lost:
+                break
+            time.sleep(0.1)
+        time.sleep(0.2 if me == 0 else 0.0)  # who has said so is about to go
+    os._exit(1)
+
+
+def on_first(action: Callable[[], None], what: str) -> None:
+    """Do something in process 0 alone; every process goes on when it is done.
+
+    Raises CheckpointError in all where it does in that one; what: told by the others.
+    """
+    if jax.process_count() == 1:
+        return action()
+    failure: CheckpointError | None = None
+    if jax.process_index() == 0:
+        try:
+            action()
+        except CheckpointError as error:
+            failure = error
+    if int(multihost_utils.broadcast_one_to_all(np.int32(failure is not None))):
+        raise failure or CheckpointError(f"Process 0 could not {what}", fix="What it says tells why.")
+    return None
+
+
+class Preemption:
+    """SIGTERM during a run, as schedulers send it before they take a machine: a context in which it is kept.
+
+    kept: whether a single process keeps it; several do since `jax.distributed.initialize`.
+    """
+
+    def __init__(self, team: Team, kept: bool):
+        self._team = team
+        self._kept = kept and team.size == 1 and threading.current_thread() is threading.main_thread()
+        self._came = False
+        self._before: Any = None
+
+    def __enter__(self) -> Preemption:
+        if self._kept:
+            self._before = signal.signal(signal.SIGTERM, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._kept:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
+
+    def _note(self, *_: object) -> None:
+        self._came = True
+
+    def reached(self, step: int) -> bool:
+        """Whether the run is to end before this step; several processes say it of the same one."""
+        if self._team.size == 1:
+            return self._came
+        heard = getattr(jax.config, "jax_enable_preemption_service", False)
+        return heard and multihost_utils.reached_preemption_sync_point(step)
