@@ -294,7 +294,9 @@ def a_predictor_lays_out_what_the_graph_says() -> None:
 def a_saved_predictor_is_laid_out_anew() -> None:
     args, outputs, _ = known()
     params = {name: array.astype(np.float32) for name, array in args.items() if name not in INPUTS}
-    for before, after in (({}, {"mesh": mesh()}), ({"mesh": mesh()}, {})):
+    over: dict[str, Any] = {"mesh": mesh()}
+    alone: dict[str, Any] = {}
+    for before, after in ((alone, over), (over, alone)):
         with tempfile.TemporaryDirectory() as folder:
             predict = lowering.Predictor(dense(), params, **before)
             predict(data=args["data"].astype(np.float32))
