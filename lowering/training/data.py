@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+import jax
 import numpy as np
 
 from lowering.mxnet_words import takes_our_words
@@ -19,6 +20,10 @@ class Batches:
     from the epoch's start, as MXNet's NDArrayIter does. Training counts padding rows; `evaluate` and `predict` leave
     them out.
 
+    shard: (index, count) to read that one of count equal parts of each batch only, or "process" for the part of this
+    process among all; batch_size stays that of the whole batch. Without it `Trainer.fit` has each process take what its
+    devices hold, whatever the mesh; shard saves reading the rest.
+
     `for batch in batches` runs through epoch 0; `batches.epoch(n)` through any. Epoch n comes in the same order on
     every machine and in every version of NumPy. Raises TrainingError.
     """
@@ -31,6 +36,7 @@ class Batches:
         shuffle: bool = False,
         seed: int = 0,
         last: Literal["drop", "pad", "keep"] = "drop",
+        shard: tuple[int, int] | Literal["process"] | None = None,
     ):
         if not isinstance(arrays, Mapping):
             raise TrainingError(
@@ -58,6 +64,26 @@ class Batches:
         if batch_size < 1 or len(self) < 1:
             expected = f"1 to {self.num_rows}, the number of rows"
             raise TrainingError("There is not one batch", param="batch_size", expected=expected, got=batch_size)
+        self.shard = (jax.process_index(), jax.process_count()) if shard == "process" else shard
+        if self.shard is not None:
+            self._check_shard(self.shard)
+
+    def _check_shard(self, shard: Any) -> None:
+        """Raise TrainingError for what is no part, and for batches that have no equal parts."""
+        whole = isinstance(shard, tuple) and len(shard) == 2 and all(isinstance(n, int) for n in shard)
+        if not whole or not 0 <= shard[0] < shard[1]:
+            expected = "(index, count) with index from 0 to count - 1, or 'process'"
+            raise TrainingError("Wrong shard", param="shard", expected=expected, got=repr(shard))
+        count = shard[1]
+        over = self.num_rows % self.batch_size if self.last == "keep" else 0
+        if self.batch_size % count or over % count:
+            raise TrainingError(
+                f"A batch that has no {count} equal parts",
+                param="shard",
+                expected=f"a multiple of {count}",
+                got=f"{over} rows in the last batch" if self.batch_size % count == 0 else self.batch_size,
+                fix="last='drop' or 'pad' makes all batches alike; without shard any number of rows will do.",
+            )
 
     def __len__(self) -> int:
         """Batches in an epoch."""
@@ -69,17 +95,17 @@ class Batches:
     def epoch(self, n: int, start: int = 0) -> Iterator[dict[str, np.ndarray]]:
         """The batches of epoch n, from number `start` on."""
         order = self._order(n)
+        index, count = self.shard or (0, 1)
         for i in range(start, len(self)):
-            rows: Any = slice(i * self.batch_size, min((i + 1) * self.batch_size, self.num_rows))
-            if order is not None:
-                rows = order[rows]
-            if self.rows(i) < self.batch_size and self.last == "pad":
-                rows = np.arange(i * self.batch_size, (i + 1) * self.batch_size) % self.num_rows
-                rows = rows if order is None else order[rows]
+            size = self.batch_size if self.last == "pad" else self.rows(i)
+            first = i * self.batch_size + index * (size // count)
+            last = first + size // count
+            rows: Any = slice(first, last) if last <= self.num_rows else np.arange(first, last) % self.num_rows
+            rows = rows if order is None else order[rows]
             yield {name: np.asarray(array[rows]) for name, array in self.arrays.items()}
 
     def rows(self, i: int) -> int:
-        """How many rows of batch i are not padding."""
+        """How many rows of batch i, of all its parts, are not padding."""
         return min(self.batch_size, self.num_rows - i * self.batch_size)
 
     def _order(self, n: int) -> np.ndarray | None:

@@ -136,7 +136,7 @@ class Team:
                     verdict = self._verdict()
                     if not self._over.wait(_GRACE):
                         print(f"{TrainingError.__qualname__}: {verdict}", file=sys.stderr)
-                        _leave(self.me, self.size, lost=True)
+                        _leave(self.me, self.size)
 
     def _verdict(self) -> str:
         """What the first process that knows says; every process says the same."""
@@ -159,6 +159,8 @@ class Team:
             return "; ".join(f"Process {i} ({who.get(i)}) ended with {text}" for i, text in ended.items())
         if not missing:
             return "The connection between the processes broke"
+        for i in missing:
+            _note("lost", i)
         names = plain_list([f"process {i} ({who.get(i, 'unknown')})" for i in sorted(missing)])
         return f"Lost {names} of {self.size}, which was killed or cannot be reached any more"
 
@@ -176,6 +178,14 @@ def _coordinator() -> Any:
     return import_module("jax._src.distributed").global_state.client
 
 
+def _note(what: str, process: int) -> None:
+    _coordinator().key_value_set(f"symjax_nnvm/{what}/{process}", "-", True)
+
+
+def _noted(what: str) -> set[int]:
+    return {int(key.rpartition("/")[2]) for key, _ in _coordinator().key_value_dir_get(f"symjax_nnvm/{what}/")}
+
+
 def _end_with(me: int, size: int) -> None:
     """End without JAX's wait for all processes, when one was lost or this one ends with an error that nobody caught:
     before Python waits for the threads of a save that waits for the lost one."""
@@ -187,21 +197,18 @@ def _end_with(me: int, size: int) -> None:
 
 def _end_at_once(me: int, size: int) -> None:
     if _lost or getattr(sys, "last_value", None) is not None:
-        _leave(me, size, lost=_lost)
+        _leave(me, size)
 
 
-def _leave(me: int, size: int, *, lost: bool) -> None:
+def _leave(me: int, size: int) -> None:
     """End now; process 0 after the others, which abort when their coordinator is gone."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
     with suppress(jax.errors.JaxRuntimeError, RuntimeError, AttributeError):
-        coordinator = _coordinator()
-        coordinator.key_value_set(f"symjax_nnvm/gone/{me}", "-", True)
+        _note("gone", me)
         deadline = time.monotonic() + _LAST
-        while me == 0 and time.monotonic() < deadline:
-            if len(coordinator.key_value_dir_get("symjax_nnvm/gone/")) >= size - lost:
-                break
+        while me == 0 and time.monotonic() < deadline and len({*_noted("gone"), *_noted("lost")}) < size:
             time.sleep(0.1)
         time.sleep(0.2 if me == 0 else 0.0)  # who has said so is about to go
     os._exit(1)
