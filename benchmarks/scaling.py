@@ -4,8 +4,8 @@
 
 Everything is compiled and nothing runs: devices are forced on one CPU (`jax_num_cpu_devices`), arrays are abstract.
 A row: kind, count and bytes of collectives in the compiled HLO, ours and by hand; bytes of parameters and of the
-optimiser's state that one device holds, against all; processor seconds to trace and to compile. XLA:CPU writes reduce-scatter as
-an all-reduce of which each device keeps its part; GPUs and TPUs send 1/2 of that.
+optimiser's state that one device holds, against all; processor seconds to trace and to compile. XLA:CPU writes
+a reduce-scatter as an all-reduce of which each device keeps its part; GPUs and TPUs send half of that.
 """
 
 from __future__ import annotations
