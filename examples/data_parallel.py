@@ -2,8 +2,8 @@
 
     python examples/data_parallel.py [--devices 8] [--epochs N] [--sharding fsdp]
 
-A laptop's CPU stands in for eight devices (`jax_num_cpu_devices`; leave the line out where there are some). What differs
-from one device is `mesh=`; the losses are the same up to rounding, and `--sharding` says what each device holds.
+A laptop's CPU stands in for eight devices (`jax_num_cpu_devices`; leave the line out where there are some). What
+differs from one device is `mesh=`; the losses are the same up to rounding; `--sharding` says what each device holds.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def train(mesh: jax.sharding.Mesh | None, sharding: str, epochs: int) -> tuple[l
     held_out = lowering.Batches({"data": test_images, "softmax_label": test_labels}, 96)
     trainer = lowering.Trainer(network(), "adam", {"learning_rate": 0.003}, mesh=mesh, sharding=sharding)
     trainer.init(0, data=(96, 1, 8, 8))
-    history = trainer.fit(data, epochs=epochs, metrics=["loss"], progress=False)
-    return trainer, list(history["loss"]), trainer.evaluate(held_out, metrics=["accuracy"])["accuracy"]
+    history = trainer.fit(data, epochs=epochs, metrics=["ce"], progress=False)
+    return trainer, list(history["cross-entropy"]), trainer.evaluate(held_out, metrics=["accuracy"])["accuracy"]
 
 
 def main(devices: int, epochs: int, sharding: str) -> float:

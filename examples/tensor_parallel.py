@@ -39,22 +39,16 @@ def main(steps: int) -> float:
     x = rng.standard_normal((BATCH, WIDTH)).astype(np.float32)
     batch = {"data": x, "out_label": np.sin(x)}
 
-    rules = [("up_*", jax.P("model")), ("down_weight", jax.P(None, "model"))]
-    losses: dict[str, list[float]] = {}
     found: dict[str, np.ndarray] = {}
-    for what, options in {"one device": {}, "2 x 4 devices": {"mesh": mesh, "sharding": rules}}.items():
-        trainer = lowering.Trainer(net, "adam", {"learning_rate": 0.01}, **options)
+    for what, where in {"one device": None, "2 x 4 devices": mesh}.items():
+        trainer = lowering.Trainer(net, "adam", {"learning_rate": 0.01}, mesh=where)
         trainer.init(0, data=x.shape)
-        losses[what] = []
-        for _ in range(steps):
-            (out,) = trainer.step(batch)
-            losses[what].append(float(np.square(out - batch["out_label"]).mean()))
+        losses = [float(np.square(trainer.step(batch)[0] - batch["out_label"]).mean()) for _ in range(steps)]
         assert trainer.state is not None
-        predict = lowering.Predictor(net, trainer.state.params, mesh=options.get("mesh"))
-        found[what] = np.asarray(predict(data=x)[0])
-        print(f"{what}: loss {losses[what][0]:.4f} → {losses[what][-1]:.4f}")
-    split = trainer.state.params["up_weight"]
-    print(f"each device holds {split.addressable_shards[0].data.shape} of up_weight {split.shape}")
+        params = trainer.state.params
+        found[what] = np.asarray(lowering.Predictor(net, params, mesh=where)(data=x)[0])
+        held = params["up_weight"].addressable_shards[0].data.shape
+        print(f"{what}: loss {losses[0]:.4f} → {losses[-1]:.4f}; a device holds {held} of up_weight")
     return float(np.abs(found["one device"] - found["2 x 4 devices"]).max())
 
 

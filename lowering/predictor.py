@@ -95,7 +95,7 @@ class Predictor:
         self._home: Home = OneDevice(platform)
         if mesh is not None:
             shapes = {name: np.shape(array) for name, array in arrays.items()}
-            self._home = OverMesh(make_placement(mesh, sharding, data_axis), self.symbol, shapes)
+            self._home = OverMesh(make_placement(mesh, sharding, data_axis, self.symbol), shapes)
             platform = self._home.platform
         self._options = Options(
             platform=platform,

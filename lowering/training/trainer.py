@@ -105,7 +105,7 @@ class Trainer:
         computed = frozen_batch_norms(symbol, self.wrt) if frozen_statistics else symbol
         programs = Programs(computed)
         options = Options(is_train=True, wrt=tuple(self.wrt), mirror=mirror, precision=_half_precision(compute_dtype))
-        self.placing = Placing(None if mesh is None else make_placement(mesh, sharding, data_axis))
+        self.placing = Placing(None if mesh is None else make_placement(mesh, sharding, data_axis, symbol))
         if self.placing.placement is not None:
             options = replace(options, mesh=self.placing.placement.mesh, data_axes=self.placing.placement.data_axes)
         self.program = programs.gradient(options)
