@@ -15,8 +15,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.cost_model import Machine, Work, efficiency, step_seconds  # noqa: E402
 
-MACHINE = Machine(flops=100e12, link=300e9, hosts_link=6e9, per_host=8, latency=5e-6, overlap=0.5)
-"""An example, not a product: 100 TFLOP/s, 300 GB/s to the devices of a host, 6 GB/s of a device to other hosts."""
+MACHINE = Machine(flops=100e12, link=300e9, hosts_link=3e9, per_host=8, latency=5e-6, overlap=0.5)
+"""An example, not a product: 100 TFLOP/s, 300 GB/s to the devices of a host, 3 GB/s of a device to other hosts."""
 
 TERA, MEGA = 1e12, 1e6
 ROWS = {
@@ -44,7 +44,8 @@ def y_of(share: float) -> float:
 def picture() -> str:
     """The curves as SVG."""
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"',
+        'font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
     ]
     for percent in range(0, 101, 25):

@@ -20,6 +20,7 @@ class OneDevice:
 
     mesh: Mesh | None = None
     data_axes: tuple[str, ...] = ()
+    processes = 1
 
     def __init__(self, platform: str | None):
         self._here = SingleDeviceSharding(jax.devices(platform)[0])
@@ -50,6 +51,7 @@ class OverMesh:
     def __init__(self, placement: Placement, shapes: Mapping[str, Shape]):
         self._placement, self.mesh, self.data_axes = placement, placement.mesh, placement.data_axes
         self.platform: str = placement.mesh.devices.flat[0].platform
+        self.processes = placement.processes
         self._parameters = placement.parameters(shapes)
 
     def parameter(self, name: str) -> NamedSharding:

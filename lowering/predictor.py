@@ -198,8 +198,12 @@ class Predictor:
         whose labels are not read. Samples are on axis 0. batch_size: that of all batches, by default the first one's;
         shorter ones are padded by rows of theirs, so that nothing is compiled anew, and what comes of those is cut off.
         progress: a bar on a terminal. Raises LoweringError for batches that are longer, and for short ones where an
-        output has no samples on axis 0; and what calls raise.
+        output has no samples on axis 0; for `Batches(shard=)` over a mesh of several processes, each of which gives the
+        whole batch; and what calls raise.
         """
+        if getattr(data, "shard", None) is not None and self._home.processes > 1:
+            fix = "lowering.Batches(arrays, batch_size) without shard: devices take their rows of it."
+            raise LoweringError("Every process gives whole batches to a predictor over a mesh", got="shard=", fix=fix)
         return predict_batches(
             *(self, data),
             inputs=self.inputs,
