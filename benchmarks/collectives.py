@@ -25,7 +25,7 @@ class Sent(NamedTuple):
     bytes: int
 
 
-def collectives(hlo: str) -> dict[str, Sent]:
+def collectives(hlo: str | None) -> dict[str, Sent]:
     """Kind → what is sent, of the text of an optimised program (`compiled.as_text()`).
 
     An instruction counts once, also inside a loop. XLA:CPU has no reduce-scatter: it writes an all-reduce, of which
@@ -34,7 +34,7 @@ def collectives(hlo: str) -> dict[str, Sent]:
     counts: Counter[str] = Counter()
     arrays: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    for match in _INSTRUCTION.finditer(_COMMENT.sub("", hlo)):
+    for match in _INSTRUCTION.finditer(_COMMENT.sub("", hlo or "")):
         found = _ARRAY.findall(match["result"])
         if match["start"] and match["kind"] != "all-reduce":  # (operand, result)
             found = found[len(found) // 2 :]

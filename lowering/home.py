@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 import jax
@@ -11,8 +10,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
 
-from lowering.sharding import Placement, Shape, check_fits, declared_shardings, place
-from symjax_nnvm.symbol.symbol import Symbol
+from lowering.sharding import Placement, Shape, place
 
 __all__ = ["Home", "OneDevice", "OverMesh", "on_host"]
 
@@ -22,6 +20,7 @@ class OneDevice:
 
     mesh: Mesh | None = None
     data_axes: tuple[str, ...] = ()
+    processes = 1
 
     def __init__(self, platform: str | None):
         self._here = SingleDeviceSharding(jax.devices(platform)[0])
@@ -46,21 +45,14 @@ class OneDevice:
 
 
 class OverMesh:
-    """Inputs are split over the data axes along their first axis, parameters as the placement says.
+    """Inputs are split over the data axes along their first axis, parameters as the placement says; of both the graph
+    may say otherwise. shapes: of the parameters. Raises TrainingError where a shape does not fit."""
 
-    What a variable's attribute `__sharding__` says comes before that, and rules that the caller gave come before both.
-    symbol: whose variables. shapes: of the parameters. Raises TrainingError where a shape does not fit.
-    """
-
-    def __init__(self, placement: Placement, symbol: Symbol, shapes: Mapping[str, Shape]):
+    def __init__(self, placement: Placement, shapes: Mapping[str, Shape]):
         self._placement, self.mesh, self.data_axes = placement, placement.mesh, placement.data_axes
         self.platform: str = placement.mesh.devices.flat[0].platform
-        declared = declared_shardings(symbol, placement.mesh)
-        self._declared = {n: s for n, s in declared.items() if not any(fnmatchcase(n, p) for p, _ in placement.rules)}
-        for name in self._declared.keys() & shapes.keys():
-            check_fits(self.mesh, self._declared[name], name, shapes[name])
-        given = {name: self._placement.of(*spec) for name, spec in self._declared.items() if name in shapes}
-        self._parameters = placement.parameters(shapes) | given
+        self.processes = placement.processes
+        self._parameters = placement.parameters(shapes)
 
     def parameter(self, name: str) -> NamedSharding:
         """Where a parameter lies."""
@@ -68,9 +60,8 @@ class OverMesh:
 
     def input(self, name: str, shape: tuple[Any, ...]) -> NamedSharding:
         """Where an input of a shape lies: whole on every device, if its first axis cannot be split."""
-        if name in self._declared:
-            check_fits(self.mesh, self._declared[name], name, shape)
-            return self._placement.of(*self._declared[name])
+        if name in self._placement.declared:
+            return self._placement.states({name: shape})[name]
         return self._placement.batch(shape[0]) if shape else self._placement.of()
 
     def part(self, name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:

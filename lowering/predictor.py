@@ -68,8 +68,8 @@ class Predictor:
 
     mesh: a `jax.sharding.Mesh`, over whose axis data_axis inputs are split along their first axis; the axes that
     `__sharding__` in the graph refers to. sharding: of the parameters: "replicate": every device has all; "fsdp": each
-    is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so,
-    if no pair matches them. With several processes each gives the whole inputs, and `batches` returns whole outputs.
+    is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so.
+    With several processes each gives the whole inputs, and `batches` returns whole outputs.
     platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
     convolutions. symbol: the network as it runs; inputs: names of what calls give; plan: what the pipeline made.
 
@@ -103,7 +103,7 @@ class Predictor:
         self._home: Home = OneDevice(platform)
         if mesh is not None:
             shapes = {name: np.shape(array) for name, array in arrays.items()}
-            self._home = OverMesh(make_placement(mesh, sharding, data_axis), self.symbol, shapes)
+            self._home = OverMesh(make_placement(mesh, sharding, data_axis, self.symbol), shapes)
             platform = self._home.platform
         self._options = Options(
             platform=platform,
@@ -208,8 +208,12 @@ class Predictor:
         whose labels are not read. Samples are on axis 0. batch_size: that of all batches, by default the first one's;
         shorter ones are padded by rows of theirs, so that nothing is compiled anew, and what comes of those is cut off.
         progress: a bar on a terminal. Raises LoweringError for batches that are longer, and for short ones where an
-        output has no samples on axis 0; and what calls raise.
+        output has no samples on axis 0; for `Batches(shard=)` over a mesh of several processes, each of which gives the
+        whole batch; and what calls raise.
         """
+        if getattr(data, "shard", None) is not None and self._home.processes > 1:
+            fix = "lowering.Batches(arrays, batch_size) without shard: devices take their rows of it."
+            raise LoweringError("Every process gives whole batches to a predictor over a mesh", got="shard=", fix=fix)
         return predict_batches(
             *(self, data),
             inputs=self.inputs,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import wraps
 from math import prod
@@ -154,13 +154,14 @@ class Placement:
     """A mesh with auto axes, and what lies where on it; `make_placement` makes one.
 
     word: one of `WORDS`; None where rules say it, each of which matches some parameter. data_axes: the axes of the mesh
-    that batches are split over.
+    that batches are split over. declared: what the graph says of variables by name, which comes before all else.
     """
 
     mesh: Mesh
     word: str | None
     rules: Rules
     data_axes: tuple[str, ...]
+    declared: Mapping[str, PartitionSpec] = field(default_factory=dict)
 
     def of(self, *axes: Any) -> NamedSharding:
         """The sharding of an array whose axis i is split over axes[i] of the mesh; `of()`: every device has all."""
@@ -183,17 +184,19 @@ class Placement:
     def parameters(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
         """Of arrays by name. Raises TrainingError: rules that match nothing, or that do not fit a shape."""
         self._check_rules(shapes)
-        split = self.word == "fsdp"
-        return {name: self._split(shape) if split else self._by_rule(name, shape) for name, shape in shapes.items()}
+        return {name: self._of_word(name, shape, "fsdp") for name, shape in shapes.items()}
 
     def optimizer_slots(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
         """Of what an optimiser keeps of each parameter, in the parameter's shape; gradients lie so, too."""
-        split = self.word in ("fsdp", "zero1")
-        return {name: self._split(shape) if split else self._by_rule(name, shape) for name, shape in shapes.items()}
+        return {name: self._of_word(name, shape, "fsdp", "zero1") for name, shape in shapes.items()}
 
     def states(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
         """Of auxiliary states by name, which are small: whole everywhere, unless a rule matches."""
         return {name: self._by_rule(name, shape) for name, shape in shapes.items()}
+
+    def _of_word(self, name: str, shape: Shape, *words: str) -> NamedSharding:
+        split = self.word in words and name not in self.declared
+        return self._split(shape) if split else self._by_rule(name, shape)
 
     def _split(self, shape: Shape) -> NamedSharding:
         """Split over the data axes along the longest axis that can be; an array without one is whole everywhere."""
@@ -212,12 +215,11 @@ class Placement:
             raise TrainingError(f"Rules of sharding match no parameter: {listed(idle)}", expected=names[:20], fix=fix)
 
     def _by_rule(self, name: str, shape: Shape) -> NamedSharding:
-        """By the first rule that matches; else every device has it all."""
-        for pattern, spec in self.rules:
-            if fnmatchcase(name, pattern):
-                check_fits(self.mesh, spec, name, shape)
-                return self.of(*spec)
-        return self.of()
+        """By the graph, or the first rule that matches; else every device has it all."""
+        matching = (spec for pattern, spec in self.rules if fnmatchcase(name, pattern))
+        spec = self.declared.get(name) or next(matching, PartitionSpec())
+        check_fits(self.mesh, spec, name, shape)
+        return self.of(*spec)
 
 
 def check_fits(mesh: Mesh | AbstractMesh, spec: PartitionSpec, name: str, shape: Shape) -> None:
@@ -250,9 +252,12 @@ def check_axes(mesh: Mesh | AbstractMesh, axes: Iterable[Any], what: str) -> Non
             raise TrainingError(f"{what} names no axis of the mesh", expected=f"among {example}", got=axis, fix=fix)
 
 
-def make_placement(mesh: Any, sharding: Any = "replicate", data_axis: str | Sequence[str] = "data") -> Placement:
+def make_placement(
+    mesh: Any, sharding: Any = "replicate", data_axis: str | Sequence[str] = "data", symbol: Symbol | None = None
+) -> Placement:
     """Where things lie on a mesh. sharding: one of `WORDS`, or rules, which leave whole what none of them matches.
-    data_axis: the axis, or axes, of the mesh that batches are split over. Raises TrainingError."""
+    data_axis: the axis, or axes, of the mesh that batches are split over. symbol: the network, whose variables may say
+    by `__sharding__` how they are split. Raises TrainingError; PassError for axes in the graph that the mesh lacks."""
     if not isinstance(mesh, Mesh):
         fix = "mesh=jax.make_mesh((jax.device_count(),), ('data',))."
         raise TrainingError("No mesh", param="mesh", expected="a jax.sharding.Mesh", got=type(mesh).__name__, fix=fix)
@@ -261,13 +266,14 @@ def make_placement(mesh: Any, sharding: Any = "replicate", data_axis: str | Sequ
     if AxisType.Manual in mesh.axis_types:
         fix = "Inside jax.shard_map use trainer.step_fn of a trainer without a mesh."
         raise TrainingError("The axes of this mesh are manual", param="mesh", got=mesh.axis_types, fix=fix)
+    declared = {} if symbol is None else declared_shardings(symbol, mesh)
     if isinstance(sharding, str):
         if sharding not in WORDS:
             fix = did_you_mean(sharding, WORDS) or f"Rules are pairs: {_EXAMPLE}."
             expected = f"one of {listed(WORDS)}, or rules"
             raise TrainingError("Unknown sharding", param="sharding", expected=expected, got=repr(sharding), fix=fix)
-        return Placement(auto_mesh(mesh), sharding, (), axes)
-    return Placement(auto_mesh(mesh), None, _rules(sharding, mesh), axes)
+        return Placement(auto_mesh(mesh), sharding, (), axes, declared)
+    return Placement(auto_mesh(mesh), None, _rules(sharding, mesh), axes, declared)
 
 
 def _rules(given: Any, mesh: Mesh) -> Rules:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -63,3 +66,23 @@ def test_two_processes(example, capfd, monkeypatch):
     with pytest.raises(SystemExit, match="0"):
         example("two_processes").main()
     assert "2 processes, 2 devices: accuracy 0.9" in capfd.readouterr().out
+
+
+def printed_by(name: str, *options: str) -> str:
+    """What an example prints that forces devices, for which it needs a process of its own."""
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *options]
+    env = os.environ | {"PYTHONPATH": str(EXAMPLES.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_data_parallel():
+    printed = printed_by("data_parallel", "--epochs=1", "--sharding=fsdp")
+    assert "each device holds (64, 72) of fc0_weight (64, 576)" in printed
+
+
+def test_tensor_parallel():
+    printed = printed_by("tensor_parallel", "--steps=30")
+    assert "a device holds (64, 64) of up_weight" in printed
+    assert float(printed.rsplit(maxsplit=1)[1]) < 1e-5

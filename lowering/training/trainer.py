@@ -110,9 +110,9 @@ class Trainer:
             wrt=tuple(self.wrt),
             mirror=mirror,
             precision=_half_precision(compute_dtype),
-            owned=True,
+            owned=mesh is None,
         )
-        self.placing = Placing(None if mesh is None else make_placement(mesh, sharding, data_axis))
+        self.placing = Placing(None if mesh is None else make_placement(mesh, sharding, data_axis, symbol))
         if self.placing.placement is not None:
             options = replace(options, mesh=self.placing.placement.mesh, data_axes=self.placing.placement.data_axes)
         self.program = programs.gradient(options)

@@ -1,0 +1,62 @@
+"""Graphs over a mesh of devices: every check of `on_eight_devices.py`, which runs once, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.lowering import on_eight_devices
+
+
+@pytest.fixture(scope="module")
+def failures() -> dict[str, str | None]:
+    command = [sys.executable, "-m", on_eight_devices.__name__]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", [function.__name__ for function in on_eight_devices.CHECKS])
+def test_on_eight_devices(name, failures):
+    assert failures[name] is None, failures[name]
+
+
+_PREDICTING = """
+import sys, jax, numpy as np
+jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
+import lowering
+from lowering import Batches
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import LoweringError
+
+net = sym.FullyConnected(sym.Variable("data"), num_hidden=3, no_bias=True, name="fc")
+params = {"fc_weight": np.arange(12.0, dtype=np.float32).reshape(3, 4)}
+x = np.arange(52.0, dtype=np.float32).reshape(13, 4)
+mesh = jax.make_mesh((2,), ("data",))
+for sharding in ("replicate", [("fc_weight", jax.P(None, "data"))]):
+    predict = lowering.Predictor(net, params, mesh=mesh, sharding=sharding)
+    parts = [out for (out,) in predict.batches(Batches({"data": x}, 4, last="pad"))]
+    np.testing.assert_allclose(np.concatenate(parts), x @ params["fc_weight"].T)
+try:
+    list(predict.batches(Batches({"data": x}, 4, last="pad", shard="process")))
+except LoweringError as error:
+    print(error)
+"""
+
+
+def test_two_processes_predict_a_data_set_in_order():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    own = [sys.executable, "-c", _PREDICTING, address]
+    running = [
+        subprocess.Popen([*own, str(i)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for i in range(2)
+    ]
+    for process in running:
+        printed, wrong = process.communicate(timeout=300)
+        assert process.returncode == 0, wrong
+        assert "without shard" in printed
