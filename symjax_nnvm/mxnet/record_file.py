@@ -35,16 +35,17 @@ class RecordFile:
 
     def __init__(self, path: StrPath, index: StrPath | None = None, *, progress: bool = True):
         require_file(path)
-        self._file = PositionedFile(path)
+        self.source = PositionedFile(path)
+        """The file's bytes."""
         beside = index_beside(path) if index is None else Path(index)
         self._progress = progress
         self._labels: np.ndarray | None = None
         self.index_path: Path | None = beside
         """Where the index is; None where it was made and could not be written."""
         if os.path.lexists(beside):
-            self.keys, self.offsets = read_index(beside, self._file)
+            self.keys, self.offsets = read_index(beside, self.source)
         else:
-            self.offsets = make_index(self._file, progress)
+            self.offsets = make_index(self.source, progress)
             self.keys = np.arange(len(self.offsets))
             if not save_index(beside, self.offsets.tolist()):
                 self.index_path = None
@@ -52,7 +53,7 @@ class RecordFile:
     @property
     def path(self) -> Path:
         """The `.rec` file."""
-        return Path(self._file.path)
+        return Path(self.source.path)
 
     def __len__(self) -> int:
         """How many records there are."""
@@ -64,11 +65,11 @@ class RecordFile:
     def __getitem__(self, i: int | np.integer) -> bytes: ...
     def __getitem__(self, i: int | np.integer | slice) -> bytes | RecordFile:
         """The bytes of record i; of a slice, a RecordFile of those records. Raises IndexError past the end."""
-        return self.select(i) if isinstance(i, slice) else read_record(self._file, self._offset(i))
+        return self.select(i) if isinstance(i, slice) else read_record(self.source, self._offset(i))
 
     def __iter__(self) -> Iterator[bytes]:
         for offset in self.offsets.tolist():
-            yield read_record(self._file, offset)
+            yield read_record(self.source, offset)
 
     def select(self, which: slice | np.ndarray) -> RecordFile:
         """A RecordFile of some records, in the order in which `which` numbers them (int) or marks them (bool)."""
@@ -84,7 +85,7 @@ class RecordFile:
 
     def header(self, i: int | np.integer) -> IRHeader:
         """The header of record i; no more of it is read."""
-        return read_header(self._file, self._offset(i), self._name(i))
+        return read_header(self.source, self._offset(i), self._name(i))
 
     def label(self, i: int | np.integer) -> float | np.ndarray:
         """The label of record i: a number, or an array (k,), float32."""
@@ -119,7 +120,7 @@ class RecordFile:
 
     def close(self) -> None:
         """Let go of the file; it is opened again when a record is asked for."""
-        self._file.close()
+        self.source.close()
 
     def _of_each(self, what: str, read: Callable[[int], Any]) -> list[Any]:
         values = []

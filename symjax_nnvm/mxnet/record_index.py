@@ -26,7 +26,7 @@ _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQ
 
 def index_beside(path: StrPath) -> Path:
     """Where MXNet puts the index of a record file."""
-    return Path(path).with_suffix(".idx")
+    return Path(os.path.splitext(path)[0] + ".idx")
 
 
 def index_line(key: int, offset: int) -> bytes:

@@ -118,6 +118,8 @@ def write_records(
 
     Raises RecordFormatError, MissingExtraError, FileError, OSError; nothing is written then.
     """
+    if not rows:
+        raise RecordFormatError(f"There is no image for {os.fspath(path)}: the list is empty.")
     left_out = []
     with RecordWriter(path) as writer, bar(f"writing {Path(path).name}", len(rows), progress) as advance:
         for i, row in enumerate(rows):
