@@ -317,7 +317,7 @@ class PositionedFile:
         return data
 
     def close(self) -> None:
-        """Let go of the file; the next read opens it again."""
+        """Let go of the file, which nobody may be reading; the next read opens it again."""
         with self._lock:
             file, self._file = self._file, None
         if file is not None:

@@ -160,8 +160,9 @@ def test_parts_are_all_there_is(count: int, num_parts: int):
     assert [i for part in range(num_parts) for i in part_of(count, num_parts, part)] == list(range(count))
 
 
-def test_a_last_batch_is_filled_or_short():
-    assert numbers(ImageRecordIter(**SEVEN)) == [[0, 1], [2, 3], [4, 5], [6, 0]]
+def test_deviation_each_epoch_begins_with_the_first_image_and_a_last_batch_may_be_short():
+    filled = ImageRecordIter(**SEVEN)
+    assert [numbers(filled.epoch(n)) for n in (0, 1)] == [[[0, 1], [2, 3], [4, 5], [6, 0]]] * 2
     short = ImageRecordIter(**SEVEN, round_batch=False)
     assert numbers(short) == [[0, 1], [2, 3], [4, 5], [6]]
     assert [short.rows(i) for i in range(len(short))] == [2, 2, 2, 1]
