@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+import lowering.data as data
 import lowering.initializer as initializer
 import lowering.ops as ops
 import lowering.training as training
@@ -48,6 +49,7 @@ __all__ = [
     "check_gradients",
     "check_projection",
     "compile",
+    "data",
     "differentiable",
     "explain",
     "grad_fn",

@@ -37,6 +37,7 @@ from symjax_nnvm.errors import ParamError as ParamError
 from symjax_nnvm.errors import ParamsFormatError as ParamsFormatError
 from symjax_nnvm.errors import ParamsMismatchError as ParamsMismatchError
 from symjax_nnvm.errors import PassError as PassError
+from symjax_nnvm.errors import RecordFormatError as RecordFormatError
 from symjax_nnvm.errors import TrainingError as TrainingError
 from symjax_nnvm.errors import UnknownArrayError as UnknownArrayError
 from symjax_nnvm.errors import UnknownAttributeError as UnknownAttributeError

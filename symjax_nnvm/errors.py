@@ -124,6 +124,10 @@ class ParamsFormatError(NNVMError, ValueError):
     """An array file (`.params`) that is malformed, or no array file."""
 
 
+class RecordFormatError(NNVMError, ValueError):
+    """A record file, its index or a list of images that is malformed, or an image in it that cannot be decoded."""
+
+
 class ParamsMismatchError(NNVMError, ValueError):
     """Arrays that do not fit the symbol they are for: missing, wrongly shaped, or impossible to tell apart."""
 

@@ -13,10 +13,11 @@ import mmap
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from symjax_nnvm.errors import FileError, MissingFolderError, NNVMError
 
@@ -282,6 +283,62 @@ def map_file(file: BinaryIO) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (ValueError, OSError) as error:
         raise FileError(f"{file.name} cannot be mapped into memory: {error}.") from None
+
+
+class PositionedFile:
+    """A regular file that is read at any place, by many threads at once; opened in each process when it is first read.
+
+    Only its path is pickled. Reading raises FileError, OSError.
+    """
+
+    def __init__(self, path: StrPath):
+        self.path = os.path.abspath(_without_nul(path))
+        self._file: BinaryIO | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """Bytes, now."""
+        return os.fstat(self._opened().fileno()).st_size
+
+    def read(self, offset: int, count: int) -> bytes:
+        """`count` bytes from `offset` on; fewer where the file ends."""
+        file = self._opened()
+        if not hasattr(os, "pread"):  # Windows: the file's one position is everybody's
+            with self._lock:
+                file.seek(offset)
+                return file.read(count)
+        data = os.pread(file.fileno(), count, offset)
+        while 0 < len(data) < count:  # the system gives no more than 2 GiB at once, and a network at times less
+            more = os.pread(file.fileno(), count - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def close(self) -> None:
+        """Let go of the file, which nobody may be reading; the next read opens it again."""
+        with self._lock:
+            file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def _opened(self) -> BinaryIO:
+        file = self._file
+        if file is None:
+            with self._lock:
+                file = self._file = self._file or open_regular(self.path)
+        return file
+
+    def __del__(self) -> None:
+        if getattr(self, "_file", None) is not None:
+            self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["path"])
 
 
 def _without_nul(path: StrPath) -> StrPath:

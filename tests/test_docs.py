@@ -60,7 +60,14 @@ def check_mirroring(names: Names, printed: str) -> None:
     assert mirrored < stored / 2
 
 
+def check_data(names: Names, printed: str) -> None:
+    assert names["history"]["accuracy"][-1] > 0.9, "images of two brightnesses are told apart"
+    assert "[[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [1.0, 2.0]]]" in printed
+    assert "1.0 (40, 56, 3)" in printed
+
+
 CHECKS: dict[str, Callable[[Names, str], None]] = {
+    "docs/data.md": check_data,
     "docs/executor.md": check_executor,
     "docs/migrating.md": check_migrating,
     "docs/mirroring.md": check_mirroring,
@@ -213,7 +220,7 @@ def test_commands_within_sentences_are_understood(command: str, monkeypatch: pyt
     """Their words are parsed and no more; a bare subcommand is asked for help."""
     words = shlex.split(command)[1:]
     understood: list[argparse.Namespace] = []
-    for module in ("inspect", "check", "plot", "diff"):
+    for module in ("inspect", "check", "plot", "diff", "records"):
         monkeypatch.setattr(f"symjax_nnvm.cli.{module}.run", lambda options: understood.append(options) or 0)
     if len(words) == 1 or "--help" in words:
         with pytest.raises(SystemExit, match="0"):

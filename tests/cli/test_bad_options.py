@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from symjax_nnvm.cli import COMMANDS, _parser, main
+from symjax_nnvm.mxnet.record_writer import RecordWriter
 
 SHAPE = ("--shape", "data=2,1,8,8")
 NUMBERS = ("-3", "9" * 25, "1.5", "x", "", "nan", "1e400", "²", "9" * 5000)
@@ -60,11 +61,20 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("convert", "out"): ("", "a\0b", ".", "/", "folder", "m.onnx", "m.h5", "m.params", "m.json", "binary/x"),
     ("convert", "--to"): ("", "onnx", "\x1b"),
     ("convert", "--platforms"): ("", ",", "gpu", "cpu,,", "\u202e"),
+    ("records", "action"): ("", "show", "\x1b"),
+    ("records", "file"): (*PATHS, "binary", "page.html", "missing.rec", "net-0003.params"),
+    ("records", "source"): ("", "a\0b", "folder", "missing/x", "binary/x", "x" * 300, "binary", "empty", "page.html"),
+    ("records", "--index"): (*PATHS, "binary", "page.html"),
+    ("records", "--root"): ("", "a\0b", "folder", "missing/x", "binary/x", "x" * 300, "binary"),
+    **{("records", name): (*NUMBERS, "0") for name in ("--count", "--resize", "--quality")},
+    ("records", "--channels"): ("", "2", "x"),
+    ("records", "--encoding"): ("", ".gif", "\x1b"),
 }
 """(subcommand, argument) → values that are refused."""
 
 FLAGS = {"--json", "--traceback", "--help", "--weights", "--no-fold", "--structure", "--random-params", "--bgr"}
 FLAGS |= {"--stages", "--stretch", "--full", "--inference", "--no-finite-differences", "--train"}
+FLAGS |= {"--decode", "--center-crop", "--pass-through", "--pack-label", "--skip-broken", "--no-shuffle"}
 
 
 def arguments_of(command: str) -> set[str]:
@@ -91,6 +101,8 @@ POSITIONAL = {
 
 def call(command: str, argument: str, value: str) -> list[str]:
     """The command line of an argument's value, and of good values of all that is required."""
+    if command == "records":
+        return call_of_records(argument, value)
     of_images = argument in ("--mean", "--std")
     values = {"model": "net", "a": "net", "b": "net", "out": "out.dot"}
     values["inputs"] = "data=i.png" if of_images else "data=zeros"
@@ -101,6 +113,16 @@ def call(command: str, argument: str, value: str) -> list[str]:
         options += IMAGE if of_images else SHAPE
     values[argument] = value
     return [command, *options, "--", *(values[name] for name in POSITIONAL[command])]
+
+
+def call_of_records(argument: str, value: str) -> list[str]:
+    """As `call`: what is asked of a file that is there, but for what belongs to making one."""
+    making = argument in ("source", "--root", "--resize", "--quality", "--channels", "--encoding")
+    values = {"action": "make", "file": "new.rec", "source": "x.lst"} if making else {"action": "list", "file": "x.rec"}
+    options = [] if argument in ("action", "file", "source") else [f"{argument}={value}"]
+    if not options:
+        values[argument] = value
+    return ["records", *options, "--", *values.values()]
 
 
 @pytest.fixture
@@ -116,6 +138,9 @@ def folder(net: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("page.html", b"<!DOCTYPE html>\n<html>404</html>"),
     ):
         (net.parent / name).write_bytes(content)
+    with RecordWriter("x.rec") as writer:
+        writer.write(b"a record")
+    (net.parent / "x.lst").write_text("0\t0\timage.jpg\n")
     np.save(net.parent / "text.npy", np.array(["a", "b"]))
     return net.parent
 

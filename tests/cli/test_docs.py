@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
+from symjax_nnvm.mxnet.record_file import RecordFile
 from tests.cli.conftest import FILES
 from tests.cli.networks import resnet
 from tests.pages import blocks, blocks_of, commands
@@ -29,13 +31,14 @@ def transcripts() -> list[tuple[str, str]]:
 
 
 def folder(path: Path) -> None:
-    """The models that the page speaks of: one that MXNet wrote, the same with other biases, a broken one, ResNet-50."""
+    """What the page speaks of: a model of MXNet, the same with other biases, a broken one, ResNet-50, images."""
     symbol, args, aux = nn.load_checkpoint(FILES / "net", 3)
     nn.save_checkpoint(path / "net", 3, symbol, args, aux)
     nn.save_checkpoint(path / "tuned", 4, symbol, {**args, "fc_bias": args["fc_bias"] + 0.25}, aux)
     broken = (path / "net-symbol.json").read_text().replace('"Pooling"', '"_contrib_quantized_pooling"')
     (path / "broken-symbol.json").write_text(broken)
     resnet().save(path / "resnet50-symbol.json")
+    shutil.copy(FILES.parent / "records" / "images.rec", path / "train.rec")
 
 
 @pytest.mark.parametrize(("command", "printed"), transcripts(), ids=[command for command, _ in transcripts()])
@@ -62,6 +65,8 @@ def small_models(path: Path) -> None:
     (path / "synset.txt").write_text("\n".join(f"animal {i}" for i in range(6)))
     image = pytest.importorskip("PIL.Image", reason="the extra `image` is not installed")
     image.fromarray(random.randint(256, size=(40, 50, 3)).astype("uint8")).save(path / "cat.jpg")
+    (path / "photos" / "cats").mkdir(parents=True)
+    shutil.copy(path / "cat.jpg", path / "photos" / "cats")
 
 
 def other_commands() -> list[str]:
@@ -74,11 +79,12 @@ def test_commands_without_a_transcript_run(
 ):
     small_models(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert {line.split()[1] for line in other_commands()} == {"run", "verify", "convert"}
+    assert {line.split()[1] for line in other_commands()} == {"run", "verify", "convert", "records"}
     for line in other_commands():
         assert main(shlex.split(line)[1:]) == 0, f"{line}: {capsys.readouterr().err}"
     assert "animal" in capsys.readouterr().out
     assert (tmp_path / "resnet50.mlir").read_text().startswith("module @")
+    assert len(RecordFile(tmp_path / "photos.rec")) == len(RecordFile(tmp_path / "again.rec")) == 1
     assert {path.name for path in (tmp_path / "new").iterdir()} > {"model-symbol.json", "model-0000.params"}
 
 

@@ -20,6 +20,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.check.report import CheckReport, Problem
 from symjax_nnvm.cli import COMMANDS, main
 from symjax_nnvm.mxnet.match import Ambiguous, Misshaped
+from symjax_nnvm.mxnet.record_writer import RecordWriter
 from symjax_nnvm.passes.print_ir import print_ir
 
 EVIL = "\x1b]0;a\x07\x9b31m\u202egpj\u2066\u200f\r\n\x7f\u2028<b>[red]/../"
@@ -80,6 +81,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             node["op"], node["attrs"] = "Custom", {"op_type": EVIL}
     Path("broken-symbol.json").write_text(json.dumps(document))
     Path(f"{stem}.txt").write_text("\n".join(EVIL.replace("\n", "") for _ in range(3)))
+    with RecordWriter(f"{stem}.rec") as writer:
+        writer.write_image(EVIL.encode(), 1.0)
+    Path(f"{stem}.lst").write_text(f"0\t1\t{EVIL.translate({9: None, 10: None, 13: None})}\n")
     return tmp_path / stem
 
 
@@ -106,6 +110,10 @@ def lines_of(folder: Path) -> list[list[str]]:
         ["convert", model, f"{folder}.mlir", *shape],
         ["convert", model, f"{folder}.{EVIL}"],
         ["convert", "broken", "copy"],
+        ["records", "list", f"{folder}.rec"],
+        ["records", "verify", f"{folder}.rec", "--decode"],
+        ["records", "verify", f"{folder}.lst"],
+        ["records", "make", f"{folder}.new.rec", f"{folder}.lst", "--skip-broken"],
         *([name, model, f"--{EVIL}"] for name in COMMANDS),
         *([name, EVIL, "out"] for name in COMMANDS),
         [EVIL],

@@ -20,10 +20,11 @@ import numpy as np
 
 from symjax_nnvm import graph as nnvm_graph
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.mxnet.recordio import MAGIC
 from tests import ladder
 from tests.cases import Case
 
-__all__ = ["Field", "Fields", "array_fields", "join", "symbol_texts", "write", "zip_members", "zip_of"]
+__all__ = ["Field", "Fields", "array_fields", "join", "record_fields", "symbol_texts", "write", "zip_members", "zip_of"]
 
 # -- symbols ---------------------------------------------------------------------------------------------------------
 
@@ -185,6 +186,28 @@ def array_fields() -> list[Fields]:
     ]
 
 
+# -- record files ----------------------------------------------------------------------------------------------------
+
+
+def record_fields() -> list[Fields]:
+    """Record files as fields: whole records, one in three parts, headers of images with one label and with several."""
+
+    def part(flag: int, data: bytes) -> Fields:
+        padded = data + bytes(-len(data) % 4)
+        return [Field("I", MAGIC), Field("I", flag << 29 | len(data)), Field("s", padded)]
+
+    def head(flag: int, label: int) -> bytes:
+        return struct.pack("<IIQQ", flag, label, 7, 0)
+
+    header = [Field("I", 2), Field("I", 0), Field("Q", 7), Field("Q", 0), Field("s", bytes(10) + bytes(2))]
+    return [
+        [*part(0, b"any bytes"), *part(0, b""), *part(0, b"1234")],
+        [*part(1, b"1234"), *part(2, b""), *part(3, b"12"), *part(0, head(0, 5) + b"image")],
+        [*part(0, head(0, 1)), *part(0, head(2, 0) + bytes(8)), *part(0, head(1, 0) + bytes(4) + b"image")],
+        [Field("I", MAGIC), Field("I", 34), *header],
+    ]
+
+
 # -- zip files -------------------------------------------------------------------------------------------------------
 
 
@@ -223,6 +246,7 @@ def write(directory: Path, target: str) -> None:
         "symbol_json": lambda: [text.encode() for text in symbol_texts()],
         "params": lambda: [join(fields) for fields in array_fields()],
         "zip": lambda: [zip_of(members) for members in zip_members()],
+        "records": lambda: [join(fields) for fields in record_fields()],
     }[target]()
     directory.mkdir(parents=True, exist_ok=True)
     for seed in seeds:

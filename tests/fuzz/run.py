@@ -42,8 +42,8 @@ def mutator(target: str) -> Mutator:
     if target == "symbol_json":
         texts = corpus.symbol_texts()
         return lambda rng: mutate.mutate_json(rng, rng.choice(texts), rng.choice(texts))
-    if target == "params":
-        files = corpus.array_fields()
+    if target in ("params", "records"):
+        files = corpus.array_fields() if target == "params" else corpus.record_fields()
         return lambda rng: mutate.mutate_params(rng, rng.choice(files), rng.choice(files))
     archives = corpus.zip_members()
     return lambda rng: mutate.mutate_zip(rng, rng.choice(archives), rng.choice(archives))

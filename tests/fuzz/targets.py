@@ -24,6 +24,9 @@ import symjax_nnvm as nn
 from symjax_nnvm import graph as nnvm_graph
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NNVMError
+from symjax_nnvm.mxnet.record_file import RecordFile
+from symjax_nnvm.mxnet.record_writer import RecordWriter
+from symjax_nnvm.mxnet.recordio import frame
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.symbol import Symbol
 
@@ -91,10 +94,25 @@ def fuzz_params(data: bytes) -> bool:
 fuzz_zip = fuzz_params
 """MXNet 2.0's zip files of `.npy` arrays; the reader tells them apart by what is in them."""
 
+
+def fuzz_records(data: bytes) -> bool:
+    """A `.rec` file whose index is made, and the same bytes as the index of a file that is whole."""
+    accepted = False
+    with contract(len(data)):
+        for read in (_read_records, _read_index):
+            try:
+                read(data)
+                accepted = True
+            except NNVMError as error:
+                check_message(error)
+    return accepted
+
+
 TARGETS: dict[str, Callable[[bytes], bool]] = {
     "symbol_json": fuzz_symbol_json,
     "params": fuzz_params,
     "zip": fuzz_zip,
+    "records": fuzz_records,
 }
 
 # -- what is done with an input --------------------------------------------------------------------------------------
@@ -172,3 +190,28 @@ def _load_arrays(data: bytes) -> None:
         dense = array.todense() if isinstance(array, SparseArray) else array
         assert isinstance(dense, np.ndarray)
         dense.reshape(-1)[:16].tolist()  # mapped memory that is not there would end the process
+
+
+def _read_records(data: bytes) -> None:
+    path = _file(data)
+    path.with_suffix(".idx").unlink(missing_ok=True)
+    file = RecordFile(path)
+    records = list(file)
+    with RecordWriter(path.with_name("again.rec")) as writer:
+        for record in records:
+            writer.write(record)
+    assert list(RecordFile(path.with_name("again.rec"))) == records, "writing and reading changed the records"
+    for i in range(len(file)):
+        _ask(file.header, i)
+        _ask(file.unpack, i)
+    _ask(lambda _: file.labels, None)
+    file.close()
+
+
+def _read_index(data: bytes) -> None:
+    path = _file(frame(b"1234") * 3)
+    path.with_suffix(".idx").write_bytes(data)
+    file = RecordFile(path)
+    for i in range(len(file)):
+        _ask(file.__getitem__, i)
+    file.close()

@@ -20,6 +20,7 @@ from tests.fuzz.targets import TARGETS, Hang, contract
 TEXTS = corpus.symbol_texts(every=12)
 FILES = corpus.array_fields()
 ARCHIVES = corpus.zip_members()
+RECORDS = corpus.record_fields()
 
 short = settings(
     max_examples=400,
@@ -52,6 +53,12 @@ def test_mutated_zip_files(rng: random.Random, members: dict[str, bytes], other:
 
 
 @short
+@given(randoms, st.sampled_from(RECORDS), st.sampled_from(RECORDS))
+def test_mutated_record_files(rng: random.Random, fields: corpus.Fields, other: corpus.Fields):
+    TARGETS["records"](mutate.mutate_params(rng, fields, other))
+
+
+@short
 @given(st.binary(max_size=200), st.sampled_from(list(TARGETS)))
 def test_any_bytes(data: bytes, target: str):
     TARGETS[target](data)
@@ -63,6 +70,7 @@ def test_any_bytes(data: bytes, target: str):
 def test_every_seed_is_accepted():
     assert all(TARGETS["symbol_json"](text.encode()) for text in TEXTS)
     assert all(TARGETS["params"](corpus.join(fields)) for fields in FILES)
+    assert all(TARGETS["records"](corpus.join(fields)) for fields in RECORDS)
     # The last archive is a sparse array of MXNet 2.0.
     assert all(TARGETS["zip"](corpus.zip_of(members)) for members in ARCHIVES[:-1])
 

@@ -34,6 +34,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("files/*", "tests.goldens.files.make"),
     ("json/*", "tests.goldens.json.make"),
     ("networks/*", "tests.goldens.networks.make"),
+    ("records/*", "tests.goldens.records.make"),
     ("recurrent/*", "tests.goldens.recurrent.make"),
     ("sparse/*", "tests.goldens.sparse.make"),
     ("training/optimizers.npz", "tests.goldens.training.make_optimizers"),

@@ -1,0 +1,224 @@
+"""MXNet's default augmenter (`image_aug_default.cc`): from a decoded image to one of the shape that a network takes.
+
+Each function is one step of it, of images uint8 (height, width, channels) in blue, green, red, as OpenCV has them.
+Sizes and coefficients are computed in float32 where MXNet does so: a pixel more or less is another crop.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lowering.data.draws import Draws
+from lowering.data.parameters import AUTO, RANDOM, Augmentation
+from symjax_nnvm.errors import TrainingError
+from symjax_nnvm.mxnet.images import opencv
+
+_PCA = np.array(
+    [
+        [55.46 * -0.5675, 4.794 * 0.7192, 1.148 * 0.4009],
+        [55.46 * -0.5808, 4.794 * -0.0045, 1.148 * -0.8140],
+        [55.46 * -0.5836, 4.794 * -0.6948, 1.148 * 0.4203],
+    ],
+    np.float32,
+)
+"""Eigenvectors of ImageNet's colours (rows: red, green, blue), each times its eigenvalue; of AlexNet's paper."""
+
+_ATTEMPTS = 10  # at a random crop that lies within the image
+
+
+def augment(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
+    """The image after all that the parameters ask for: (height, width, channels) of data_shape, not yet normalised."""
+    height, width = p.data_shape[1:]
+    if p.resize != -1:
+        image = _shorter_edge(image, p, draws)
+    if p.affine:
+        image = _affine(image, p, draws)
+    if p.pad > 0:
+        border = opencv().BORDER_CONSTANT
+        image = _filled(opencv().copyMakeBorder(image, *[p.pad] * 4, border, value=[p.fill_value] * 4), image)
+    cropped = None
+    if p.random_resized_crop:
+        cropped = _random_resized_crop(image, p, draws)
+    elif p.max_crop_size != -1 or p.min_crop_size != -1:
+        cropped = _square_crop(image, p, draws)
+    image = _crop(_at_least(image, p, draws), height, width, p, draws) if cropped is None else cropped
+    if p.brightness or p.contrast or p.saturation:
+        image = _jitter(image, p, draws)
+    if p.random_h or p.random_s or p.random_l:
+        image = _hue(image, p, draws)
+    if p.pca_noise:
+        image = _pca_noise(image, p, draws)
+    return image
+
+
+# -- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def _resized(image: np.ndarray, width: int, height: int, p: Augmentation, draws: Draws) -> np.ndarray:
+    if width < 1 or height < 1:
+        raise TrainingError(
+            "An image that would be resized to nothing", expected="1 pixel at least", got=f"{width} × {height}"
+        )
+    method = _method(image, width, height, p, draws)
+    return _filled(opencv().resize(image, (width, height), interpolation=method), image)
+
+
+def _method(image: np.ndarray, width: int, height: int, p: Augmentation, draws: Draws) -> int:
+    """OpenCV's number of an interpolation, which MXNet's is but for two."""
+    if p.inter_method == RANDOM:
+        return draws.whole(0, 4)
+    if p.inter_method != AUTO:
+        return p.inter_method
+    before = image.shape
+    if width > before[1] and height > before[0]:
+        return opencv().INTER_CUBIC
+    return opencv().INTER_AREA if width < before[1] and height < before[0] else opencv().INTER_LINEAR
+
+
+def _filled(image: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """With the axis of channels that OpenCV takes off images of one."""
+    return image.reshape(*image.shape[:2], like.shape[2])
+
+
+def _shorter_edge(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
+    height, width = image.shape[:2]
+    if height > width:
+        return _resized(image, p.resize, p.resize * height // width, p, draws)
+    return _resized(image, p.resize * width // height, p.resize, p, draws)
+
+
+def _affine(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
+    """Sheared, rotated, scaled and stretched about the middle, in one step."""
+    single = np.float32
+    rows, columns = single(image.shape[0]), single(image.shape[1])
+    shear = single(draws.uniform(-p.max_shear_ratio, p.max_shear_ratio))
+    angle = p.rotate if p.rotate > 0 else draws.whole(-p.max_rotate_angle, p.max_rotate_angle)
+    cos, sin = single(math.cos(angle / 180 * math.pi)), single(math.sin(angle / 180 * math.pi))
+    scale = ratio = single(1)
+    if not p.random_resized_crop:
+        scale = single(draws.uniform(p.min_random_scale, p.max_random_scale))
+        ratio = single(draws.uniform(*p.aspect_ratios))
+    high = 2 * scale / (1 + ratio)
+    wide = ratio * high
+    width, height = (max(single(p.min_img_size), min(single(p.max_img_size), scale * side)) for side in (columns, rows))
+    matrix = np.array(
+        [[high * cos - shear * sin * wide, high * sin + shear * cos * wide, 0], [-sin * wide, cos * wide, 0]], single
+    )
+    matrix[0, 2] = (width - (matrix[0, 0] * columns + matrix[0, 1] * rows)) / 2
+    matrix[1, 2] = (height - (matrix[1, 0] * columns + matrix[1, 1] * rows)) / 2
+    size = int(width), int(height)
+    warped = opencv().warpAffine(
+        image,
+        matrix,
+        size,
+        flags=_method(image, *size, p, draws),
+        borderMode=opencv().BORDER_CONSTANT,
+        borderValue=[p.fill_value] * 4,
+    )
+    return _filled(warped, image)
+
+
+# -- crops -----------------------------------------------------------------------------------------------------------
+
+
+def _crop(image: np.ndarray, height: int, width: int, p: Augmentation, draws: Draws) -> np.ndarray:
+    """A part of the image: its middle, or anywhere."""
+    top, left = image.shape[0] - height, image.shape[1] - width
+    top, left = (draws.whole(0, top), draws.whole(0, left)) if p.rand_crop else (top // 2, left // 2)
+    return image[top : top + height, left : left + width]
+
+
+def _at_least(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
+    """The image, made larger where it is smaller than what is cut out of it."""
+    height, width = p.data_shape[1:]
+    if image.shape[0] < height:
+        longer = int(np.float32(height) / np.float32(image.shape[0]) * np.float32(image.shape[1]))
+        image = _resized(image, longer, height, p, draws)
+    if image.shape[1] < width:
+        longer = int(np.float32(width) / np.float32(image.shape[1]) * np.float32(image.shape[0]))
+        image = _resized(image, width, longer, p, draws)
+    if image.shape[0] < height or image.shape[1] < width:  # rounding, at most
+        got = f"{image.shape[0]} × {image.shape[1]}"
+        raise TrainingError("An image smaller than data_shape", expected=f"{height} × {width}", got=got, fix="resize=…")
+    return image
+
+
+def _square_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
+    if min(image.shape[:2]) < p.max_crop_size:
+        raise TrainingError(
+            "An image smaller than max_crop_size",
+            param="max_crop_size",
+            expected=f"at most {min(image.shape[:2])}, the shorter edge",
+            got=p.max_crop_size,
+            fix=f"resize={p.max_crop_size} makes every image's shorter edge as long.",
+        )
+    side = draws.whole(p.min_crop_size, p.max_crop_size)
+    return _resized(_crop(image, side, side, p, draws), p.data_shape[2], p.data_shape[1], p, draws)
+
+
+def _random_resized_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray | None:
+    """A part of random area and shape, stretched; None where none that was drawn lies within the image."""
+    if (p.min_random_area, p.max_random_area, *p.aspect_ratios) == (1, 1, 1, 1):
+        return None
+    rows, columns = image.shape[:2]
+    for _ in range(_ATTEMPTS):
+        area = rows * columns * draws.uniform(p.min_random_area, p.max_random_area)
+        ratio = draws.uniform(*p.aspect_ratios)
+        height, width = _rounded(math.sqrt(area / ratio)), _rounded(math.sqrt(area * ratio))
+        if draws.uniform() > 0.5:
+            height, width = width, height
+        if 0 < height <= rows and 0 < width <= columns:
+            top, left = draws.whole(0, rows - height), draws.whole(0, columns - width)
+            part = image[top : top + height, left : left + width]
+            return _resized(part, p.data_shape[2], p.data_shape[1], p, draws)
+    return None
+
+
+def _rounded(value: float) -> int:
+    """To the nearest whole number, halves away from 0, as C rounds."""
+    return math.floor(value + 0.5)
+
+
+# -- colours ---------------------------------------------------------------------------------------------------------
+
+
+def _saturated(values: Any) -> np.ndarray:
+    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+
+
+def _jitter(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
+    """Brightness, contrast and saturation, in any order. Grey is weighed as if blue were red, as in MXNet."""
+    cv2 = opencv()
+    bright, contrast, colour = (np.float32(1 + draws.uniform(-a, a)) for a in (p.brightness, p.contrast, p.saturation))
+    for step in draws.shuffled(3):
+        if step == 0:
+            image = _saturated(image * bright)
+            continue
+        grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
+        if step == 1:
+            image = _saturated(image * contrast + (1 - contrast) * np.float32(cv2.mean(grey)[0]))
+        else:
+            image = cv2.addWeighted(image, float(colour), cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), float(1 - colour), 0)
+    return image
+
+
+def _hue(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
+    """Hue, lightness and saturation, moved by one number each."""
+    cv2 = opencv()
+
+    def moved(most: int) -> int:
+        drawn = (draws.uniform() + 4 * draws.uniform()) / 5  # extreme values are rarer
+        return int(drawn * most * 2 - most)
+
+    hue, saturation, lightness = moved(p.random_h), moved(p.random_s), moved(p.random_l)
+    values = cv2.cvtColor(image, cv2.COLOR_BGR2HLS).astype(np.int16) + np.array([hue, lightness, saturation], np.int16)
+    return cv2.cvtColor(np.clip(values, 0, [180, 255, 255]).astype(np.uint8), cv2.COLOR_HLS2BGR)
+
+
+def _pca_noise(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
+    """A random step along the directions in which ImageNet's colours vary."""
+    noise = _PCA @ np.array([draws.normal(p.pca_noise) for _ in range(3)], np.float32)
+    return np.clip(np.trunc(image + noise[::-1]), 0, 255).astype(np.uint8)

@@ -1,0 +1,172 @@
+"""The parameters of MXNet's `ImageRecordIter` that say what becomes of an image, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from symjax_nnvm.errors import CallError, TrainingError, refuse_unknown
+
+AUTO, RANDOM = 9, 10
+"""Values of inter_method that are no interpolation but choose one."""
+
+_DTYPES = ("float32", "uint8", "int8")
+
+_IGNORED = ("ctx", "device_id", "verbose")
+_NOT_DONE = {
+    "aug_seq": "there is one augmenter, aug_default. Leave it out; other steps go into Grain's map",
+    "rotate_list": "angles are drawn from max_rotate_angle, or rotate is one for all",
+    "shuffle_chunk_size": "shuffle=True shuffles all images of the part, one by one. Leave it out",
+    "shuffle_chunk_seed": "shuffle=True shuffles all images of the part, one by one, by seed=. Leave it out",
+}
+_HARMLESS = {"aug_seq": "aug_default", "shuffle_chunk_size": 0, "shuffle_chunk_seed": 0}
+"""What MXNet's own defaults are may be said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmentation:
+    """What becomes of an image: names, defaults and meanings are MXNet 1.9.1's, and the order of the steps."""
+
+    data_shape: tuple[int, int, int]
+    resize: int = -1  # the shorter edge's length
+    inter_method: int = 1  # 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 any
+    max_rotate_angle: int = 0
+    rotate: int = -1  # one angle for all
+    max_shear_ratio: float = 0.0
+    max_random_scale: float = 1.0
+    min_random_scale: float = 1.0
+    max_aspect_ratio: float = 0.0
+    min_aspect_ratio: float | None = None  # None: 1 - max_aspect_ratio, and 1 + max_aspect_ratio is the most
+    max_img_size: float = 1e10
+    min_img_size: float = 0.0
+    fill_value: int = 255
+    pad: int = 0
+    random_resized_crop: bool = False
+    max_random_area: float = 1.0
+    min_random_area: float = 1.0
+    max_crop_size: int = -1
+    min_crop_size: int = -1
+    rand_crop: bool = False
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    random_h: int = 0
+    random_s: int = 0
+    random_l: int = 0
+    pca_noise: float = 0.0
+    rand_mirror: bool = False
+    mirror: bool = False
+    max_random_contrast: float = 0.0
+    max_random_illumination: float = 0.0
+    mean_img: str = ""  # a file of one array (channels, height, width)
+    mean_r: float = 0.0
+    mean_g: float = 0.0
+    mean_b: float = 0.0
+    mean_a: float = 0.0
+    std_r: float = 1.0
+    std_g: float = 1.0
+    std_b: float = 1.0
+    std_a: float = 1.0
+    scale: float = 1.0
+    dtype: str | None = None  # None is float32; uint8 is not normalised, int8 less the mean, rounded
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.default is not MISSING and field.default not in ("", None):
+                self._check_number(field.name, field.default)
+        shape = self.data_shape
+        if not isinstance(shape, tuple | list) or len(shape) != 3 or shape[0] not in (1, 3, 4) or min(shape) < 1:
+            raise _wrong("data_shape", "(channels, height, width) with 1, 3 or 4 channels", shape)
+        if self.inter_method not in (0, 1, 2, 3, 4, AUTO, RANDOM):
+            raise _wrong("inter_method", "0, 1, 2, 3, 4, 9 or 10", self.inter_method)
+        if self.dtype is not None and np.dtype(self.dtype).name not in _DTYPES:
+            raise _wrong("dtype", ", ".join(_DTYPES), self.dtype)
+        if 0 in (self.std_r, self.std_g, self.std_b, self.std_a):
+            raise _wrong("std_r, std_g, std_b, std_a", "numbers other than 0", 0)
+        if self.resize != -1 and self.resize < 1:
+            raise _wrong("resize", "1 or more pixels, or -1", self.resize)
+        self._check_crops()
+        coloured = ("brightness", "contrast", "saturation", "random_h", "random_s", "random_l", "pca_noise")
+        if shape[0] != 3 and any(getattr(self, name) for name in coloured):
+            raise _wrong("data_shape", f"3 channels, for {', '.join(coloured)}", tuple(shape))
+        object.__setattr__(self, "data_shape", tuple(shape))
+
+    def _check_number(self, name: str, default: Any) -> None:
+        value = getattr(self, name)
+        kinds = (bool, int, np.bool_, np.integer) if isinstance(default, int) else (int, float, np.number)
+        if not isinstance(value, kinds) or not math.isfinite(value):
+            raise _wrong(name, "a number" if isinstance(default, float) else f"a {type(default).__name__}", value)
+
+    def _check_crops(self) -> None:
+        sizes = self.min_crop_size, self.max_crop_size
+        if sizes != (-1, -1) and not 1 <= sizes[0] <= sizes[1]:
+            raise _wrong("min_crop_size, max_crop_size", "both, the first at most the second, from 1", sizes)
+        if not 0 < self.min_random_area <= self.max_random_area:
+            got = self.min_random_area, self.max_random_area
+            raise _wrong("min_random_area, max_random_area", "the first above 0 and at most the second", got)
+        low, high = self.aspect_ratios
+        if not 0 < low <= high:
+            raise _wrong("min_aspect_ratio, max_aspect_ratio", "ratios above 0, the least first", (low, high))
+        if self.random_resized_crop and (
+            self.rand_crop or sizes != (-1, -1) or (self.min_random_scale, self.max_random_scale) != (1, 1)
+        ):
+            names = "rand_crop, min_crop_size, max_crop_size, min_random_scale, max_random_scale"
+            raise _wrong("random_resized_crop", f"none of {names} beside it", True)
+
+    @property
+    def aspect_ratios(self) -> tuple[float, float]:
+        """The least and the most of width by height."""
+        if self.min_aspect_ratio is None:
+            return 1 - self.max_aspect_ratio, 1 + self.max_aspect_ratio
+        return self.min_aspect_ratio, self.max_aspect_ratio
+
+    @property
+    def affine(self) -> bool:
+        """Whether images are sheared, rotated, scaled or stretched."""
+        return (
+            self.max_rotate_angle > 0
+            or self.max_shear_ratio > 0
+            or self.rotate > 0
+            or (self.min_random_scale, self.max_random_scale) != (1, 1)
+            or (not self.random_resized_crop and self.aspect_ratios != (1, 1))
+            or (self.min_img_size, self.max_img_size) != (0, 1e10)
+        )
+
+
+def augmentation(parameters: Mapping[str, Any]) -> Augmentation:
+    """Of keywords. Raises CallError for one that is none of them, TrainingError for a value that does not fit."""
+    known = [field.name for field in fields(Augmentation)]
+    refuse_unknown(CallError, "ImageRecordIter does not take", parameters, known, "parameters")
+    return Augmentation(**parameters)
+
+
+def check_ignored(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of images among ImageRecordIter's, without those that mean nothing here.
+
+    Raises CallError for those of MXNet's that are not supported.
+    """
+    for name, why in _NOT_DONE.items():
+        if name in parameters and parameters[name] != _HARMLESS.get(name):
+            raise CallError(f"ImageRecordIter does not support {name}: {why}.")
+    return {name: value for name, value in parameters.items() if name not in (*_IGNORED, *_HARMLESS)}
+
+
+def part_of(count: int, num_parts: int, part_index: int) -> range:
+    """The rows of one part of several, as MXNet cuts them by an index: runs of one length, the last shorter.
+
+    Raises TrainingError.
+    """
+    if num_parts < 1 or not 0 <= part_index < num_parts:
+        got = f"part {part_index} of {num_parts}"
+        fix = "With jax.distributed: num_parts=jax.process_count(), part_index=jax.process_index()."
+        raise TrainingError("There is no such part", expected="part_index from 0, below num_parts", got=got, fix=fix)
+    step = -(-count // num_parts)
+    return range(min(count, part_index * step), min(count, (part_index + 1) * step))
+
+
+def _wrong(name: str, expected: str, got: object) -> TrainingError:
+    return TrainingError("Wrong parameter of images", param=name, expected=expected, got=repr(got))

@@ -1,0 +1,143 @@
+"""`RecordFile`: the records of a `.rec` file by number, read when they are asked for."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from symjax_nnvm.errors import RecordFormatError
+from symjax_nnvm.files import PositionedFile, StrPath
+from symjax_nnvm.mxnet.images import Decoder, decode_image
+from symjax_nnvm.mxnet.record_index import index_beside, make_index, read_index, save_index
+from symjax_nnvm.mxnet.recordio import IRHeader, read_header, read_record, unpack
+from symjax_nnvm.progress import bar
+from symjax_nnvm.recognise import require_file
+
+
+class RecordFile:
+    """The records of one of MXNet's `.rec` files, as a sequence: `file[i]` is the bytes of record i.
+
+    path: the file. index: its index, default `train.idx` beside `train.rec`; one that is not there is made, by reading
+    the head of each record, and written, if the folder can be written to. progress: a bar on the terminal meanwhile.
+
+    Records come in the index's order, as MXNet's `MXIndexedRecordIO.keys` and Gluon's `RecordFileDataset` give them;
+    `file[a:b]`, and any other slice, is a RecordFile of those records. Nothing is read before it is asked for: a file
+    of any size may be opened. Threads may share one; a copy that is pickled into another process opens the file there,
+    so that it is a source for `grain.MapDataset` and `grain.DataLoader` as it is.
+
+    Raises RecordFormatError for what is damaged, with the byte and what to do; ModelNotFoundError, FileError, OSError.
+    """
+
+    def __init__(self, path: StrPath, index: StrPath | None = None, *, progress: bool = True):
+        require_file(path)
+        self.source = PositionedFile(path)
+        """The file's bytes."""
+        beside = index_beside(path) if index is None else Path(index)
+        self._progress = progress
+        self._labels: np.ndarray | None = None
+        self.index_path: Path | None = beside
+        """Where the index is; None where it was made and could not be written."""
+        if os.path.lexists(beside):
+            self.keys, self.offsets = read_index(beside, self.source)
+        else:
+            self.offsets = make_index(self.source, progress)
+            self.keys = np.arange(len(self.offsets))
+            if not save_index(beside, self.offsets.tolist()):
+                self.index_path = None
+
+    @property
+    def path(self) -> Path:
+        """The `.rec` file."""
+        return Path(self.source.path)
+
+    def __len__(self) -> int:
+        """How many records there are."""
+        return len(self.offsets)
+
+    @overload
+    def __getitem__(self, i: slice) -> RecordFile: ...
+    @overload
+    def __getitem__(self, i: int | np.integer) -> bytes: ...
+    def __getitem__(self, i: int | np.integer | slice) -> bytes | RecordFile:
+        """The bytes of record i; of a slice, a RecordFile of those records. Raises IndexError past the end."""
+        return self.select(i) if isinstance(i, slice) else read_record(self.source, self._offset(i))
+
+    def __iter__(self) -> Iterator[bytes]:
+        for offset in self.offsets.tolist():
+            yield read_record(self.source, offset)
+
+    def select(self, which: slice | np.ndarray) -> RecordFile:
+        """A RecordFile of some records, in the order in which `which` numbers them (int) or marks them (bool)."""
+        chosen = object.__new__(type(self))
+        chosen.__dict__.update(self.__dict__)
+        chosen.keys, chosen.offsets = self.keys[which], self.offsets[which]
+        chosen._labels = None if self._labels is None else self._labels[which]
+        return chosen
+
+    def unpack(self, i: int | np.integer) -> tuple[IRHeader, bytes]:
+        """The header and the image's bytes of record i, as MXNet's `recordio.unpack` gives them."""
+        return unpack(self[i], self._name(i))
+
+    def header(self, i: int | np.integer) -> IRHeader:
+        """The header of record i; no more of it is read."""
+        return read_header(self.source, self._offset(i), self._name(i))
+
+    def label(self, i: int | np.integer) -> float | np.ndarray:
+        """The label of record i: a number, or an array (k,), float32."""
+        return self.header(i).label
+
+    @property
+    def labels(self) -> np.ndarray:
+        """All labels, float32: (n,), or (n, k) where each record has k. Reads every header, once.
+
+        Raises RecordFormatError where records have different numbers of labels.
+        """
+        if self._labels is None:
+            labels = self._of_each("reading labels", self.label)
+            widths = [np.size(label) for label in labels]
+            if len(set(widths)) > 1 or len({np.ndim(label) for label in labels}) > 1:
+                other = next(i for i, label in enumerate(labels) if np.shape(label) != np.shape(labels[0]))
+                raise RecordFormatError(
+                    f"The records of {self.path} have different numbers of labels",
+                    expected=f"{widths[0]}, as record 0 has",
+                    got=f"{widths[other]} in record {other}",
+                    fix="file.label(i) is the label of one record.",
+                )
+            self._labels = np.array(labels, np.float32)
+        return self._labels
+
+    def image(self, i: int | np.integer, channels: int = 3, decoder: Decoder | None = None) -> np.ndarray:
+        """The image of record i, uint8 (height, width, channels): red, green, blue; 1 for grey, 4 with alpha.
+
+        decoder: see `lowering.data.decode_image`. Raises RecordFormatError, MissingExtraError.
+        """
+        return decode_image(self.unpack(i)[1], channels, decoder, where=f"The image of {self._name(i)}")
+
+    def close(self) -> None:
+        """Let go of the file; it is opened again when a record is asked for."""
+        self.source.close()
+
+    def _of_each(self, what: str, read: Callable[[int], Any]) -> list[Any]:
+        values = []
+        with bar(f"{what} of {self.path.name}", len(self), self._progress) as advance:
+            for i in range(len(self)):
+                values.append(read(i))
+                advance(i)
+        return values
+
+    def _offset(self, i: int | np.integer) -> int:
+        number = operator.index(i)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"record {number} of {len(self)} in {self.path}")
+        return int(self.offsets[number])
+
+    def _name(self, i: int | np.integer) -> str:
+        return f"record {operator.index(i)} of {self.path}, at byte {self._offset(i)},"
+
+    def __repr__(self) -> str:
+        return f"RecordFile({str(self.path)!r}, {len(self)} records)"

@@ -1,0 +1,99 @@
+"""The index of a record file (`.idx`): lines of a key, a tab and the byte at which the key's record begins.
+
+Where there is none it is made by reading the head of every record, as MXNet's `rec2idx` makes it: keys count from 0.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from symjax_nnvm.errors import RecordFormatError
+from symjax_nnvm.files import PositionedFile, StrPath, read_bounded, write_file
+from symjax_nnvm.mxnet.recordio import end_of_record
+from symjax_nnvm.progress import bar
+
+_LINE = 64
+"""Bytes of a line, at most: two numbers of 64 bits with signs, and what ends the line."""
+
+_LEAST_RECORD = 8
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+
+
+def index_beside(path: StrPath) -> Path:
+    """Where MXNet puts the index of a record file."""
+    return Path(os.path.splitext(path)[0] + ".idx")
+
+
+def index_line(key: int, offset: int) -> bytes:
+    """One line of an index, as MXNet writes it."""
+    return b"%d\t%d\n" % (key, offset)
+
+
+def read_index(path: StrPath, file: PositionedFile) -> tuple[np.ndarray, np.ndarray]:
+    """The keys (n,) and the bytes (n,) at which their records begin, int64, in the index's order.
+
+    Raises RecordFormatError for what is no index of this file, FileError, OSError.
+    """
+    size = file.size
+    data = read_bounded(path, _LINE * (size // _LEAST_RECORD + 1), "the index of its record file", RecordFormatError)
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    numbers = np.empty((len(lines), 2), np.int64)
+    for i, line in enumerate(lines):
+        numbers[i] = _numbers(line, path, i)
+    keys, offsets = numbers[:, 0].copy(), numbers[:, 1].copy()
+    wrong = np.flatnonzero((offsets < 0) | (offsets > size - _LEAST_RECORD) | (offsets % 4 != 0))
+    if wrong.size:
+        raise RecordFormatError(
+            f"{os.fspath(path)}: line {wrong[0] + 1} points outside of {file.path}",
+            expected=f"a multiple of 4, at most {size - _LEAST_RECORD}: the file has {size} bytes",
+            got=offsets[wrong[0]],
+            fix="It is the index of another file, or the file was not copied whole. Copy both again, or remove the "
+            "index, and RecordFile makes one.",
+        )
+    return keys, offsets
+
+
+def _numbers(line: bytes, path: StrPath, i: int) -> tuple[int, int]:
+    fields = line.split(b"\t") if len(line) <= _LINE else []
+    try:
+        key, offset = (int(field) for field in fields)
+        if -(2**63) <= key < 2**63 > abs(offset):
+            return key, offset
+    except ValueError:
+        pass
+    raise RecordFormatError(
+        f"{os.fspath(path)} is no index: line {i + 1} is not a key, a tab and a number",
+        got=repr(line[:_LINE]),
+        fix="Indices with other keys than whole numbers are not read. Remove the file, or name another as index=, and "
+        "RecordFile makes one, with keys from 0.",
+    )
+
+
+def make_index(file: PositionedFile, progress: bool = True) -> np.ndarray:
+    """The byte at which each record of a file begins (n,), int64, by the heads of all. Raises RecordFormatError."""
+    offsets: list[int] = []
+    at, size = 0, file.size
+    with bar(f"reading {Path(file.path).name}", size, progress) as advance:
+        while at < size:
+            offsets.append(at)
+            at = end_of_record(file, at)
+            advance(at)
+    return np.array(offsets, np.int64)
+
+
+def save_index(path: StrPath, offsets: Iterable[int]) -> bool:
+    """Write an index of keys from 0; whether that was possible. In a folder that nobody may write to it is not."""
+    try:
+        write_file(path, b"".join(index_line(key, offset) for key, offset in enumerate(offsets)))
+    except OSError as error:
+        if error.errno in _NOT_WRITABLE:
+            return False
+        raise
+    return True

@@ -1,0 +1,208 @@
+"""RecordIO, the format of MXNet's data sets: how a record lies in a `.rec` file, and what stands before an image in it.
+
+A record is one part or several. A part is the magic number, a word with a flag (its upper 3 bits) and a length (the
+lower 29), as many bytes, and zeros up to the next multiple of 4; all numbers are little-endian. A record in one part
+has flag 0. Where the magic number stands in the data, at a multiple of 4 bytes, the record is split and the magic
+number left out: the first part has flag 1, the last 3, those between 2; whoever reads puts it back. So the magic number
+at a multiple of 4 always begins a part. Source of the format: dmlc-core's `recordio.cc` and MXNet's `mx.recordio`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from symjax_nnvm.errors import RecordFormatError
+from symjax_nnvm.files import PositionedFile
+from symjax_nnvm.recognise import looks_like
+
+MAGIC = 0xCED7230A
+MAX_RECORD = (1 << 29) - 1
+"""Bytes of a record, at most: lengths have 29 bits, and MXNet's writer takes no larger one."""
+
+_MAGIC = struct.pack("<I", MAGIC)
+_PART = struct.Struct("<II")
+_HEADER = struct.Struct("<IfQQ")
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_FLAGS = {_WHOLE: "a whole record", _FIRST: "a record's first part", _MIDDLE: "a middle part", _LAST: "a last part"}
+
+
+class IRHeader(NamedTuple):
+    """What stands before the data of a record of an image. flag: how many labels there are, 0 for one in the header.
+    label: that number, or an array (flag,), float32. id: the image's number in the list that the file was made of."""
+
+    flag: int
+    label: float | np.ndarray
+    id: int
+    id2: int
+
+
+# -- records ---------------------------------------------------------------------------------------------------------
+
+
+def frame(data: bytes) -> bytes:
+    """A record as it lies in a file. Raises RecordFormatError for one that is too large."""
+    if len(data) > MAX_RECORD:
+        fix = "Split it into several records."
+        raise RecordFormatError(
+            "A record that is too large", expected=f"at most {MAX_RECORD} bytes", got=len(data), fix=fix
+        )
+    parts = list(_split(data))
+    flags = [_WHOLE] if len(parts) == 1 else [_FIRST, *[_MIDDLE] * (len(parts) - 2), _LAST]
+    framed = [_PART.pack(MAGIC, flag << 29 | len(part)) + part for flag, part in zip(flags, parts, strict=True)]
+    return b"".join(framed) + bytes(-len(data) % 4)
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    start = 0
+    at = data.find(_MAGIC)
+    while at >= 0:
+        if at % 4 == 0:
+            yield data[start:at]
+            start = at + 4
+        at = data.find(_MAGIC, at + 1)
+    yield data[start:]
+
+
+def read_record(file: PositionedFile, offset: int) -> bytes:
+    """The record that begins at a byte of a file. Raises RecordFormatError, OSError."""
+    pieces = bytearray()
+    for flag, start, length in _parts(file, offset):
+        if flag in (_MIDDLE, _LAST):
+            pieces += _MAGIC
+        data = file.read(start, length)
+        if len(data) < length:  # cut off since its length was held against the file's
+            raise _truncated(file, offset, f"{length} bytes from {start} on")
+        if flag == _WHOLE:
+            return data
+        pieces += data
+    return bytes(pieces)
+
+
+def end_of_record(file: PositionedFile, offset: int) -> int:
+    """Where the next record begins; the lengths of all parts lie within the file. Raises RecordFormatError, OSError."""
+    end = offset
+    for _, start, length in _parts(file, offset):
+        end = _aligned(start + length)
+    return end
+
+
+def _parts(file: PositionedFile, offset: int) -> Iterator[tuple[int, int, int]]:
+    """(flag, where its data begin, their length) of each part of a record."""
+    size, at, total = file.size, offset, 0
+    allowed = (_WHOLE, _FIRST)
+    while True:
+        head = file.read(at, _PART.size)
+        if len(head) < _PART.size:
+            raise _truncated(file, offset, f"the head of a part at byte {at}")
+        magic, word = _PART.unpack(head)
+        flag, length = word >> 29, word & MAX_RECORD
+        if magic != MAGIC:
+            raise _no_record(file, offset, at, head)
+        if flag not in allowed:
+            got = _FLAGS.get(flag, f"flag {flag}")
+            expected = " or ".join(_FLAGS[one] for one in allowed)
+            raise RecordFormatError(
+                f"{file.path}: {got} at byte {at}, in the record at byte {offset}",
+                expected=expected,
+                fix=_FOREIGN_INDEX if at == offset else _DAMAGED,
+            )
+        at += _PART.size
+        total += length + 4 * (flag in (_MIDDLE, _LAST))
+        if at + length > size:
+            raise _truncated(file, offset, f"{length} bytes from {at} on")
+        if total > MAX_RECORD:
+            expected = f"at most {MAX_RECORD} bytes, the most that MXNet writes"
+            raise RecordFormatError(
+                f"{file.path}: the record at byte {offset} is too large", expected=expected, got=total, fix=_DAMAGED
+            )
+        yield flag, at, length
+        if flag in (_WHOLE, _LAST):
+            return
+        at = _aligned(at + length)
+        allowed = (_MIDDLE, _LAST)
+
+
+def _aligned(at: int) -> int:
+    return at + -at % 4
+
+
+_DAMAGED = "The file is damaged: copy it again, or make it anew."
+_FOREIGN_INDEX = (
+    "The index (.idx) belongs to another file, or this one is damaged. Remove the index, and RecordFile makes one; "
+    "`symjax-nnvm records verify FILE` reads every record."
+)
+
+
+def _truncated(file: PositionedFile, offset: int, what: str) -> RecordFormatError:
+    return RecordFormatError(
+        f"{file.path} ends within the record at byte {offset}: {what}, and the file has {file.size} bytes",
+        fix="It was not copied whole, or whoever wrote it was stopped: copy it again. Of a copy, the records before "
+        f"that are what `truncate -s {offset} COPY` leaves; remove its index, and RecordFile makes one.",
+    )
+
+
+def _no_record(file: PositionedFile, offset: int, at: int, head: bytes) -> RecordFormatError:
+    kind = looks_like(head, file.size) if at == 0 else None
+    if kind is not None:
+        return RecordFormatError(f"{file.path} is no record file: it is {kind}.")
+    return RecordFormatError(
+        f"{file.path}: no part of a record begins at byte {at}, in the record at byte {offset}",
+        expected=f"the magic number {_MAGIC.hex()}",
+        got=head[:4].hex(),
+        fix="It is no record file (.rec), or damaged: copy it again." if at == 0 else _FOREIGN_INDEX,
+    )
+
+
+# -- images in records -----------------------------------------------------------------------------------------------
+
+
+def pack(header: IRHeader | tuple[int, float | np.ndarray, int, int], data: bytes) -> bytes:
+    """A record of a header and an image's bytes, as MXNet's `recordio.pack` makes it: several labels follow the header
+    as float32, and the flag says how many. Raises RecordFormatError for numbers that do not fit."""
+    flag, label, number, number2 = header
+    if np.ndim(label):
+        labels = np.asarray(label, "<f4")
+        flag, label, data = labels.size, 0.0, labels.tobytes() + data
+    else:
+        flag = 0
+    try:
+        return _HEADER.pack(flag, label, number, number2) + data
+    except (struct.error, OverflowError, TypeError) as error:
+        expected = "a label of float32, and whole numbers from 0 to 2^64 - 1 as id and id2"
+        raise RecordFormatError("A header that cannot be written", expected=expected, got=f"{header!r:.200}") from error
+
+
+def unpack(record: bytes, where: str = "The record") -> tuple[IRHeader, bytes]:
+    """The header and the image's bytes of a record, as MXNet's `recordio.unpack`; many labels as an array (flag,).
+
+    where: the record's name in errors. Raises RecordFormatError.
+    """
+    if len(record) < _HEADER.size:
+        raise _no_image(where, f"{_HEADER.size} bytes of a header", f"{len(record)} bytes")
+    flag, label, number, number2 = _HEADER.unpack_from(record)
+    start = _HEADER.size + 4 * flag
+    if start > len(record):
+        raise _no_image(where, f"{flag} labels after the header", f"{len(record) - _HEADER.size} bytes")
+    labels = label if not flag else np.frombuffer(record, "<f4", flag, _HEADER.size).astype(np.float32)
+    return IRHeader(flag, labels, number, number2), record[start:]
+
+
+def read_header(file: PositionedFile, offset: int, where: str) -> IRHeader:
+    """The header of the record at a byte of a file; of an image in one part only the header is read. Raises
+    RecordFormatError, OSError."""
+    head = file.read(offset, _PART.size + _HEADER.size)
+    if len(head) == _PART.size + _HEADER.size:
+        magic, word = _PART.unpack_from(head)
+        flag, length = word >> 29, word & MAX_RECORD
+        if magic == MAGIC and flag == _WHOLE and length >= _HEADER.size and not head[8:12].strip(b"\0"):
+            return unpack(head[_PART.size :])[0]
+    return unpack(read_record(file, offset), where)[0]
+
+
+def _no_image(where: str, expected: str, got: str) -> RecordFormatError:
+    fix = "It holds no image, with a label before it: read it as it is, file[i]."
+    return RecordFormatError(f"{where} has no header of an image", expected=expected, got=got, fix=fix)

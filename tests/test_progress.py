@@ -1,0 +1,36 @@
+"""A bar is shown where somebody looks, of work that takes its time; elsewhere nothing is."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from symjax_nnvm import progress
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal, or that it is none."""
+
+    def __init__(self, looked_at: bool):
+        super().__init__()
+        self.looked_at = looked_at
+
+    def isatty(self) -> bool:
+        return self.looked_at
+
+
+@pytest.mark.parametrize(
+    ("looked_at", "shown", "worth", "seen"),
+    [(True, True, 0.0, True), (False, True, 0.0, False), (True, False, 0.0, False), (True, True, 60.0, False)],
+)
+def test_a_bar(looked_at: bool, shown: bool, worth: float, seen: bool, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("rich", reason="the extra `cli` is not installed")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress, "_WORTH_A_BAR", worth)
+    stream = Terminal(looked_at)
+    monkeypatch.setattr("sys.stderr", stream)
+    with progress.bar("reading x.rec", 10, shown) as advance:
+        for done in range(10):
+            advance(done)
+    assert ("reading x.rec" in stream.getvalue()) == seen
