@@ -1,1 +1,1 @@
-"""The subcommands of `symjax-nnvm` that need JAX: run, verify, convert. `symjax_nnvm.cli` chooses among all of them."""
+"""The subcommands of `symjax-nnvm` that need JAX: run, verify, tune, convert. `symjax_nnvm.cli` has all their names."""

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "records": ("symjax_nnvm.cli.records", "record files (.rec): what is in one, is it whole, make one"),
     "run": ("lowering.cli.run", "run it on arrays, an image or random numbers"),
     "verify": ("lowering.cli.verify", "prove its gradients against JAX's and finite differences"),
+    "tune": ("lowering.cli.tune", "measure its convolutions here, for the fastest algorithms"),
     "convert": ("lowering.cli.convert", "to StableHLO, safetensors or MXNet 1.9.1's files"),
 }
 """Subcommand → (module, help). The names of `lowering`'s are only text here: this package stands without it."""
