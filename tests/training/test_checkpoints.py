@@ -203,7 +203,7 @@ def test_sigterm_saves_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[st
         trainer().fit(batches(), 2, callbacks=[Preempted()], checkpoints=checkpoints, progress=False)
     assert ended.value.code == 143
     assert signal.getsignal(signal.SIGTERM) is before
-    assert f"SIGTERM: the run ends at step 4, saved in {tmp_path}" in capsys.readouterr().err
+    assert f"SIGTERM: the run ends at step 3, saved in {tmp_path}" in capsys.readouterr().err
     resumed = trainer()
     with lowering.Checkpoints(tmp_path) as checkpoints:
         resumed.fit(batches(), 2, checkpoints=checkpoints, progress=False)
