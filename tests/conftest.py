@@ -20,6 +20,9 @@ from symjax_nnvm.ir.pass_registry import checking_passes
 from tests import expensive
 from tests.cases import Case
 
+# Meshes are tested on as many CPU devices; what runs on the first of them alone takes no longer for the others.
+jax.config.update("jax_num_cpu_devices", 8)
+
 CLEAR_AFTER = 2500
 """Tests between two clearings of JAX's caches; otherwise compiled programs are kept, about 1 MB for each test."""
 

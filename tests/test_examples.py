@@ -77,3 +77,12 @@ def test_tensor_parallel():
     printed = printed_by("tensor_parallel", "--steps=30")
     assert "a device holds (64, 64) of up_weight" in printed
     assert float(printed.rsplit(maxsplit=1)[1]) < 1e-5
+
+
+@pytest.mark.slow
+def test_two_processes(example, capfd, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
+    monkeypatch.setattr("sys.argv", ["two_processes.py"])
+    with pytest.raises(SystemExit, match="0"):
+        example("two_processes").main()
+    assert "2 processes, 2 devices: accuracy 0.9" in capfd.readouterr().out

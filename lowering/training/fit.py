@@ -164,7 +164,7 @@ class Run:
         try:
             yield
         except jax.errors.JaxRuntimeError as error:
-            if self.checkpoints is not None and self._team.broken_by(error):
+            if hasattr(self.checkpoints, "abandon") and self._team.broken_by(error):
                 self.checkpoints.abandon()
             raise
         finally:
@@ -302,7 +302,8 @@ class Run:
             if self._step != self._saved:
                 self._save(epoch, batch)
             self.checkpoints.wait()
-            told = f"saved in {self.checkpoints.directory}; the same call of fit goes on from there"
+            where = getattr(self.checkpoints, "directory", "the checkpoints")
+            told = f"saved in {where}; the same call of fit goes on from there"
         if self._team.first:
             print(f"SIGTERM: the run ends at step {self._step}, {told}.", file=sys.stderr, flush=True)
         raise SystemExit(128 + signal.SIGTERM)

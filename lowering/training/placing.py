@@ -45,6 +45,15 @@ class Placing:
         where = self._slots(jax.eval_shape(init, params), params)
         return jax.jit(init, out_shardings=where)(params)
 
+    def on_host(self, arrays: Mapping[str, jax.Array]) -> dict[str, np.ndarray]:
+        """Whole arrays, one after the other; with several processes in the first of them alone, and no values in the
+        others, which must ask, too."""
+        if self.placement is None or self.processes == 1:
+            return jax.device_get(dict(arrays))
+        gather = jax.jit(lambda array: array, out_shardings=self.placement.of())
+        whole = ((name, gather(array)) for name, array in arrays.items())
+        return {name: np.asarray(array) for name, array in whole if jax.process_index() == 0}
+
     # -- batches -------------------------------------------------------------------------------------------------------
 
     def batch(self, batch: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:

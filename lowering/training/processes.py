@@ -29,7 +29,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from lowering.training.placing import Placing
-from symjax_nnvm.errors import CheckpointError, TrainingError, plain_list
+from symjax_nnvm.errors import CheckpointError, NNVMError, TrainingError, plain_list
 
 PATIENCE = 20.0
 """Seconds in which every process that lives has noticed a failure."""
@@ -217,15 +217,15 @@ def _leave(me: int, size: int) -> None:
 def on_first(action: Callable[[], None], what: str) -> None:
     """Do something in process 0 alone; every process goes on when it is done.
 
-    Raises CheckpointError in all where it does in that one; what: told by the others.
+    Raises in that one what it raises, and CheckpointError in the others, which are told what: "write a file".
     """
     if jax.process_count() == 1:
         return action()
-    failure: CheckpointError | None = None
+    failure: NNVMError | OSError | None = None
     if jax.process_index() == 0:
         try:
             action()
-        except CheckpointError as error:
+        except (NNVMError, OSError) as error:
             failure = error
     if int(multihost_utils.broadcast_one_to_all(np.int32(failure is not None))):
         raise failure or CheckpointError(f"Process 0 could not {what}", fix="What it says tells why.")

@@ -26,6 +26,7 @@ from lowering.training.history import History
 from lowering.training.inputs import Batch, find_inputs
 from lowering.training.optimizers import make_optimizer
 from lowering.training.placing import Placing, first_value
+from lowering.training.processes import on_first
 from lowering.training.state import TrainState
 from lowering.training.step import BatchStatistics, make_step
 from lowering.training.tracking import Tracker
@@ -342,10 +343,11 @@ class Trainer:
         return diagnose(self.program, self.inputs, self.require_state(), self.inputs.as_batch(batch))
 
     def export(self, prefix: str | os.PathLike[str], epoch: int) -> None:
-        """Write `prefix-symbol.json` and `prefix-0000.params`, which MXNet reads. Raises ParamsFormatError, OSError."""
+        """Write `prefix-symbol.json` and `prefix-0000.params`, which MXNet reads: of several processes, which all call
+        it, the first writes. Raises ParamsFormatError, OSError."""
         state = self.require_state()
-        args = jax.device_get({**state.params, **state.frozen})
-        save_checkpoint(prefix, epoch, self.symbol, args, jax.device_get(state.aux))
+        args, aux = self.placing.on_host({**state.params, **state.frozen}), self.placing.on_host(state.aux)
+        on_first(lambda: save_checkpoint(prefix, epoch, self.symbol, args, aux), f"write {os.fspath(prefix)}")
 
     if not TYPE_CHECKING:  # so that checkers still know which attributes there are
 

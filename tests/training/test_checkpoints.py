@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ import optax
 import pytest
 
 import lowering
+from lowering.training import StepEvent
 from lowering.training.state import TrainState
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CheckpointError, MissingExtraError
@@ -182,6 +185,29 @@ def test_another_dtype_is_a_difference(tmp_path: Path):
         checkpoints.save(5, half, {})
         with pytest.raises(CheckpointError, match="another dtype.*\n.*fc1_bias: float16 stored, float32 needed"):
             checkpoints.restore(state)
+
+
+class Preempted:
+    """Sends SIGTERM to its own process after a step."""
+
+    def on_step_end(self, trainer: lowering.Trainer, event: StepEvent) -> None:
+        if (event.epoch, event.step) == (0, 3):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_sigterm_saves_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    whole = trainer()
+    whole.fit(batches(), 2, progress=False)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as ended, lowering.Checkpoints(tmp_path) as checkpoints:
+        trainer().fit(batches(), 2, callbacks=[Preempted()], checkpoints=checkpoints, progress=False)
+    assert ended.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert f"SIGTERM: the run ends at step 4, saved in {tmp_path}" in capsys.readouterr().err
+    resumed = trainer()
+    with lowering.Checkpoints(tmp_path) as checkpoints:
+        resumed.fit(batches(), 2, checkpoints=checkpoints, progress=False)
+    assert_same(resumed.require_state(), whole.require_state())
 
 
 @pytest.mark.parametrize("broken", ["about/metadata", "state/manifest.ocdbt"])

@@ -1,0 +1,95 @@
+"""What one of several processes of a training run does; `test_processes.py` starts them, and says what comes of it.
+
+    python -m tests.training.processes INDEX COUNT PORT SCENARIO FOLDER
+
+Each prints a line of JSON for each thing that it has found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import lowering
+from lowering.training import StepEvent
+from tests.training.mesh_networks import batch, mlp
+
+EPOCHS = 3
+LOST = 2
+"""The process that is killed."""
+
+
+def data(**options: Any) -> lowering.Batches:
+    arrays = {name: value.astype(np.float32) for name, value in batch((12,), rows=34).items()}
+    return lowering.Batches(arrays, 8, shuffle=True, **options)
+
+
+class Signal:
+    """Sends a signal to its own process after a step."""
+
+    def __init__(self, number: int, step: int):
+        self._number, self._step = number, step
+
+    def on_step_end(self, trainer: Any, event: StepEvent) -> None:
+        if event.step == self._step:
+            os.kill(os.getpid(), self._number)
+
+
+def trainer() -> lowering.Trainer:
+    mesh = jax.make_mesh((jax.device_count(),), ("data",))
+    made = lowering.Trainer(mlp("float32"), "adam", initializer="xavier", mesh=mesh, sharding="fsdp")
+    made.init(0, data=(8, 12))
+    return made
+
+
+def fit(batches: Any, folder: Path | None = None, epochs: int = EPOCHS, callbacks: Any = ()) -> lowering.Trainer:
+    made = trainer()
+    checkpoints = None if folder is None else lowering.Checkpoints(folder, every=5)
+    options = {"checkpoints": checkpoints, "callbacks": list(callbacks), "progress": True}
+    history = made.fit(batches, epochs, metrics=["ce"], **options)
+    tell(losses=list(history["cross-entropy"]), digest=digest(made))
+    return made
+
+
+def digest(made: lowering.Trainer) -> str:
+    """Of the bits of the parameters that this process holds."""
+    state = made.require_state()
+    shards = [shard.data for array in jax.tree.leaves((state.params, state.aux)) for shard in array.addressable_shards]
+    return hashlib.sha256(b"".join(np.asarray(shard).tobytes() for shard in shards)).hexdigest()
+
+
+def tell(**found: Any) -> None:
+    print(json.dumps(found), flush=True)
+
+
+def undisturbed_then_killed(index: int, folder: Path) -> None:
+    fit(data())
+    fit(data(), folder, callbacks=[Signal(signal.SIGKILL, 8)] if index == LOST else [])
+
+
+def resumed(index: int, folder: Path) -> None:
+    fit(data(), folder)
+
+
+def small(index: int, folder: Path) -> None:
+    """Two processes: resumed; batches of their own; what the whole data set gives; SIGTERM."""
+    fit(data(), folder / "resumed")
+    made = fit(list(data(shard="process")), epochs=1)
+    padded = data(last="pad")
+    tell(predicted=np.asarray(made.predict(padded)[0]).tolist(), evaluated=made.evaluate(padded, ["accuracy"]))
+    made.export(folder / "exported", 1)
+    fit(data(), folder / "preempted", callbacks=[Signal(signal.SIGTERM, 2)] if index == 1 else [])
+
+
+if __name__ == "__main__":
+    number, count, port = (int(value) for value in sys.argv[1:4])
+    jax.distributed.initialize(f"localhost:{port}", count, number)
+    {"killed": undisturbed_then_killed, "resumed": resumed, "small": small}[sys.argv[4]](number, Path(sys.argv[5]))
