@@ -27,7 +27,8 @@ def column_sums(
     terms: Callable[..., Sequence[Array]], arrays: Sequence[Array], vectors: Sequence[Array]
 ) -> list[Array]:
     """Of arrays (…, c) and vectors (c,) the sums (c,) of each of `terms(*arrays, *vectors)`, which is elementwise."""
-    samples, channels = arrays[0].shape[0], arrays[0].shape[-1]
+    channels = arrays[0].shape[-1]
+    samples = arrays[0].shape[0] if arrays[0].ndim > 1 else 1
     flat = [array.reshape(samples, -1, channels) for array in arrays]
     rows, size = flat[0].shape[1], arrays[0].size
     count = min(rows, size // BLOCK)

@@ -59,15 +59,6 @@ def test_fine_tune(example, capsys):
     assert "Nothing in the way" in printed
 
 
-@pytest.mark.slow
-def test_two_processes(example, capfd, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
-    monkeypatch.setattr("sys.argv", ["two_processes.py"])
-    with pytest.raises(SystemExit, match="0"):
-        example("two_processes").main()
-    assert "2 processes, 2 devices: accuracy 0.9" in capfd.readouterr().out
-
-
 def printed_by(name: str, *options: str) -> str:
     """What an example prints that forces devices, for which it needs a process of its own."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), *options]
@@ -86,3 +77,12 @@ def test_tensor_parallel():
     printed = printed_by("tensor_parallel", "--steps=30")
     assert "a device holds (64, 64) of up_weight" in printed
     assert float(printed.rsplit(maxsplit=1)[1]) < 1e-5
+
+
+@pytest.mark.slow
+def test_two_processes(example, capfd, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
+    monkeypatch.setattr("sys.argv", ["two_processes.py"])
+    with pytest.raises(SystemExit, match="0"):
+        example("two_processes").main()
+    assert "2 processes, 2 devices: accuracy 0.9" in capfd.readouterr().out

@@ -9,8 +9,8 @@ from lowering.column_sums import BLOCK, SMALL, column_sums
 
 @pytest.mark.parametrize(
     "shape",
-    [(3, 5, 4), (2, 8 * BLOCK, 1), (3, 2 * BLOCK + 1, 8), (2, 5, BLOCK), (1, SMALL + 1), (SMALL // 8, 9)],
-    ids=["few", "blocks", "rest", "row is a block", "row is more than a block", "no rows"],
+    [(7,), (3, 5, 4), (2, 8 * BLOCK, 1), (3, 2 * BLOCK + 1, 8), (2, 5, BLOCK), (1, SMALL + 1), (SMALL // 8, 9)],
+    ids=["one", "few", "blocks", "rest", "row is a block", "row is more than a block", "no rows"],
 )
 def test_sums_of_two_terms(shape):
     rng = np.random.default_rng(0)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
 
+import jax
+import numpy as np
 import pytest
 
+import lowering
+from benchmarks.scaling_models import resnet
 from tests.lowering import on_eight_devices
 
 
@@ -23,6 +28,21 @@ def failures() -> dict[str, str | None]:
 @pytest.mark.parametrize("name", [function.__name__ for function in on_eight_devices.CHECKS])
 def test_on_eight_devices(name, failures):
     assert failures[name] is None, failures[name]
+
+
+def test_a_mesh_of_one_device_compiles_to_the_same_program():
+    model = resnet((1,), 2, 16, 4)
+    rng = np.random.default_rng(0)
+    batch = {"data": rng.standard_normal((2, 3, 16, 16)).astype("f"), "softmax_label": np.zeros(2, "f")}
+    instructions = []
+    for mesh in (None, jax.make_mesh((1,), ("data",))):
+        trainer = lowering.Trainer(model.net, "sgd", {"momentum": 0.9}, mesh=mesh)
+        state = trainer.init(0, data=batch["data"].shape)
+        placed = {name: jax.device_put(array) for name, array in trainer.placing.batch(batch).items()}
+        hlo = trainer.step_fn.lower(state, placed).compile().as_text()
+        instructions.append(sorted(re.findall(r" ([a-z-]+)\(", hlo or "")))
+    assert instructions[0] == instructions[1]
+    assert len(instructions[0]) > 100
 
 
 _PREDICTING = """
