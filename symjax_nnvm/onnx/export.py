@@ -1,0 +1,175 @@
+"""`to_onnx`: a network, with its parameters, as an ONNX model for inference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symjax_nnvm.errors import OnnxError, ParamsMismatchError, SymbolValueError, close_or_all, plain_list
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.types import DType, Shape, default_dtype, dtype_name, is_float, is_known
+from symjax_nnvm.mxnet.names import bare_name
+from symjax_nnvm.onnx.dimensions import Dimensions, NamedShape, named_dimensions
+from symjax_nnvm.onnx.folding import folded
+from symjax_nnvm.onnx.proto import import_onnx, model_proto
+from symjax_nnvm.onnx.tensors import Tensor, numpy_dtype
+from symjax_nnvm.onnx.writer import builder, write
+from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.roles import learned_variables
+from symjax_nnvm.surgery.inference_head import inference_symbol
+from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
+from symjax_nnvm.symbol.symbol import Symbol
+
+if TYPE_CHECKING:
+    import onnx
+
+Arrays = Mapping[str, Any]
+
+OPSET = 18
+"""The version of ONNX' operators that files say by default: the first whose reductions, paddings and splits are as in
+all later ones, and one that every converter of docs/onnx.md reads."""
+
+
+def to_onnx(
+    symbol: Symbol,
+    args: Arrays | None = None,
+    aux: Arrays | None = None,
+    *,
+    shapes: Mapping[str, NamedShape] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    opset: int | None = None,
+    fold_batch_norm: bool = False,
+    float16: bool = False,
+    inference: bool = True,
+) -> onnx.ModelProto:
+    """The network as an ONNX model: what it computes from its data, without training heads and labels.
+
+    args, aux: parameters and states by name, which become the model's weights; variables that are in neither are its
+    inputs. shapes: of the inputs, with names for sizes that run time decides: `{"data": ("batch", 3, 224, 224)}`.
+    dtypes: of inputs that are not float32. opset: the version of ONNX' operators, from 18 on; default 18, or the first
+    that has what the network needs. fold_batch_norm: batch normalisation becomes part of the weights before or after
+    it. float16: half precision throughout, weights and inputs as well. inference: False keeps training heads and
+    labels.
+
+    Inputs, nodes and outputs have the network's names. Raises OnnxError for a node that ONNX cannot express, and for a
+    size that is written in the graph and has a name; ParamsMismatchError for missing parameters; InferenceError;
+    SymbolValueError for a name that the network has not; MissingExtraError without the package onnx.
+    """
+    expect_symbol(symbol, "to_onnx")
+    arrays: dict[str, Any] = {}
+    for what, given in (("args", args), ("aux", aux)):
+        expect_arrays({} if given is None else given, what)
+        arrays |= {bare_name(name): array for name, array in (given or {}).items()}
+    shapes, dtypes = dict(shapes or {}), dict(dtypes or {})
+    _refuse_unknown(symbol, {**shapes, **dtypes})
+    net = inference_symbol(symbol) if inference else symbol
+    names = set(net.list_inputs())
+    shapes, dtypes, arrays = ({n: each[n] for n in each if n in names} for each in (shapes, dtypes, arrays))
+    if args is not None:
+        _refuse_missing(net, arrays, shapes)
+    if fold_batch_norm:
+        net, arrays = folded(net, arrays, lambda graph, constants: _values(graph, constants, opset or OPSET))
+    version = _opset(opset)
+    dimensions = named_dimensions(net, shapes, {name: np.shape(array) for name, array in arrays.items()})
+    variables = _variables(net, arrays, dimensions, _dtypes(net, arrays, dtypes, float16))
+    return _model(net, variables, dimensions, version)
+
+
+def _model(net: Symbol, variables: Mapping[str, Tensor], dimensions: Dimensions, opset: int) -> onnx.ModelProto:
+    """The model of a network whose variables are tensors, each a weight or an input."""
+    g = builder(opset)
+    for name in variables:
+        g.unique(name)
+    graph = Graph(net.outputs)
+    index = graph.indexed_graph()
+    made = write(g, graph, [variables[name] for name in index.input_names])
+    outputs: list[Tensor] = []
+    inner = {id(tensor) for node in g.nodes for tensor in node.outputs}
+    for name, tensor in zip(net.list_outputs(), made, strict=True):
+        if id(tensor) in inner and not any(tensor is other for other in outputs):
+            outputs.append(tensor)
+            continue
+        copy = g.op("Identity", tensor)
+        copy.name, copy.shapes = g.unique(name), tensor.shapes
+        outputs.append(copy)
+    inputs = [tensor for tensor in variables.values() if tensor.value is None]
+    return model_proto(g.nodes, inputs, outputs, dimensions, opset, net.name or "network")
+
+
+def _opset(asked: int | None) -> int:
+    latest = import_onnx().defs.onnx_opset_version()
+    if asked is not None and not OPSET <= asked <= latest:
+        raise OnnxError(
+            f"Opset {asked} cannot be written: from {OPSET} to {latest} can. For an older one convert the model: "
+            f"onnx.version_converter.convert_version(model, {asked})."
+        )
+    return asked or OPSET
+
+
+def _refuse_unknown(symbol: Symbol, given: Mapping[str, Any]) -> None:
+    names = symbol.list_inputs()
+    for name in given:
+        if name not in names:
+            raise SymbolValueError(f"The network has no input {name!r}. {close_or_all(name, names, 'It has')}")
+
+
+def _refuse_missing(net: Symbol, arrays: Arrays, shapes: Mapping[str, Any]) -> None:
+    """A parameter without an array is no input, unless somebody says its shape."""
+    learned = [node.name for node in learned_variables(net)]
+    missing = [name for name in learned if name not in arrays and name not in shapes]
+    if missing:
+        raise ParamsMismatchError(
+            f"There are no arrays for the parameters {plain_list(sorted(missing))}. "
+            "symjax_nnvm.match_params(net, arrays) says how a file's names fit; with its shape in shapes= a parameter "
+            "becomes an input."
+        )
+
+
+def _dtypes(net: Symbol, arrays: Arrays, given: Mapping[str, Any], float16: bool) -> dict[str, DType]:
+    """The dtype of each variable. With float16 that of floating-point ones follows from their readers."""
+    known = {name: dtype_name(array.dtype) for name, array in arrays.items()}
+    known |= {name: dtype_name(dtype) for name, dtype in given.items()}
+    if float16:
+        inputs = [name for name in net.list_inputs() if name not in arrays]
+        known = {name: dtype for name, dtype in known.items() if not is_float(dtype)}
+        known |= {name: "float16" for name in inputs if name not in known}
+    graph = Graph(net.outputs)
+    names = graph.indexed_graph().input_names
+    found = _of_variables(infer_type(graph, dtypes=known), "dtype")
+    default = "float16" if float16 else default_dtype()
+    return {name: found[name] or default for name in names}
+
+
+def _of_variables(graph: Graph, attr: str) -> dict[str, Any]:
+    index = graph.indexed_graph()
+    ids = (index.entry_rptr[nid] for nid in index.input_nodes)
+    return dict(zip(index.input_names, (graph.attrs[attr][eid] for eid in ids), strict=True))
+
+
+def _variables(
+    net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapping[str, DType]
+) -> dict[str, Tensor]:
+    """A tensor for each variable. Raises SymbolValueError for an input whose shape nobody says."""
+    inferred = [
+        _of_variables(infer_shape(Graph(net.outputs), shapes=each), "shape") for each in dimensions.assignments
+    ]
+    tensors: dict[str, Tensor] = {}
+    for name, dtype in dtypes.items():
+        array = arrays.get(name)
+        value = None if array is None else np.asarray(array).astype(numpy_dtype(dtype), copy=False)
+        shapes: Sequence[Shape | None] = [each[name] for each in inferred]
+        if not all(map(is_known, shapes)):
+            raise SymbolValueError(
+                f"Nothing says the shape of the input {name!r}. Give it in shapes=, as in "
+                f"shapes={{{name!r}: ('batch', 3, 224, 224)}}."
+            )
+        tensors[name] = Tensor(name, dtype, [shape for shape in shapes if shape is not None], value)
+    return tensors
+
+
+def _values(graph: Graph, constants: Arrays, opset: int) -> list[np.ndarray]:
+    """What a graph of constants computes, by ONNX' own reference implementation."""
+    model = to_onnx(Symbol(graph.outputs), constants, opset=opset, inference=False)
+    return list(import_onnx().reference.ReferenceEvaluator(model).run(None, {}))
