@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -29,21 +30,22 @@ _SMALL = 64  # bytes of a constant, so many are shared by all who need the same
 
 
 class Names:
-    """The names of one file: each is given once. Constants that are equal are one."""
+    """The names of one file: each is given once. Constants that are equal are one. inputs: of the whole file."""
 
     def __init__(self, opset: int):
         self.opset = opset
+        self.inputs: Sequence[Tensor] = ()
         self._taken: set[str] = set()
+        self._nodes: set[str] = set()
         self._constants: dict[tuple[str, Shape, bytes], Tensor] = {}
 
     def unique(self, name: str) -> str:
-        """The name, or one like it that nobody has."""
-        found, number = name, 0
-        while found in self._taken:
-            number += 1
-            found = f"{name}_{number}"
-        self._taken.add(found)
-        return found
+        """The name for a tensor, or one like it that none has."""
+        return _unique(name, self._taken)
+
+    def unique_node(self, name: str) -> str:
+        """The name for a node, or one like it that none has."""
+        return _unique(name, self._nodes)
 
     def constant(self, value: np.ndarray, name: str) -> Tensor:
         """A constant; the same one for values that are equal, if they are small."""
@@ -56,10 +58,19 @@ class Names:
         return found
 
 
+def _unique(name: str, taken: set[str]) -> str:
+    found, number = name, 0
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found)
+    return found
+
+
 class Builder:
     """The nodes written so far, and the node of the network that is being written.
 
-    node: it; outs: its outputs, of which dtype and shape are known. opset: of the file.
+    node, ins, outs: it, its inputs, and its outputs as inferred, without names. names: those of the file.
     """
 
     def __init__(self, names: Names, inline: Callable[[Builder, Graph, Sequence[Tensor]], list[Tensor]]):
@@ -67,16 +78,12 @@ class Builder:
         self.node = Node()
         self.outs: Sequence[Tensor] = ()
         self.ins: Sequence[Tensor] = ()
-        self._names, self._inline = names, inline
+        self.names, self._inline = names, inline
 
     @property
     def opset(self) -> int:
         """The version of ONNX' operators that the file says."""
-        return self._names.opset
-
-    def unique(self, name: str) -> str:
-        """The name, or one like it that nothing in the file has."""
-        return self._names.unique(name)
+        return self.names.opset
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
@@ -92,7 +99,7 @@ class Builder:
             given.pop()
         typed = given[_TYPED_BY.get(kind, 0)] if given else None
         default = _RESULTS.get(kind) or (typed.dtype if typed else "float32")
-        outputs = [Tensor(self._names.unique(f"{self.node.name}/{kind}"), dtype or default) for dtype in dtypes]
+        outputs = [Tensor(self.names.unique(f"{self.node.name}/{kind}"), dtype or default) for dtype in dtypes]
         kept = {key: value for key, value in attrs.items() if value is not None}
         self.nodes.append(OnnxNode(kind, given, outputs, kept))
         return outputs
@@ -101,7 +108,7 @@ class Builder:
         """A constant of an array or a number. dtype: default the array's."""
         with np.errstate(all="ignore"):  # a number may be too large for half precision
             array = np.asarray(value) if dtype is None else np.asarray(value).astype(numpy_dtype(dtype))
-        return self._names.constant(array, f"{self.node.name}/constant")
+        return self.names.constant(array, f"{self.node.name}/constant")
 
     def _operand(self, value: Operand, like: DType | None) -> Tensor | None:
         if value is None or isinstance(value, Tensor):
@@ -136,21 +143,19 @@ class Builder:
 
         Raises OnnxError where none of these has such a dimension.
         """
-        parts: list[int | Tensor] = []
-        for each in sizes:
-            number = fixed(each)
-            found = number if number is not None else self._found(each, others)
-            if found is None:
-                self.refuse(
-                    "a dimension of its result follows from named ones by arithmetic",
-                    "Give a number for the dimensions in shapes=.",
-                )
-            parts.append(found)
-        return self.dims(*parts)
+        return self.dims(*(self._known(each, others) for each in sizes))
+
+    def _known(self, sizes: Sizes, others: Sequence[Tensor]) -> int | Tensor:
+        number = fixed(sizes)
+        found = self._found(sizes, others) if number is None else number
+        if found is None:
+            fix = "Give a number for the dimensions in shapes=."
+            self.refuse("a dimension of its result follows from named ones by arithmetic", fix)
+        return found
 
     def _found(self, sizes: Sizes, others: Sequence[Tensor]) -> Tensor | None:
-        for tensor in (*self.ins, *others):
-            if tensor.shapes is not None and sizes in tensor.sizes:
+        for tensor in (*self.ins, *others, *self.names.inputs):
+            if tensor.shapes is not None and None not in sizes and sizes in tensor.sizes:
                 axis = tensor.sizes.index(sizes)
                 return self.op("Shape", tensor, start=axis, end=axis + 1)
         return None
@@ -166,6 +171,12 @@ class Builder:
         vectors = [part if isinstance(part, Tensor) else self.constant([part], "int64") for part in parts]
         return vectors[0] if len(vectors) == 1 else self.op("Concat", *vectors, axis=0)
 
+    def fill(self, value: float, model: Tensor) -> Tensor:
+        """A number everywhere, in a model's shape and dtype."""
+        if model.is_static and prod(self.static(model)) <= _SMALL:
+            return self.constant(np.full(self.static(model), value), model.dtype)
+        return self.op("Expand", self.constant(value, model.dtype), self.sizes(model.sizes))
+
     # -- what is done at once where the data are constant ------------------------------------------------------------
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
@@ -176,24 +187,34 @@ class Builder:
             return self.constant(tensor.value, dtype)
         return self.op("Cast", tensor, to=dtype, dtype=dtype)
 
-    def reshape(self, tensor: Tensor, *dims: int | Tensor) -> Tensor:
-        """The tensor in a shape of whole numbers (-1 for one that follows from the others) and int64 tensors (1,)."""
+    def reshape(self, tensor: Tensor, *dims: int | Tensor, allow_zero: bool = False) -> Tensor:
+        """The tensor in a shape of whole numbers (-1 for one that follows from the others, 0 for one that stays, or,
+        with allow_zero, is empty) and int64 tensors (1,)."""
         numbers = [dim for dim in dims if isinstance(dim, int)]
-        if tensor.value is not None and len(numbers) == len(dims):
+        if tensor.value is not None and len(numbers) == len(dims) and 0 not in numbers:
             return self.constant(tensor.value.reshape(numbers))
-        return self.op("Reshape", tensor, self.dims(*dims), allowzero=1 if 0 in numbers else None)
+        return self.op("Reshape", tensor, self.dims(*dims), allowzero=1 if allow_zero else None)
 
     def reshape_as(self, tensor: Tensor, model: Tensor) -> Tensor:
         """The tensor, of known shape or one, in the shape of a model, which has as many elements."""
         if tensor.shapes is not None and tensor.sizes == model.sizes:
             return tensor
-        dims: list[int | Tensor] = []
-        for sizes in model.sizes:
-            number = fixed(sizes)
-            if number is None and -1 not in dims and 0 not in model.shape:
-                number = -1
-            dims.append(self.sizes([sizes], tensor) if number is None else number)
-        return self.reshape(tensor, *dims)
+        before = tensor.sizes if tensor.shapes is not None else ()
+        dims: list[int | Tensor | None] = []
+        for i, sizes in enumerate(model.sizes):
+            kept = 0 not in model.shape and None not in sizes and sizes == (before[i] if i < len(before) else None)
+            dims.append(0 if kept and fixed(sizes) is None else fixed(sizes))
+        if dims.count(None) == 1 and 0 not in model.shape:
+            dims[dims.index(None)] = -1
+        # What is merged of several axes is no size of any tensor: it follows from the others.
+        found = [self._found(model.sizes[i], [tensor]) if dim is None else dim for i, dim in enumerate(dims)]
+        if found.count(None) == 1:
+            found[found.index(None)] = -1
+        return self.reshape(
+            tensor,
+            *(self._known(model.sizes[i], []) if d is None else d for i, d in enumerate(found)),
+            allow_zero=0 in model.shape,
+        )
 
     def transpose(self, tensor: Tensor, order: Sequence[int]) -> Tensor:
         """The tensor with its axes in another order."""
@@ -201,7 +222,10 @@ class Builder:
             return tensor
         if tensor.value is not None:
             return self.constant(tensor.value.transpose(order))
-        return self.op("Transpose", tensor, perm=list(order))
+        made = self.op("Transpose", tensor, perm=list(order))
+        if tensor.shapes is not None:
+            made.shapes = [tuple(shape[i] for i in order) for shape in tensor.shapes]
+        return made
 
     def slice(self, tensor: Tensor, axis: int, begin: int, end: int, step: int = 1) -> Tensor:
         """From begin up to, and without, end along an axis, as ONNX has it: beyond either end is at the end."""
@@ -210,6 +234,11 @@ class Builder:
             cut[axis] = slice(begin, end, step)
             return self.constant(tensor.value[tuple(cut)])
         return self.op("Slice", tensor, [begin], [end], [axis], [step] if step != 1 else None)
+
+    def reduce(self, kind: str, tensor: Tensor, axes: Sequence[int], *, keepdims: bool) -> Tensor:
+        """A reduction over axes, none included: with no axis it is a function of each element."""
+        more = {} if axes else {"noop_with_empty_axes": 1}
+        return self.op(kind, tensor, list(axes), keepdims=int(keepdims), **more)
 
     def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
         """Tensors one after the other along an axis."""
@@ -226,6 +255,18 @@ class Builder:
             return self.constant(np.expand_dims(tensor.value, axes))
         return self.op("Unsqueeze", tensor, list(axes)) if axes else tensor
 
+    def pad(self, tensor: Tensor, before: Sequence[int], after: Sequence[int], value: float) -> Tensor:
+        """The tensor, of known rank, with a value around it: so many elements on either side of each axis."""
+        if not any((*before, *after)):
+            return tensor
+        made = self.op("Pad", tensor, [*before, *after], self.constant(value, tensor.dtype))
+        widths = [low + high for low, high in zip(before, after, strict=True)]
+        made.shapes = [
+            tuple(None if d is None else d + w for d, w in zip(shape, widths, strict=True))
+            for shape in tensor.shapes or ()
+        ]
+        return made
+
     def along(self, vector: Tensor, axis: int, ndim: int) -> Tensor:
         """A vector, shaped to be broadcast along an axis of a tensor of so many."""
         return self.unsqueeze(vector, *(i for i in range(ndim) if i != axis % ndim)) if ndim > 1 else vector
@@ -234,13 +275,13 @@ class Builder:
 
     def body(self) -> Builder:
         """A builder of a graph inside this node's ONNX node, which sees all tensors written before it."""
-        inner = Builder(self._names, self._inline)
+        inner = Builder(self.names, self._inline)
         inner.node, inner.ins, inner.outs = self.node, self.ins, self.outs
         return inner
 
     def body_input(self, dtype: DType, shapes: Sequence[Shape] | None) -> Tensor:
         """An input of a body."""
-        return Tensor(self._names.unique(f"{self.node.name}/input"), dtype, shapes)
+        return Tensor(self.names.unique(f"{self.node.name}/input"), dtype, shapes)
 
     def end_body(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Body:
         """The body that was built, as an attribute's value. What it hands on as it came goes through a node."""
@@ -250,7 +291,7 @@ class Builder:
             fresh = id(tensor) in made and not any(tensor is other for other in own)
             own.append(tensor if fresh else self.op("Identity", tensor))
             own[-1].shapes = tensor.shapes
-        return Body(self._names.unique(f"{self.node.name}/body"), self.nodes, list(inputs), own)
+        return Body(self.names.unique(f"{self.node.name}/body"), self.nodes, list(inputs), own)
 
     def inline(self, graph: Subgraph, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The nodes of a subgraph of the network's node, on tensors for its variables, in their order; its outputs."""

@@ -81,7 +81,9 @@ def _model(net: Symbol, variables: Mapping[str, Tensor], dimensions: Dimensions,
     """The model of a network whose variables are tensors, each a weight or an input."""
     g = builder(opset)
     for name in variables:
-        g.unique(name)
+        g.names.unique(name)
+    inputs = [tensor for tensor in variables.values() if tensor.value is None]
+    g.names.inputs = inputs
     graph = Graph(net.outputs)
     index = graph.indexed_graph()
     made = write(g, graph, [variables[name] for name in index.input_names])
@@ -92,9 +94,8 @@ def _model(net: Symbol, variables: Mapping[str, Tensor], dimensions: Dimensions,
             outputs.append(tensor)
             continue
         copy = g.op("Identity", tensor)
-        copy.name, copy.shapes = g.unique(name), tensor.shapes
+        copy.name, copy.shapes = g.names.unique(name), tensor.shapes
         outputs.append(copy)
-    inputs = [tensor for tensor in variables.values() if tensor.value is None]
     return model_proto(g.nodes, inputs, outputs, dimensions, opset, net.name or "network")
 
 
@@ -148,13 +149,9 @@ def _of_variables(graph: Graph, attr: str) -> dict[str, Any]:
     return dict(zip(index.input_names, (graph.attrs[attr][eid] for eid in ids), strict=True))
 
 
-def _variables(
-    net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapping[str, DType]
-) -> dict[str, Tensor]:
+def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapping[str, DType]) -> dict[str, Tensor]:
     """A tensor for each variable. Raises SymbolValueError for an input whose shape nobody says."""
-    inferred = [
-        _of_variables(infer_shape(Graph(net.outputs), shapes=each), "shape") for each in dimensions.assignments
-    ]
+    inferred = [_of_variables(infer_shape(Graph(net.outputs), shapes=each), "shape") for each in dimensions.assignments]
     tensors: dict[str, Tensor] = {}
     for name, dtype in dtypes.items():
         array = arrays.get(name)

@@ -34,6 +34,14 @@ def in_float(g: Builder, function: Callable[..., Tensor], *inputs: Tensor) -> Te
     return g.cast(function(*(g.cast(x, "float32") for x in inputs)), dtype)
 
 
+def wide(g: Builder, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    """A function made of several steps, each of which would lose digits in half precision."""
+    dtype = inputs[0].dtype
+    if dtype not in ("float16", "bfloat16"):
+        return function(*inputs)
+    return g.cast(function(*(g.cast(x, "float32") for x in inputs)), dtype)
+
+
 def truth(g: Builder, function: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
     """A function with a truth value, as 1 and 0 of the dtype of its first input."""
     dtype = inputs[0].dtype

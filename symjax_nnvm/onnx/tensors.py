@@ -28,9 +28,7 @@ class Tensor:
 
     __slots__ = ("dtype", "name", "shapes", "value")
 
-    def __init__(
-        self, name: str, dtype: DType, shapes: Sequence[Shape] | None = None, value: np.ndarray | None = None
-    ):
+    def __init__(self, name: str, dtype: DType, shapes: Sequence[Shape] | None = None, value: np.ndarray | None = None):
         self.name = name
         self.dtype = dtype
         self.shapes = shapes

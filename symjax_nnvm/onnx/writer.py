@@ -94,12 +94,13 @@ def _of_node(g: Builder) -> Sequence[Tensor]:
     outputs = [made] if isinstance(made, Tensor) else list(made)
     fresh = {id(tensor): each for each in g.nodes[before:] for tensor in each.outputs}
     names = Symbol([NodeEntry(node, i) for i in range(len(outputs))]).list_outputs()
-    for tensor, inferred, name in zip(outputs, g.outs, names, strict=False):
+    for tensor, inferred, name in zip(outputs, g.outs, names, strict=False):  # hidden outputs are nobody's
         if tensor.dtype != inferred.dtype:
             g.refuse(f"its form gives {tensor.dtype}, not {inferred.dtype}, which is a bug of symjax_nnvm")
         if id(tensor) in fresh:
-            written = fresh.pop(id(tensor))
-            written.name = written.name or node.name
-            tensor.name = g.unique(name)
+            if tensor is outputs[0]:
+                fresh[id(tensor)].name = g.names.unique_node(node.name)
+            del fresh[id(tensor)]
+            tensor.name = g.names.unique(name)
             tensor.shapes = inferred.shapes
     return outputs

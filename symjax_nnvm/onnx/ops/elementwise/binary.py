@@ -26,7 +26,9 @@ def _mod(g: Builder, x: Tensor, y: Tensor) -> Tensor:
 
     def of_whole(x: Tensor, y: Tensor) -> Tensor:
         none = g.op("Equal", y, 0)
-        return g.op("Where", none, g.constant(0, x.dtype), g.op("Mod", x, g.op("Where", none, g.constant(1, x.dtype), y)))
+        return g.op(
+            "Where", none, g.constant(0, x.dtype), g.op("Mod", x, g.op("Where", none, g.constant(1, x.dtype), y))
+        )
 
     if not is_float(x.dtype):
         return in_int32(g, of_whole, x, y)

@@ -11,7 +11,7 @@ import numpy as np
 from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import direct, identity, onnx_form, onnx_table, refuses
-from symjax_nnvm.onnx.numbers import in_float, in_int32, truth
+from symjax_nnvm.onnx.numbers import in_float, in_int32, truth, wide
 from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.elementwise import unary as ops
 
@@ -168,6 +168,10 @@ def _softsign(g: Builder, x: Tensor) -> Tensor:
     return g.op("Softsign", x) if x.dtype != "float64" else g.op("Div", x, g.op("Add", g.op("Abs", x), 1.0))
 
 
+def _in_steps(function: Function) -> Function:
+    return lambda g, x: wide(g, lambda x: function(g, x), x)
+
+
 def _times(factor: float) -> Function:
     return lambda g, x: g.op("Mul", x, factor)
 
@@ -179,11 +183,11 @@ REAL: dict[str, Function] = {
     "cbrt": _cbrt,
     "rcbrt": lambda g, x: g.op("Reciprocal", _cbrt(g, x)),
     "exp": direct("Exp"),
-    "expm1": expm1,
+    "expm1": _in_steps(expm1),
     "log": direct("Log"),
     "log10": lambda g, x: g.op("Mul", g.op("Log", x), 1 / math.log(10)),
     "log2": lambda g, x: g.op("Mul", g.op("Log", x), 1 / math.log(2)),
-    "log1p": log1p,
+    "log1p": _in_steps(log1p),
     "sin": direct("Sin"),
     "cos": direct("Cos"),
     "tan": direct("Tan"),
@@ -199,9 +203,9 @@ REAL: dict[str, Function] = {
     "arccosh": direct("Acosh"),
     "arctanh": direct("Atanh"),
     "erf": direct("Erf"),
-    "erfinv": _erfinv,
-    "gamma": _gamma,
-    "gammaln": gammaln,
+    "erfinv": _in_steps(_erfinv),
+    "gamma": _in_steps(_gamma),
+    "gammaln": _in_steps(gammaln),
     "sigmoid": direct("Sigmoid"),
     "softsign": _softsign,
 }
