@@ -88,7 +88,7 @@ class Builder:
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     def op(self, kind: str, *inputs: Operand, dtype: DType | None = None, **attrs: Any) -> Tensor:
-        """A node of one output. dtype: of the output, where it is not that of the inputs. attrs: None leaves one out."""
+        """A node of one output. dtype: the output's, where it is not that of the inputs. attrs: None leaves one out."""
         return self.ops(kind, *inputs, dtypes=[dtype], **attrs)[0]
 
     def ops(self, kind: str, *inputs: Operand, dtypes: Sequence[DType | None], **attrs: Any) -> list[Tensor]:
@@ -237,7 +237,7 @@ class Builder:
 
     def reduce(self, kind: str, tensor: Tensor, axes: Sequence[int], *, keepdims: bool) -> Tensor:
         """A reduction over axes, none included: with no axis it is a function of each element."""
-        more = {} if axes else {"noop_with_empty_axes": 1}
+        more: dict[str, Any] = {} if axes else {"noop_with_empty_axes": 1}
         return self.op(kind, tensor, list(axes), keepdims=int(keepdims), **more)
 
     def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:

@@ -84,7 +84,7 @@ def _assignments(
         numbers = {
             name: [row[size] if isinstance(size, str) else size for size in shape] for name, shape in shapes.items()
         }
-        assignments.append({**known, **{name: shape for name, shape in known_shapes(numbers).items()}})
+        assignments.append({**known, **known_shapes(numbers)})
     return Dimensions(tuple(assignments), {tuple(row[name] for row in rows): name for name in pairs})
 
 

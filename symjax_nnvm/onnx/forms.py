@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from symjax_nnvm.ir import attributes
 from symjax_nnvm.ir.op import Op, OpMap
@@ -37,10 +37,13 @@ FOnnx: OpMap[OnnxForm] = attributes.FOnnx
 """The operator attribute that holds the forms."""
 
 
-def onnx_form(*names: str, opset: int = 0) -> Callable[[Form], Form]:
+F = TypeVar("F", bound=Form)
+
+
+def onnx_form(*names: str, opset: int = 0) -> Callable[[F], F]:
     """Register the decorated function as the form of the named operators."""
 
-    def register(form: Form) -> Form:
+    def register(form: F) -> F:
         for name in names:
             Op.get(name).set_attr("FOnnx", OnnxForm(form, opset))
         return form

@@ -66,7 +66,7 @@ def fixed(sizes: Sizes) -> int | None:
 
 @dataclass
 class OnnxNode:
-    """One ONNX node: its operator, inputs (None where one is left out), outputs, and attributes, a `Body` among them."""
+    """One ONNX node: its operator, inputs (None where one is left out), outputs, attributes (a `Body` may be one)."""
 
     kind: str
     inputs: list[Tensor | None]

@@ -28,7 +28,8 @@ def session(model: Any, *, optimised: bool = False) -> ort.InferenceSession:
 def run(model: Any, inputs: Arrays, *, optimised: bool = False) -> list[np.ndarray]:
     """The outputs of a model; inputs that it does not have are left out."""
     made = session(model, optimised=optimised)
-    return made.run(None, {each.name: inputs[each.name] for each in made.get_inputs()})
+    outputs: list[Any] = list(made.run(None, {each.name: inputs[each.name] for each in made.get_inputs()}))
+    return outputs
 
 
 def exported(case: Case, **options: Any) -> tuple[Any, Arrays]:

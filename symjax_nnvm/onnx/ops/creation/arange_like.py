@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form
 from symjax_nnvm.onnx.numbers import in_int32, whole

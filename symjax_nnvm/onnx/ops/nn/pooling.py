@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form
 from symjax_nnvm.onnx.ops.nn.convolution import channels_first, inverse

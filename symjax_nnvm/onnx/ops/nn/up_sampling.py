@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form
 from symjax_nnvm.onnx.tensors import Tensor
@@ -20,7 +22,7 @@ def _up_sampling(g: Builder, p: ops.UpSamplingParams, *inputs: Tensor) -> Tensor
 def _filtered(g: Builder, p: ops.UpSamplingParams, data: Tensor, weight: Tensor) -> Tensor:
     """The transpose of a convolution of each channel by itself."""
     shape = ops.filter_of(p)
-    attrs = {"kernel_shape": [shape.kernel] * 2, "strides": [shape.scale] * 2, "pads": [shape.pad] * 4}
+    attrs: dict[str, Any] = {"kernel_shape": [shape.kernel] * 2, "strides": [shape.scale] * 2, "pads": [shape.pad] * 4}
     return g.op("ConvTranspose", data, weight, group=g.static(weight)[0], **attrs)
 
 
