@@ -13,7 +13,7 @@ from symjax_nnvm.ir.types import DType, Shape, default_dtype, dtype_name, is_flo
 from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.onnx.dimensions import Dimensions, NamedShape, named_dimensions
 from symjax_nnvm.onnx.folding import folded
-from symjax_nnvm.onnx.proto import import_onnx, model_proto
+from symjax_nnvm.onnx.proto import evaluate, import_onnx, model_proto
 from symjax_nnvm.onnx.tensors import Tensor, numpy_dtype
 from symjax_nnvm.onnx.writer import builder, write
 from symjax_nnvm.passes.infer import infer_shape, infer_type
@@ -90,12 +90,13 @@ def _model(net: Symbol, variables: Mapping[str, Tensor], dimensions: Dimensions,
     outputs: list[Tensor] = []
     inner = {id(tensor) for node in g.nodes for tensor in node.outputs}
     for name, tensor in zip(net.list_outputs(), made, strict=True):
-        if id(tensor) in inner and not any(tensor is other for other in outputs):
-            outputs.append(tensor)
-            continue
-        copy = g.op("Identity", tensor)
-        copy.name, copy.shapes = g.names.unique(name), tensor.shapes
-        outputs.append(copy)
+        if id(tensor) not in inner or any(tensor is other for other in outputs):
+            copy = g.op("Identity", tensor)
+            copy.shapes = tensor.shapes
+            tensor = copy
+        if tensor.name != name:  # of a head that hands on its data
+            tensor.name = g.names.unique(name)
+        outputs.append(tensor)
     return model_proto(g.nodes, inputs, outputs, dimensions, opset, net.name or "network")
 
 
@@ -132,15 +133,14 @@ def _dtypes(net: Symbol, arrays: Arrays, given: Mapping[str, Any], float16: bool
     """The dtype of each variable. With float16 that of floating-point ones follows from their readers."""
     known = {name: dtype_name(array.dtype) for name, array in arrays.items()}
     known |= {name: dtype_name(dtype) for name, dtype in given.items()}
-    if float16:
-        inputs = [name for name in net.list_inputs() if name not in arrays]
-        known = {name: dtype for name, dtype in known.items() if not is_float(dtype)}
-        known |= {name: "float16" for name in inputs if name not in known}
     graph = Graph(net.outputs)
-    names = graph.indexed_graph().input_names
     found = _of_variables(infer_type(graph, dtypes=known), "dtype")
-    default = "float16" if float16 else default_dtype()
-    return {name: found[name] or default for name in names}
+    if not float16:
+        return {name: dtype or default_dtype() for name, dtype in found.items()}
+    known = {name: dtype for name, dtype in found.items() if dtype is not None and not is_float(dtype)}
+    known |= {name: "float16" for name in found if name not in known and name not in arrays}
+    found = _of_variables(infer_type(graph, dtypes=known, attr_key=None), "dtype")
+    return {name: dtype or "float16" for name, dtype in found.items()}
 
 
 def _of_variables(graph: Graph, attr: str) -> dict[str, Any]:
@@ -169,4 +169,4 @@ def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapp
 def _values(graph: Graph, constants: Arrays, opset: int) -> list[np.ndarray]:
     """What a graph of constants computes, by ONNX' own reference implementation."""
     model = to_onnx(Symbol(graph.outputs), constants, opset=opset, inference=False)
-    return list(import_onnx().reference.ReferenceEvaluator(model).run(None, {}))
+    return evaluate(model)

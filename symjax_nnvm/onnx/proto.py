@@ -66,6 +66,14 @@ def model_proto(
     return model
 
 
+def evaluate(model: onnx.ModelProto) -> list[np.ndarray]:
+    """The outputs of a model without inputs, by ONNX' own reference implementation: NumPy, and not fast."""
+    from onnx.reference import ReferenceEvaluator
+
+    outputs: Any = ReferenceEvaluator(model).run(None, {})
+    return list(outputs)
+
+
 def weight_bytes(model: onnx.ModelProto) -> int:
     """How many bytes the model's constants take."""
     return sum(len(each.raw_data) for each in model.graph.initializer)

@@ -1,5 +1,5 @@
-"""What is written into an ONNX file and onnxruntime 1.32 does not run on a CPU, each with its reason; and what has no form
-with some parameters. `test_cases.py` holds the lists to it: what does run, or is written, may not stand here."""
+"""What is written into an ONNX file and onnxruntime 1.32 does not run on a CPU, each with its reason; and what has no
+form with some parameters. `test_cases.py` holds the lists to it: what does run, or is written, may not stand here."""
 
 from __future__ import annotations
 
