@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, NoReturn
 
@@ -123,14 +123,19 @@ class Builder:
         """Raise OnnxError: the node, with its parameters, cannot be written."""
         raise OnnxError(explain(f"No ONNX form: {reason}", op=self.node.op, node=self.node, fix=fix or None))
 
-    def static(self, tensor: Tensor) -> tuple[int, ...]:
-        """The shape of a tensor, all of it numbers. Raises OnnxError where a dimension is named."""
-        if not tensor.is_static:
+    def static(self, tensor: Tensor, axes: Iterable[int] | None = None) -> tuple[int, ...]:
+        """The shape of a tensor in numbers: along some axes, default all; elsewhere what is not known counts as 1.
+
+        Raises OnnxError where such a dimension has a name, or follows from one.
+        """
+        asked = range(tensor.ndim) if axes is None else {axis % tensor.ndim for axis in axes}
+        open_axes = [axis for axis in asked if tensor.shape[axis] is None]
+        if open_axes:
             self.refuse(
-                f"the shape of {tensor.name!r} must be known when the file is written",
-                "Give a number for every dimension in shapes=.",
+                f"the size of axis {open_axes[0]} of {tensor.name!r} must be known when the file is written",
+                "Give a number for it in shapes=.",
             )
-        return tuple(size for size in tensor.shape if size is not None)
+        return tuple(1 if size is None else size for size in tensor.shape)
 
     def size(self, tensor: Tensor, axis: int) -> int | Tensor:
         """The size of an axis: a number, or an int64 tensor (1,)."""

@@ -25,8 +25,8 @@ def has_forms(symbol: nn.Symbol) -> bool:
 
 WRITTEN = [name for name in NAMES if has_forms(load(name)[0])]
 BATCHES = {
-    **{name: 0 for name in ("cnn", "gluon_dense", "gluon_lstm", "gluon_resnet", "gluon_twins", "text_cnn")},
-    **{name: 0 for name in ("matrix_factorisation", "mobilenet", "multi_output", "resnet")},
+    **dict.fromkeys(("cnn", "gluon_dense", "gluon_lstm", "gluon_resnet", "gluon_twins", "text_cnn"), 0),
+    **dict.fromkeys(("matrix_factorisation", "mobilenet", "multi_output", "resnet"), 0),
 }
 """Networks that take any batch, and the batch axis of their inputs."""
 

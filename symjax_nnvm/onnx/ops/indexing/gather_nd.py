@@ -15,14 +15,18 @@ from symjax_nnvm.ops.indexing import gather_nd as ops
 def nd_places(g: Builder, indices: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Indices (k, …) as (…, k), the way ONNX has them: those outside of an axis are its first or last; negative ones
     count from the end."""
-    sizes = np.array(shape[: g.static(indices)[0]], np.int64)
+    sizes = np.array(shape[: g.static(indices, [0])[0]], np.int64)
     last = g.transpose(g.cast(indices, "int64"), (*range(1, indices.ndim), 0))
     return g.op("Max", g.op("Min", last, sizes - 1), -sizes)
 
 
+def _indexed(g: Builder, data: Tensor, indices: Tensor) -> tuple[int, ...]:
+    return g.static(data, range(g.static(indices, [0])[0]))
+
+
 @onnx_form("gather_nd")
 def _gather_nd(g: Builder, p: Any, data: Tensor, indices: Tensor) -> Tensor:
-    return g.op("GatherND", data, nd_places(g, indices, g.static(data)))
+    return g.op("GatherND", data, nd_places(g, indices, _indexed(g, data, indices)))
 
 
 @onnx_form("scatter_nd")
@@ -32,4 +36,4 @@ def _scatter_nd(g: Builder, p: ops.ScatterNDParams, data: Tensor, indices: Tenso
 
 @onnx_form("_scatter_set_nd")
 def _scatter_set_nd(g: Builder, p: Any, lhs: Tensor, rhs: Tensor, indices: Tensor) -> Tensor:
-    return g.op("ScatterND", lhs, nd_places(g, indices, g.static(lhs)), rhs)
+    return g.op("ScatterND", lhs, nd_places(g, indices, _indexed(g, lhs, indices)), rhs)

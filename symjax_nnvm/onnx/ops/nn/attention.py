@@ -19,9 +19,7 @@ def _part(g: Builder, array: Tensor, heads: int, parts: int, part: int, order: t
 
 
 def _scores(g: Builder, p: ops.ScoresParams, a: Tensor, b: Tensor) -> Tensor:
-    features = a.shape[-1]
-    if features is None:
-        g.refuse("the number of features must be known when the file is written", "Give it as a number in shapes=.")
+    features = g.static(a, [-1])[-1]
     first = _part(g, a, p.heads, p.a_parts, p.a_part, (1, 2, 0, 3))
     if p.scaled:
         first = g.op("Mul", first, 1 / math.sqrt(features // (p.heads * p.a_parts)))

@@ -15,10 +15,10 @@ def _deconvolution(
 ) -> Tensor:
     attrs, adjustments = window(p), list(p.adjustments)
     if p.has_target:
-        geometry, shape = ops.transposed(p, g.static(data))
+        sizes = g.static(data, p.spatial_axes)
+        geometry, shape = ops.transposed(p, sizes)
         attrs = window(geometry)
         spans = zip(geometry.spatial_axes, geometry.steps, strict=True)
-        sizes = g.static(data)
         adjustments = [shape[i] + 2 * pad - (sizes[i] - 1) * stride - kernel for i, (kernel, stride, _, pad) in spans]
     order = channels_first(p.axes)
     data, weight = g.transpose(data, order), g.transpose(weight, order)

@@ -14,9 +14,7 @@ from symjax_nnvm.ops.nn import im2col as ops
 @onnx_form("im2col")
 def im2col(g: Builder, p: ops.Im2ColParams, data: Tensor) -> Tensor:
     """A convolution of each channel by itself, with one filter for each place in the window: 1 there, else 0."""
-    channels = data.shape[1]
-    if channels is None:
-        g.refuse("the number of channels must be known when the file is written", "Give it as a number in shapes=.")
+    channels = g.static(data, [1])[1]
     picks = np.eye(p.window_size).reshape(p.window_size, 1, *p.kernel)
     weight = g.constant(np.tile(picks, (channels, *[1] * (len(p.kernel) + 1))), data.dtype)
     columns = g.op("Conv", data, weight, group=channels, **window(p))

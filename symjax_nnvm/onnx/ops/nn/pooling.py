@@ -67,13 +67,13 @@ def _pool_windows(g: Builder, p: ops.PoolingParams, x: Tensor) -> Tensor:
 
     if p.pool_type != "avg":
         return _norm(g, p, x_all, total)
-    divisors = ops.divisors(p, ops.windows(p, g.static(x)))
+    divisors = ops.divisors(p, ops.windows(p, g.static(x, range(2, x.ndim))))
     return g.op("Div", total(x_all), g.constant(divisors, x.dtype))
 
 
 def _ends(g: Builder, p: ops.PoolingParams, x: Tensor) -> list[int]:
     """How far the last windows reach past the data; where they end before it, how many of its elements count less."""
-    return [max(over, 0) for over in ops.windows(p, g.static(x)).overhangs]
+    return [max(over, 0) for over in ops.windows(p, g.static(x, range(2, x.ndim))).overhangs]
 
 
 def _margins(

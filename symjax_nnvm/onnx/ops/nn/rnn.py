@@ -44,9 +44,7 @@ def _rnn(g: Builder, p: ops.RNNParams, data: Tensor, parameters: Tensor, *others
 
 def _pieces(g: Builder, p: ops.RNNParams, data: Tensor, parameters: Tensor) -> list[list[Tensor]]:
     """[i2h, h2h, i2h bias, h2h bias] of each set of cells, gates in ONNX' order."""
-    input_size = data.shape[2]
-    if input_size is None:
-        g.refuse("the size of the input must be known when the file is written", "Give it as a number in shapes=.")
+    input_size = g.static(data, [2])[2]
     found, at = [], 0
     for shape in ops.parameter_shapes(p, input_size):
         size = math.prod(shape)

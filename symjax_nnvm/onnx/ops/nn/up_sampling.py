@@ -14,8 +14,8 @@ from symjax_nnvm.ops.nn import up_sampling as ops
 def _up_sampling(g: Builder, p: ops.UpSamplingParams, *inputs: Tensor) -> Tensor:
     if p.sample_type == "bilinear":
         return _filtered(g, p, *inputs)
-    height = None if len(inputs) == 1 else g.static(inputs[0])[2] * p.scale
-    parts = [_repeated(g, x, p.scale if height is None else height // g.static(x)[2]) for x in inputs]
+    height = None if len(inputs) == 1 else g.static(inputs[0], [2])[2] * p.scale
+    parts = [_repeated(g, x, p.scale if height is None else height // g.static(x, [2])[2]) for x in inputs]
     return g.op("Sum", *parts) if p.multi_input_mode == "sum" and len(parts) > 1 else g.concat(parts, 1)
 
 

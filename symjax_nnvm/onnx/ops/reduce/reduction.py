@@ -26,7 +26,7 @@ def _mean(g: Builder, x: Tensor, axes: tuple[int, ...], kept: bool) -> Tensor:
     """The mean; of whole numbers truncated."""
     if is_float(x.dtype):
         return g.reduce("ReduceMean", x, axes, keepdims=kept)
-    count = prod(g.static(x)[axis] for axis in axes)
+    count = prod(g.static(x, axes)[axis] for axis in axes)
     return in_int32(g, lambda x: g.op("Div", g.reduce("ReduceSum", x, axes, keepdims=kept), count), x)
 
 

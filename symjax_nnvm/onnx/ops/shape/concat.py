@@ -24,13 +24,13 @@ def _stack(g: Builder, p: ops.StackParams, *arrays: Tensor) -> Tensor:
 @onnx_form("SliceChannel", "_split_v2")
 def _split(g: Builder, p: Any, data: Tensor) -> list[Tensor]:
     axis = p.axis % data.ndim
-    count, size = len(g.outs), data.shape[axis]
+    count = len(g.outs)
     if count == 1:
         parts = [data]
-    elif size is None and isinstance(p, ops.SliceChannelParams):
+    elif data.shape[axis] is None and isinstance(p, ops.SliceChannelParams):
         parts = g.ops("Split", data, dtypes=[None] * count, axis=axis, num_outputs=count)
     else:
-        lengths = list(ops.lengths(p, g.static(data)[axis] if size is None else size))
+        lengths = list(ops.lengths(p, g.static(data, [axis])[axis]))
         parts = g.ops("Split", data, lengths, dtypes=[None] * count, axis=axis)
     if not p.squeeze_axis or data.ndim == 1:
         return parts

@@ -27,8 +27,8 @@ def _cut(g: Builder, p: ops.DiagParams, data: Tensor) -> Tensor:
     """The k-th diagonals of matrices: every (columns + 1)-th of their elements."""
     down, right = (axis % data.ndim for axis in p.axes(data.ndim))
     order = [*(i for i in range(data.ndim) if i not in (down, right)), down, right]
-    shape = g.static(data)
+    shape = g.static(data, [down, right])
     rows, columns = shape[down], shape[right]
     places = np.arange(rows * columns).reshape(rows, columns).diagonal(p.k)
-    flat = g.reshape(g.transpose(data, order), *(shape[i] for i in order[:-2]), rows * columns, allow_zero=True)
+    flat = g.reshape(g.transpose(data, order), *(g.size(data, i) for i in order[:-2]), rows * columns, allow_zero=True)
     return g.op("Gather", flat, places.astype(np.int64), axis=data.ndim - 2)
