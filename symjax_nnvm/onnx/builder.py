@@ -30,11 +30,13 @@ _SMALL = 64  # bytes of a constant, so many are shared by all who need the same
 
 
 class Names:
-    """The names of one file: each is given once. Constants that are equal are one. inputs: of the whole file."""
+    """The names of one file: each is given once. Constants that are equal are one. inputs: of the whole
+    file. refused: None, or the nodes that could not be written, where all of them are looked for."""
 
     def __init__(self, opset: int):
         self.opset = opset
         self.inputs: Sequence[Tensor] = ()
+        self.refused: list[tuple[Node, OnnxError]] | None = None
         self._taken: set[str] = set()
         self._nodes: set[str] = set()
         self._constants: dict[tuple[str, Shape, bytes], Tensor] = {}

@@ -70,7 +70,7 @@ def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Ma
             return found
     if not batch:
         raise errors[0]
-    raise _refused(symbol, batch, errors[0])
+    raise _refused(symbol, _sizes_that_fit(symbol, shapes, known), errors[0])
 
 
 def _assignments(
@@ -88,14 +88,33 @@ def _assignments(
     return Dimensions(tuple(assignments), {tuple(row[name] for row in rows): name for name in pairs})
 
 
-def _refused(symbol: Symbol, batch: Mapping[str, bool], error: InferenceError) -> OnnxError:
+def _sizes_that_fit(
+    symbol: Symbol, shapes: Mapping[str, NamedShape], known: Mapping[str, Shape]
+) -> dict[str, int | None]:
+    """The number that the graph leaves in the place of each name, where it leaves one. Raises InferenceError where it
+    leaves none, as of shapes that do not fit whatever the names stand for."""
+    open_sizes = {n: tuple(None if isinstance(size, str) else size for size in shape) for n, shape in shapes.items()}
+    graph = infer_shape(Graph(symbol.outputs), shapes={**known, **open_sizes})
+    index = graph.indexed_graph()
+    found: dict[str, int | None] = {}
+    for nid in index.input_nodes:
+        inferred = graph.attrs["shape"][index.entry_rptr[nid]] or ()
+        for size, number in zip(shapes.get(index.nodes[nid].source.name, ()), inferred, strict=False):
+            if isinstance(size, str):
+                found[size] = found.get(size) or number
+    return found
+
+
+def _refused(symbol: Symbol, fitting: Mapping[str, int | None], error: InferenceError) -> OnnxError:
     """Which nodes spell out a size where a name should stand."""
+    taken = plain_list([f"{name!r} is {number}" for name, number in fitting.items() if number is not None])
     places = [place for place in hard_coded_batch(symbol) if place.op is not None]
-    written = f" It is written in {plain_list(places)}." if places else ""
-    fix = "symjax_nnvm.set_batch_size(net, n) gives the network for batches of n: export that, with" if places else ""
+    written = f", which stands in {plain_list(places)}" if places else ""
+    another = "symjax_nnvm.set_batch_size(net, n) gives the network for batches of n: export that. " if places else ""
     return OnnxError(
         explain(
-            f"The graph fixes a size that has a name ({plain_list(batch)}).{written} For other sizes: {error}",
-            fix=f"{fix or 'Give'} numbers in shapes=.",
+            f"The graph takes one size alone where a name is given: {taken}{written}",
+            got=f"for another size: {error}".rstrip("."),
+            fix=f"Give the number in shapes=. {another}".rstrip(),
         )
     )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symjax_nnvm.errors import OnnxError, ParamsMismatchError, SymbolValueError, close_or_all, plain_list
 from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import DType, Shape, default_dtype, dtype_name, is_float, is_known
 from symjax_nnvm.mxnet.names import bare_name
+from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.dimensions import Dimensions, NamedShape, named_dimensions
 from symjax_nnvm.onnx.folding import folded
 from symjax_nnvm.onnx.proto import evaluate, import_onnx, model_proto
 from symjax_nnvm.onnx.tensors import Tensor, numpy_dtype
-from symjax_nnvm.onnx.writer import builder, write
+from symjax_nnvm.onnx.writer import builder, needed_opset, write
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.surgery.inference_head import inference_symbol
@@ -62,34 +65,83 @@ def to_onnx(
     for what, given in (("args", args), ("aux", aux)):
         expect_arrays({} if given is None else given, what)
         arrays |= {bare_name(name): array for name, array in (given or {}).items()}
+    latest = import_onnx().defs.onnx_opset_version()
+    if opset is not None and not OPSET <= opset <= latest:
+        raise OnnxError(
+            f"Opset {opset} cannot be written: from {OPSET} to {latest} can. For an older one convert the model: "
+            f"onnx.version_converter.convert_version(model, {opset})."
+        )
     shapes, dtypes = dict(shapes or {}), dict(dtypes or {})
     _refuse_unknown(symbol, {**shapes, **dtypes})
     net = inference_symbol(symbol) if inference else symbol
     names = set(net.list_inputs())
-    shapes, dtypes, arrays = ({n: each[n] for n in each if n in names} for each in (shapes, dtypes, arrays))
+    arrays = {name: array for name, array in arrays.items() if name in names}
     if args is not None:
         _refuse_missing(net, arrays, shapes)
     if fold_batch_norm:
-        net, arrays = folded(net, arrays, lambda graph, constants: _values(graph, constants, opset or OPSET))
-    version = _opset(opset)
+        net, arrays = folded(net, arrays, _values)
+    return _model(_prepare(net, arrays, shapes, dtypes, opset, float16))
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A network of which all is known that its forms ask. variables: a weight or an input for each name."""
+
+    net: Symbol
+    variables: Mapping[str, Tensor]
+    dimensions: Dimensions
+    opset: int
+
+    def write(self, g: Builder) -> list[Tensor]:
+        """Write its nodes; its outputs."""
+        for name in self.variables:
+            g.names.unique(name)
+        g.names.inputs = self.inputs
+        graph = Graph(self.net.outputs)
+        return write(g, graph, [self.variables[name] for name in graph.indexed_graph().input_names])
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """The variables that are no weights."""
+        return [tensor for tensor in self.variables.values() if tensor.value is None]
+
+
+def _prepare(
+    net: Symbol,
+    arrays: Arrays,
+    shapes: Mapping[str, NamedShape],
+    dtypes: Mapping[str, Any],
+    opset: int | None = None,
+    float16: bool = False,
+) -> _Prepared:
+    names = set(net.list_inputs())
+    shapes, dtypes = ({name: each[name] for name in each if name in names} for each in (shapes, dtypes))
     dimensions = named_dimensions(net, shapes, {name: np.shape(array) for name, array in arrays.items()})
     variables = _variables(net, arrays, dimensions, _dtypes(net, arrays, dtypes, float16))
-    return _model(net, variables, dimensions, version)
+    return _Prepared(net, variables, dimensions, opset or max(OPSET, needed_opset(net.outputs)))
 
 
-def _model(net: Symbol, variables: Mapping[str, Tensor], dimensions: Dimensions, opset: int) -> onnx.ModelProto:
-    """The model of a network whose variables are tensors, each a weight or an input."""
-    g = builder(opset)
-    for name in variables:
-        g.names.unique(name)
-    inputs = [tensor for tensor in variables.values() if tensor.value is None]
-    g.names.inputs = inputs
-    graph = Graph(net.outputs)
-    index = graph.indexed_graph()
-    made = write(g, graph, [variables[name] for name in index.input_names])
+def refusals(
+    symbol: Symbol, arrays: Arrays, shapes: Mapping[str, NamedShape], dtypes: Mapping[str, Any]
+) -> list[tuple[Node, OnnxError]]:
+    """The nodes of a network that cannot be written, each with its error; nothing is made, and no `onnx` needed.
+
+    Raises what `to_onnx` raises of a network as a whole.
+    """
+    prepared = _prepare(inference_symbol(symbol), arrays, shapes, dtypes)
+    g = builder(prepared.opset)
+    g.names.refused = found = []
+    prepared.write(g)
+    return found
+
+
+def _model(prepared: _Prepared) -> onnx.ModelProto:
+    """The model of a network."""
+    g = builder(prepared.opset)
+    made = prepared.write(g)
     outputs: list[Tensor] = []
     inner = {id(tensor) for node in g.nodes for tensor in node.outputs}
-    for name, tensor in zip(net.list_outputs(), made, strict=True):
+    for name, tensor in zip(prepared.net.list_outputs(), made, strict=True):
         if id(tensor) not in inner or any(tensor is other for other in outputs):
             copy = g.op("Identity", tensor)
             copy.shapes = tensor.shapes
@@ -97,17 +149,8 @@ def _model(net: Symbol, variables: Mapping[str, Tensor], dimensions: Dimensions,
         if tensor.name != name:  # of a head that hands on its data
             tensor.name = g.names.unique(name)
         outputs.append(tensor)
-    return model_proto(g.nodes, inputs, outputs, dimensions, opset, net.name or "network")
-
-
-def _opset(asked: int | None) -> int:
-    latest = import_onnx().defs.onnx_opset_version()
-    if asked is not None and not OPSET <= asked <= latest:
-        raise OnnxError(
-            f"Opset {asked} cannot be written: from {OPSET} to {latest} can. For an older one convert the model: "
-            f"onnx.version_converter.convert_version(model, {asked})."
-        )
-    return asked or OPSET
+    title = prepared.net.name or "network"
+    return model_proto(g.nodes, prepared.inputs, outputs, prepared.dimensions, prepared.opset, title)
 
 
 def _refuse_unknown(symbol: Symbol, given: Mapping[str, Any]) -> None:
@@ -166,7 +209,6 @@ def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapp
     return tensors
 
 
-def _values(graph: Graph, constants: Arrays, opset: int) -> list[np.ndarray]:
+def _values(graph: Graph, constants: Arrays) -> list[np.ndarray]:
     """What a graph of constants computes, by ONNX' own reference implementation."""
-    model = to_onnx(Symbol(graph.outputs), constants, opset=opset, inference=False)
-    return evaluate(model)
+    return evaluate(_model(_prepare(Symbol(graph.outputs), constants, {}, {})))

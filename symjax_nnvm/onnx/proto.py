@@ -79,18 +79,31 @@ def weight_bytes(model: onnx.ModelProto) -> int:
     return sum(len(each.raw_data) for each in model.graph.initializer)
 
 
-def save_onnx(path: str | os.PathLike[str], model: onnx.ModelProto, *, external: bool | None = None) -> None:
+def save_onnx(path: str | os.PathLike[str], model: onnx.ModelProto, *, external: bool | None = None) -> list[Path]:
     """Write a model into a file; weights of 2 GB and more into one beside it, `<name>.data`, as the format wants.
 
-    external: whether the weights lie beside it, whatever their size. Raises MissingExtraError, OSError.
+    external: whether the weights lie beside it, whatever their size. Returns the files. Raises MissingExtraError,
+    OSError.
     """
     path = Path(path)
     if external or (external is None and weight_bytes(model) >= _LARGEST):
         beside = f"{path.name}.data"
         path.with_name(beside).unlink(missing_ok=True)  # onnx appends to what is there
         import_onnx().save_model(model, path, save_as_external_data=True, location=beside)
-    else:
-        write_file(path, model.SerializeToString())
+        return [path, path.with_name(beside)]
+    write_file(path, model.SerializeToString())
+    return [path]
+
+
+def signature_of(info: onnx.ValueInfoProto) -> str:
+    """The dtype and shape of an input or output: `float32 (batch, 3, 224, 224)`."""
+    onnx = import_onnx()
+    tensor = info.type.tensor_type
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    sizes = [
+        size.dim_param or (str(size.dim_value) if size.HasField("dim_value") else "?") for size in tensor.shape.dim
+    ]
+    return f"{dtype} ({', '.join(sizes)}{',' * (len(sizes) == 1)})"
 
 
 def _read(nodes: Iterable[OnnxNode]) -> Iterator[Tensor]:

@@ -9,6 +9,7 @@ from symjax_nnvm.errors import OnnxError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import default_dtype
 from symjax_nnvm.onnx.builder import Builder, Names
 from symjax_nnvm.onnx.forms import FOnnx, OnnxForm
@@ -32,6 +33,13 @@ _UNSAID = OnnxForm(
 def form_of(op: Op | None) -> OnnxForm:
     """The form of an operator, or why it has none."""
     return FOnnx.get(op, _UNSAID)
+
+
+def needed_opset(outputs: Sequence[NodeEntry]) -> int:
+    """The lowest version of ONNX' operators that has what a network's nodes are written with, in subgraphs, too."""
+    nodes = post_order(outputs)
+    inner = (needed_opset(graph.outputs) for node in nodes for graph in node.attrs.subgraphs)
+    return max((*(form_of(node.op).opset for node in nodes), *inner), default=0)
 
 
 def write(g: Builder, graph: Graph, variables: Sequence[Tensor]) -> list[Tensor]:
@@ -60,7 +68,7 @@ def write(g: Builder, graph: Graph, variables: Sequence[Tensor]) -> list[Tensor]
         if missing:
             _hidden(node.source, missing[0])
         g.ins = [tensors[eid] for eid in ids]
-        tensors.update(enumerate(_of_node(g), first))
+        tensors.update(enumerate(_attempt(g), first))
     g.node, g.ins, g.outs = outer
     return [tensors[index.entry_rptr[source] + i] for source, i, _ in index.outputs]
 
@@ -79,6 +87,17 @@ def _hidden(node: Node, i: int) -> NoReturn:
             fix="Cut the network before it, with symjax_nnvm.cut(net, name).",
         )
     )
+
+
+def _attempt(g: Builder) -> Sequence[Tensor]:
+    """The outputs of one node; where refusals are collected, those of one that cannot be written as they are inferred."""
+    if g.names.refused is None:
+        return _of_node(g)
+    try:
+        return _of_node(g)
+    except OnnxError as error:
+        g.names.refused.append((g.node, error))
+        return g.outs
 
 
 def _of_node(g: Builder) -> Sequence[Tensor]:
