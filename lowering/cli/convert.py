@@ -1,8 +1,9 @@
 """Convert a model: to ONNX, to StableHLO, to safetensors with JSON, or to MXNet 1.9.1's files from those of any MXNet.
 
 OUT says what to: `.onnx` is for inference elsewhere, its parameters inside; `.stablehlo` is what jax.export.deserialize
-reads, `.mlir` is StableHLO as text; `.safetensors` comes with a `-symbol.json`; a name without a suffix is the prefix of MXNet's two files. The folder of OUT is made where there
-is none. OUT may be MODEL's own name where it stays a model: its files are replaced when the new ones are whole.
+reads, `.mlir` is StableHLO as text; `.safetensors` comes with a `-symbol.json`; a name without a suffix is the prefix
+of MXNet's two files. The folder of OUT is made where there is none. OUT may be MODEL's own name where it stays a model:
+its files are replaced when the new ones are whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`symjax-nnvm verify MODEL.onnx --against MODEL`: an ONNX file in onnxruntime, and the network here, on the same inputs."""
+"""`symjax-nnvm verify MODEL.onnx --against MODEL`: a file in onnxruntime and the network here, on the same inputs."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ def check(
     if params is not None:
         check_missing(model.symbol, arrays, [*given_shapes, *given_dtypes], findings)
     shapes_checked = bool(shapes) or params is not None
-    shapes_of = _check_shapes(model, given_shapes, arrays, shapes_checked, findings)
+    every_size = shapes_checked and all(isinstance(size, int) for shape in named_shapes.values() for size in shape)
+    shapes_of = _check_shapes(model, given_shapes, arrays, every_size, findings)
     dtypes_of = _check_dtypes(model, given_dtypes, arrays, target, findings)
     if target == "onnx" and not model.refused:
         check_onnx(model.symbol, arrays, named_shapes, given_dtypes, findings)

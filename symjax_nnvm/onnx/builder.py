@@ -236,6 +236,9 @@ class Builder:
 
     def slice(self, tensor: Tensor, axis: int, begin: int, end: int, step: int = 1) -> Tensor:
         """From begin up to, and without, end along an axis, as ONNX has it: beyond either end is at the end."""
+        size = tensor.shape[axis] if tensor.shapes is not None else None
+        if size is not None and begin == 0 and size <= end and step == 1:
+            return tensor
         if tensor.value is not None and begin >= 0 and end >= 0 and step > 0:
             cut = [slice(None)] * tensor.value.ndim
             cut[axis] = slice(begin, end, step)

@@ -182,8 +182,13 @@ def _dtypes(net: Symbol, arrays: Arrays, given: Mapping[str, Any], float16: bool
         return {name: dtype or default_dtype() for name, dtype in found.items()}
     known = {name: dtype for name, dtype in found.items() if dtype is not None and not is_float(dtype)}
     known |= {name: "float16" for name in found if name not in known and name not in arrays}
-    found = _of_variables(infer_type(graph, dtypes=known, attr_key=None), "dtype")
-    return {name: dtype or "float16" for name, dtype in found.items()}
+    open_ended = graph.derive(attrs={"dtype_defaults": False})
+    while True:  # one after the other: what an array is decides what its neighbours are
+        found = _of_variables(infer_type(open_ended, dtypes=known, attr_key=None), "dtype")
+        undecided = next((name for name, dtype in found.items() if dtype is None), None)
+        if undecided is None:
+            return found
+        known[undecided] = "float16"
 
 
 def _of_variables(graph: Graph, attr: str) -> dict[str, Any]:

@@ -90,6 +90,7 @@ def save_onnx(path: str | os.PathLike[str], model: onnx.ModelProto, *, external:
         beside = f"{path.name}.data"
         path.with_name(beside).unlink(missing_ok=True)  # onnx appends to what is there
         import_onnx().save_model(model, path, save_as_external_data=True, location=beside)
+        import_onnx().external_data_helper.load_external_data_for_model(model, str(path.parent))  # it was emptied
         return [path, path.with_name(beside)]
     write_file(path, model.SerializeToString())
     return [path]

@@ -90,7 +90,7 @@ def _hidden(node: Node, i: int) -> NoReturn:
 
 
 def _attempt(g: Builder) -> Sequence[Tensor]:
-    """The outputs of one node; where refusals are collected, those of one that cannot be written as they are inferred."""
+    """The outputs of one node; of one that cannot be written, where refusals are collected, as they are inferred."""
     if g.names.refused is None:
         return _of_node(g)
     try:

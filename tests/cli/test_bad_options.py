@@ -57,14 +57,26 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("run", "--output"): ("", "a\0b", ".", "/", "folder"),
     ("verify", "--wrt"): ("", "nope", "data,", ",", "bn_moving_mean"),
     ("verify", "--directions"): (*NUMBERS, "0"),
-    ("convert", "out"): ("", "a\0b", ".", "/", "folder", "m.onnx", "m.h5", "m.params", "m.json", "binary/x"),
-    ("convert", "--to"): ("", "onnx", "\x1b"),
+    ("convert", "out"): ("", "a\0b", ".", "/", "folder", "m.h5", "m.params", "m.json", "binary/x"),
+    ("convert", "--to"): ("", "tflite", "\x1b"),
+    ("convert", "--opset"): (*NUMBERS, "0"),
+    ("check", "--target"): ("", "tflite", "\x1b"),
+    ("verify", "--against"): MODELS,
     ("convert", "--platforms"): ("", ",", "gpu", "cpu,,", "\u202e"),
 }
 """(subcommand, argument) → values that are refused."""
 
 FLAGS = {"--json", "--traceback", "--help", "--weights", "--no-fold", "--structure", "--random-params", "--bgr"}
-FLAGS |= {"--stages", "--stretch", "--full", "--inference", "--no-finite-differences", "--train"}
+FLAGS |= {
+    "--stages",
+    "--stretch",
+    "--full",
+    "--inference",
+    "--no-finite-differences",
+    "--train",
+    "--float16",
+    "--fold-batch-norm",
+}
 
 
 def arguments_of(command: str) -> set[str]:
