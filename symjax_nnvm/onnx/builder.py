@@ -87,6 +87,11 @@ class Builder:
         """The version of ONNX' operators that the file says."""
         return self.names.opset
 
+    @property
+    def count(self) -> int:
+        """Under how many assignments of numbers to names shapes are known."""
+        return len(self.names.inputs[0].shapes or ()) if self.names.inputs else 1
+
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     def op(self, kind: str, *inputs: Operand, dtype: DType | None = None, **attrs: Any) -> Tensor:

@@ -49,7 +49,7 @@ def write(g: Builder, graph: Graph, variables: Sequence[Tensor]) -> list[Tensor]
     has no form, InferenceError.
     """
     infer = [list(each) for each in zip(*(tensor.shapes or () for tensor in variables), strict=True)]
-    inferred = [infer_shape(graph, shapes=shapes) for shapes in infer or [[]]]
+    inferred = [infer_shape(graph, shapes=shapes) for shapes in infer or [[]] * g.count]
     dtypes = infer_type(graph, dtypes=[tensor.dtype for tensor in variables]).attrs["dtype"]
     index = graph.indexed_graph()
     tensors: dict[int, Tensor] = dict(zip((index.entry_rptr[nid] for nid in index.input_nodes), variables, strict=True))
