@@ -11,29 +11,12 @@ from tests import ladder
 from tests.cases import Case
 
 NO_FLOAT64 = frozenset(
-    [
-        "arccos",
-        "arccosh",
-        "arcsin",
-        "arcsinh",
-        "arctan",
-        "arctanh",
-        "cosh",
-        "erf",
-        "sinh",
-        "tan",
-        "Convolution",
-        "Convolution_v1",
-        "Deconvolution",
-        "GroupNorm",
-        "InstanceNorm",
-        "LRN",
-        "Pooling",
-        "Pooling_v1",
-        "UpSampling",
-        "col2im",
-        "im2col",
-    ]
+    {
+        *("arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cosh", "erf", "sinh", "tan"),
+        *("Convolution", "Convolution_v1", "Deconvolution", "GroupNorm", "InstanceNorm", "LRN", "Pooling"),
+        *("Pooling_v1", "UpSampling", "col2im", "im2col", "linalg_det", "linalg_slogdet", "Correlation"),
+        *("_contrib_BilinearResize2D", "ROIPooling", "BilinearSampler", "SpatialTransformer"),
+    }
 )
 """Operators of which onnxruntime has no kernel in float64: of Atan, Conv, AveragePool, …; each in all float64 cases but
 those in `FLOAT64_AFTER_ALL`."""
@@ -52,9 +35,14 @@ NOT_RUN: dict[str, str] = {
 }
 """Case → why onnxruntime does not run it."""
 
+_SAME_CHANNELS = "ONNX' RoiAlign takes all bins from the same channels"
 NO_FORM: dict[str, str] = {
     "RNN:mode=lstm,state_size=3,num_layers=2,projection_size=1,bidirectional=True,state_outputs=True:"
     "(3,2,3)x(276,)x(4,2,1)x(4,2,3):eval": "ONNX' LSTM does not project its output",
+    "_contrib_ROIAlign:pooled_size=(2,3),spatial_scale=0.5,position_sensitive=True:(6,12,4,5)x(3,5)": _SAME_CHANNELS,
+    "_contrib_ROIAlign:pooled_size=(2,2),spatial_scale=1.0,sample_ratio=1,position_sensitive=True:(6,8,4,5)x(3,5)": (
+        _SAME_CHANNELS
+    ),
 }
 """Case → why an operator that has a form has none with its parameters."""
 

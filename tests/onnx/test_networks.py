@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import symjax_nnvm as nn
-from symjax_nnvm.onnx.writer import form_of
 from tests.comparison import assert_close
 from tests.mxnet_files.test_networks import NAMES, NETWORKS, part
 from tests.onnx.runtime import run, session
@@ -18,12 +17,6 @@ def load(name: str) -> tuple[nn.Symbol, dict[str, Any], dict[str, Any]]:
     return nn.load_model(NETWORKS / f"{name}-symbol.json", NETWORKS / f"{name}-0000.params")
 
 
-def has_forms(symbol: nn.Symbol) -> bool:
-    nodes = [entry.node for entry in symbol.get_internals().outputs if not entry.node.is_variable]
-    return all(form_of(node.op).form for node in nodes)
-
-
-WRITTEN = [name for name in NAMES if has_forms(load(name)[0])]
 BATCHES = {
     **dict.fromkeys(("cnn", "gluon_dense", "gluon_lstm", "gluon_resnet", "gluon_twins", "text_cnn"), 0),
     **dict.fromkeys(("matrix_factorisation", "mobilenet", "multi_output", "resnet"), 0),
@@ -58,7 +51,7 @@ def inference(name: str) -> nn.Symbol:
     return nn.inference_symbol(load(name)[0])
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_network_computes_what_mxnets_does(name: str):
     model = exported(name, fixed(name))
     assert_mxnets(name, run(model, part(name, "in")))

@@ -118,4 +118,6 @@ def _register(row: ops.Density, formula: Formula) -> None:
 for _row in ops.DENSITIES:
     _register(_row, LOG_DENSITIES[_row.name])
 
-refuses("_repeat_over_samples", reason="it is part of a gradient, and a file holds what a network computes at inference")
+refuses(
+    "_repeat_over_samples", reason="it is part of a gradient, and a file holds what a network computes at inference"
+)

@@ -85,7 +85,9 @@ def _suppressed(
     def rivals(b: Builder, number: Tensor) -> Tensor:
         shared = s.overlap(b, [s.picked(b, edge, number) for edge in edges], edges)
         too_close = b.op("GreaterOrEqual", shared, float(np.float32(p.nms_threshold)))
-        return too_close if p.force_suppress else b.op("And", too_close, b.op("Equal", kinds, s.picked(b, kinds, number)))
+        return (
+            too_close if p.force_suppress else b.op("And", too_close, b.op("Equal", kinds, s.picked(b, kinds, number)))
+        )
 
     stays = g.op("Unsqueeze", s.survivors(g, exists, k, rivals), [-1])
     marked = g.op("Where", stays, ranked, _unclassed(g, ranked))
