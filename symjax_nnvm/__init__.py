@@ -32,6 +32,7 @@ from symjax_nnvm.errors import NarrowedDtypeWarning as NarrowedDtypeWarning
 from symjax_nnvm.errors import NNVMError as NNVMError
 from symjax_nnvm.errors import NonFiniteWarning as NonFiniteWarning
 from symjax_nnvm.errors import NotImplementedForSymbol as NotImplementedForSymbol
+from symjax_nnvm.errors import OnnxError as OnnxError
 from symjax_nnvm.errors import OpNotRegisteredError as OpNotRegisteredError
 from symjax_nnvm.errors import ParamError as ParamError
 from symjax_nnvm.errors import ParamsFormatError as ParamsFormatError
@@ -67,6 +68,8 @@ from symjax_nnvm.mxnet.params import load_arrays as load_arrays
 from symjax_nnvm.mxnet.params import load_safetensors as load_safetensors
 from symjax_nnvm.mxnet.params import save_arrays as save_arrays
 from symjax_nnvm.mxnet.params import save_safetensors as save_safetensors
+from symjax_nnvm.onnx import save_onnx as save_onnx
+from symjax_nnvm.onnx import to_onnx as to_onnx
 from symjax_nnvm.ops.custom import register_custom as register_custom
 from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
 from symjax_nnvm.plot import plot_network as plot_network

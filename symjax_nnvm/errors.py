@@ -156,6 +156,10 @@ class LoweringError(NNVMError):
     """A graph that cannot be translated to JAX, or fails while it is being traced."""
 
 
+class OnnxError(NNVMError):
+    """A graph, or a node of it, that an ONNX file cannot hold, or an ONNX file that no symbol can."""
+
+
 class BindError(NNVMError, RuntimeError):
     """Arrays, shapes or dtypes that do not fit the graph they are to be bound to."""
 

@@ -17,13 +17,17 @@ import numpy as np
 import pytest
 
 import lowering
+import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import register_op, same_shape
+from symjax_nnvm.onnx import Builder, onnx_form
+from symjax_nnvm.onnx.tensors import Tensor
 from tests.cases import Case, T
 from tests.ladder import GOLDENS
+from tests.onnx.runtime import run as onnx_run
 from tests.pages import PAGES, ROOT, Block, blocks, blocks_of, commands, of_mxnet, text_of
 
 Names = dict[str, Any]
@@ -112,21 +116,24 @@ def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path, monkeypatch: 
 
 
 def test_contributing_operator_works_as_written():
-    """Declaration, rule and row of cases, under another name: the suite's other tests meet the operator, too."""
+    """Declaration, rule, form and row of cases, under another name: the suite's other tests meet the operator, too."""
     names: Names = {
         "__name__": __name__, "Params": Params, "param": param, "apply": apply, "register_op": register_op,
         "same_shape": same_shape, "lowers": lowering.lowers, "jax": jax, "Case": Case, "T": T,
+        "Builder": Builder, "Tensor": Tensor, "onnx_form": onnx_form,
     }  # fmt: skip
-    declaration, rule, row = (
+    declaration, rule, form, row = (
         code.replace("scaled_shift", "_test_scaled_shift") for code in blocks("CONTRIBUTING.md", "python")
     )
-    exec(compile(declaration + rule, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
+    exec(compile(declaration + rule + form, "CONTRIBUTING.md", "exec", dont_inherit=True), names)
     ((case,),) = [eval(row, names)]
     (described,) = case.inputs
     data = np.arange(float(np.prod(described.shape))).reshape(described.shape)
     net = getattr(sym, case.op)(sym.Variable("x"), **case.params)
     assert lowering.check_gradients(net, {"x": data}).ok
     np.testing.assert_allclose(lowering.to_jax(net)({"x": data})[0][0], data * 2 + 0.5, 1e-6)
+    (found,) = onnx_run(nn.to_onnx(net, shapes={"x": data.shape}), {"x": data.astype(np.float32)})
+    np.testing.assert_allclose(found, data * 2 + 0.5, 1e-6)
 
 
 EXECUTORS_ROWS = re.findall(

@@ -34,6 +34,7 @@ NAMING = {
     "symjax_nnvm/passes/reduce_precision.py": f"{_BUILDS}: casts",
     "symjax_nnvm/passes/place_device.py": f"{_BUILDS}: copies to another device",
     "symjax_nnvm/passes/place_sharding.py": f"{_BUILDS}: constraints",
+    "symjax_nnvm/onnx/builder.py": "ONNX' operators, some of which have the names of MXNet's",
     "lowering/executor/groups.py": f"{_BUILDS}: copies to another device",
     "symjax_nnvm/mxnet/symbol_json.py": "a rule of MXNet's for old files, about two operators by name",
 }

@@ -1,8 +1,9 @@
-"""Convert a model: to StableHLO, to safetensors with JSON, or to MXNet 1.9.1's files from those of any MXNet.
+"""Convert a model: to ONNX, to StableHLO, to safetensors with JSON, or to MXNet 1.9.1's files from those of any MXNet.
 
-OUT says what to: `.stablehlo` is what jax.export.deserialize reads, `.mlir` is StableHLO as text; `.safetensors` comes
-with a `-symbol.json`; a name without a suffix is the prefix of MXNet's two files. The folder of OUT is made where there
-is none. OUT may be MODEL's own name where it stays a model: its files are replaced when the new ones are whole.
+OUT says what to: `.onnx` is for inference elsewhere, its parameters inside; `.stablehlo` is what jax.export.deserialize
+reads, `.mlir` is StableHLO as text; `.safetensors` comes with a `-symbol.json`; a name without a suffix is the prefix
+of MXNet's two files. The folder of OUT is made where there is none. OUT may be MODEL's own name where it stays a model:
+its files are replaced when the new ones are whole.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import jax
 import lowering
 from lowering.cli.budget import add_max_memory, check_budget
 from lowering.cli.inputs import InputError, signature
-from symjax_nnvm.cli.arguments import file_path
+from symjax_nnvm.cli.arguments import file_path, whole
 from symjax_nnvm.cli.console import note, print_json, show, working
 from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, make_folder, of_options
 from symjax_nnvm.errors import plain_list
@@ -30,14 +31,14 @@ from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX
 from symjax_nnvm.mxnet.formats import MXNET
 from symjax_nnvm.mxnet.names import with_kinds
+from symjax_nnvm.onnx import save_onnx, signature_of, to_onnx
 from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
-_PROGRAMS = (".stablehlo", ".mlir")
-"""Suffixes of programs: they hold no arrays and are never loaded, so they are no rows of the table of array files."""
+_PROGRAMS = (".stablehlo", ".mlir", ".onnx")
+"""Suffixes of programs: they are never loaded, so they are no rows of the table of array files."""
 
 _NOT_WRITTEN = {
-    ".onnx": "ONNX files are not written yet",
     ".params": "MXNet's two files are named by their prefix",
     ".json": "MXNet's two files are named by their prefix",
 }
@@ -50,13 +51,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("out", type=file_path, metavar="OUT", help="file to write, or prefix of MXNet's files")
     parser.add_argument("--to", choices=tuple(_writers()), help="format; default by OUT's suffix, else mxnet")
-    add_shapes(parser)
+    add_shapes(parser, named=True)
     add_max_memory(parser)
     parser.add_argument(
         "--platforms",
         type=_platforms,
         metavar="NAMES",
         help="StableHLO: cpu, cuda, rocm, tpu, with commas; default here",
+    )
+    onnx = parser.add_argument_group("ONNX")
+    onnx.add_argument("--opset", type=whole(1, 1000), metavar="N", help="version of its operators; default 18 or later")
+    onnx.add_argument("--float16", action="store_true", help="half precision throughout, inputs included")
+    onnx.add_argument(
+        "--fold-batch-norm", action="store_true", help="batch normalisation as part of the weights around it"
     )
     parser.add_argument("--train", action="store_true", help="StableHLO: the network in training, with its labels")
 
@@ -69,6 +76,8 @@ def run(options: argparse.Namespace) -> int:
     if options.out.is_dir() or not options.out.name:
         raise InputError(f"{str(options.out)!r} is a folder: name a file in it, or the prefix of MXNet's files.")
     all_shapes(options, symbol)  # which refuses names that the network lacks, whatever the format
+    if format != "onnx" and any(isinstance(size, str) for _, shape in options.shape for size in shape):
+        raise InputError("--shape: only ONNX files have sizes with names; write numbers, as in data=1,3,224,224.")
     files, remarks = _writers()[format](options, model, symbol)
     if options.json:
         print_json({"format": format, "files": [str(path) for path in files], "remarks": remarks})
@@ -141,6 +150,24 @@ def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tup
     return [options.out], remarks
 
 
+def _onnx(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+    """The network at inference with its parameters; what has no array is an input."""
+    model.keep(options.out)
+    args, aux = model.params(symbol, complete=True)
+    made = to_onnx(
+        *(symbol, args, aux),
+        shapes=dict(options.shape),
+        opset=options.opset,
+        float16=options.float16,
+        fold_batch_norm=options.fold_batch_norm,
+    )
+    with working("writing"):
+        make_folder(options.out)
+        files = save_onnx(options.out, made)
+    sides = (("input", made.graph.input), ("output", made.graph.output))
+    return files, [f"{side} {each.name}  {signature_of(each)}" for side, infos in sides for each in infos]
+
+
 def _arrays(row: FileFormat, options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
     """An array file of a kind, and the network beside it."""
     assert row.write is not None
@@ -177,6 +204,6 @@ def _dtype(name: str | None) -> Any:
 
 def _writers() -> dict[str, Callable[[argparse.Namespace, Model, Symbol], tuple[list[Path], list[str]]]]:
     """Format → what writes it: returns the files, and lines for the user."""
-    programs = {suffix.removeprefix("."): _stablehlo for suffix in _PROGRAMS}
+    programs = {suffix.removeprefix("."): _onnx if suffix == ".onnx" else _stablehlo for suffix in _PROGRAMS}
     files = {name: partial(_arrays, row) for name, row in FORMATS.items() if row.write is not None}
     return programs | files | {MXNET.name: _mxnet}

@@ -1,7 +1,8 @@
 """Prove the gradients of a model: MXGradient's against JAX's and against finite differences, in float64.
 
 A small model's gradients are compared one by one; a large one's along random directions through all parameters.
-Inputs that are not given are random.
+Inputs that are not given are random. `verify MODEL.onnx --against MODEL` compares what an ONNX file computes in
+onnxruntime with what the model does here.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import jax
 import numpy as np
 
 import lowering
+from lowering.cli import verify_onnx
 from lowering.cli.inputs import InputError, add_inputs, gather
 from lowering.verify import GradientsDisagreeError
-from symjax_nnvm.cli.arguments import whole
+from symjax_nnvm.cli.arguments import text_of, whole
 from symjax_nnvm.cli.console import note, print_json, show, steps, working
 from symjax_nnvm.cli.model import of_options
 from symjax_nnvm.errors import close_or_all
@@ -29,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, inputs, and how thoroughly."""
     add_inputs(parser)
     parser.add_argument("--wrt", metavar="NAMES", help="arguments, with commas; default all that are no labels")
+    parser.add_argument(
+        "--against", type=text_of("model"), metavar="MODEL", help="the model that the ONNX file was made of"
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--full", action="store_true", help="one by one, however large the model is")
     how.add_argument(
@@ -40,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table; 1 when gradients disagree."""
+    if options.against is not None:
+        return verify_onnx.run(options)
     model = of_options(options)
     symbol = model.symbol()
     inputs = data_inputs(symbol, dict(options.shape), model.params(symbol)[0] or None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from symjax_nnvm.check.arrays import Arrays, arrays_by_name, check_missing, check_shapes
+from symjax_nnvm.check.onnx import check_onnx
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
@@ -25,6 +26,9 @@ from symjax_nnvm.surgery.batch_size import hard_coded_batch
 from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
+Target = Literal["jax", "onnx"]
+"""Where a model is to run: here, or as an ONNX file."""
+
 _LONG = 1e13  # floating-point operations: minutes on a CPU
 _SPARSE_CODES = ("1", "2")  # of row_sparse and csr
 _SWITCH_ON_64_BITS = "For 64 bits: `with jax.enable_x64(True):`, or the environment variable JAX_ENABLE_X64=1."
@@ -33,16 +37,18 @@ _SWITCH_ON_64_BITS = "For 64 bits: `with jax.enable_x64(True):`, or the environm
 @bulk_allocation()
 def check(
     symbol: Symbol | str | os.PathLike[str],
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
     dtypes: Mapping[str, Any] | None = None,
     params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str] | None = None,
+    target: Target = "jax",
 ) -> CheckReport:
     """All that keeps a model from running here, or makes it run differently than in MXNet 1.9.1, in one report.
 
     symbol: a symbol, the path of a symbol file, or its text. Operators and parameters that are not known are findings,
     not errors. shapes, dtypes: what is known of inputs, by name (0 is an unknown dimension). params: arrays by name,
     several dicts such as `(args, aux)`, or the path of an array file; what has no array is told apart into data,
-    labels and missing parameters. Without shapes and params only declared shapes are compared.
+    labels and missing parameters. Without shapes and params only declared shapes are compared. target: "onnx" looks at
+    what `to_onnx` would have to write instead of at what would run here; sizes may then have names.
 
     Nothing is traced, and jax is not imported: whether an operator has a lowering rule is looked at only when
     `lowering` has been imported. The library's own operators all have one.
@@ -53,17 +59,21 @@ def check(
     findings = Findings()
     describe_refusals(model, findings)
     arrays = {} if params is None else arrays_by_name(params)
-    given_shapes = {name: shape or None for name, shape in known_shapes(shapes or {}).items()}
+    named_shapes, shapes = shapes or {}, _without_names(shapes or {}, target)
+    given_shapes = {name: shape or None for name, shape in known_shapes(shapes).items()}
     given_dtypes = {name: _dtype(name, dtype) for name, dtype in (dtypes or {}).items()}
     _check_names(model.symbol, [*given_shapes, *given_dtypes], findings)
     _check_file(model, findings)
-    num_nodes = _check_nodes(model, findings)
+    num_nodes = _check_nodes(model, target, findings)
     _check_batch_size(model, findings)
     if params is not None:
         check_missing(model.symbol, arrays, [*given_shapes, *given_dtypes], findings)
     shapes_checked = bool(shapes) or params is not None
-    shapes_of = _check_shapes(model, given_shapes, arrays, shapes_checked, findings)
-    dtypes_of = _check_dtypes(model, given_dtypes, arrays, findings)
+    every_size = shapes_checked and all(isinstance(size, int) for shape in named_shapes.values() for size in shape)
+    shapes_of = _check_shapes(model, given_shapes, arrays, every_size, findings)
+    dtypes_of = _check_dtypes(model, given_dtypes, arrays, target, findings)
+    if target == "onnx" and not model.refused:
+        check_onnx(model.symbol, arrays, named_shapes, given_dtypes, findings)
     cost = _check_cost(shapes_of, dtypes_of, findings) if shapes_checked else None
     return CheckReport(
         findings.problems(),
@@ -72,6 +82,13 @@ def check(
         None if cost is None else cost.peak_bytes,
         None if cost is None else cost.flops,
     )
+
+
+def _without_names(shapes: Mapping[str, Sequence[int | str]], target: Target) -> dict[str, Any]:
+    """Shapes with 0 for the sizes that have names, which ONNX files may have."""
+    if target == "jax":
+        return dict(shapes)
+    return {name: tuple(0 if isinstance(size, str) else size for size in shape) for name, shape in shapes.items()}
 
 
 def _dtype(name: str, dtype: Any) -> DType:
@@ -111,7 +128,7 @@ def _check_file(model: Model, findings: Findings) -> None:
 # -- node by node ----------------------------------------------------------------------------------------------------
 
 
-def _check_nodes(model: Model, findings: Findings) -> int:
+def _check_nodes(model: Model, target: Target, findings: Findings) -> int:
     """Look at each operator by itself. The number of nodes."""
     count = 0
     for name, node in model.nodes():
@@ -120,10 +137,10 @@ def _check_nodes(model: Model, findings: Findings) -> int:
         _check_storage(node, name, findings)
         if op is None or not op.is_registered:
             continue
-        if len(FLowering) and op not in FLowering:
+        if target == "jax" and len(FLowering) and op not in FLowering:
             fix = f'Register one: @lowering.lowers("{op.name}") def rule(params, *inputs): ...'
             findings.add("no lowering rule", "error", name, "No JAX rule is registered for it", op=op.name, fix=fix)
-        if op in TDataDependentShape:
+        if target == "jax" and op in TDataDependentShape:
             findings.add(
                 "data-dependent shape",
                 "warning",
@@ -132,7 +149,7 @@ def _check_nodes(model: Model, findings: Findings) -> int:
                 op=op.name,
                 fix="Run it with lowering.to_jax outside jax.jit; or multiply by the mask instead.",
             )
-        if node.attrs.subgraphs:
+        if target == "jax" and node.attrs.subgraphs:
             findings.add(
                 "control flow",
                 "note",
@@ -140,7 +157,8 @@ def _check_nodes(model: Model, findings: Findings) -> int:
                 "Its subgraphs become part of the compiled function; states that they write end with them",
                 op=op.name,
             )
-        _check_difference(node, name, op, findings)
+        if target == "jax":
+            _check_difference(node, name, op, findings)
     return count
 
 
@@ -226,7 +244,9 @@ def _check_decided(inferred: Graph, arrays: Arrays, findings: Findings) -> None:
             findings.add("undecided shape", "warning", node.source.name, reason, op=op.name)
 
 
-def _check_dtypes(model: Model, known: Mapping[str, DType], arrays: Arrays, findings: Findings) -> Graph | None:
+def _check_dtypes(
+    model: Model, known: Mapping[str, DType], arrays: Arrays, target: Target, findings: Findings
+) -> Graph | None:
     """The graph with its dtypes; None when they contradict each other."""
     names = set(model.symbol.list_inputs())
     stored = {name: str(array.dtype) for name, array in arrays.items() if name in names and name not in known}
@@ -234,7 +254,8 @@ def _check_dtypes(model: Model, known: Mapping[str, DType], arrays: Arrays, find
     graph, names_of = Graph(model.symbol.outputs), {name: str(dtype) for name, dtype in every.items()}
     inferred = _infer(lambda: infer_type(graph, dtypes=every), findings, lambda: dtype_remedy(model.symbol, names_of))
     asking = [] if inferred is None else [(node.name, dtype) for node, dtype in asking_for_64_bits(inferred)]
-    for name, dtype in dict.fromkeys([*asking, *((n, d) for n, d in every.items() if d in WIDE_DTYPES)]):
+    wide = dict.fromkeys([*asking, *((n, d) for n, d in every.items() if d in WIDE_DTYPES)])
+    for name, dtype in wide if target == "jax" else ():
         reason = f"Asks for {dtype} and runs in 32 bits, unless JAX's 64-bit mode is on"
         findings.add("64 bits", "warning", name, reason, fix=_SWITCH_ON_64_BITS)
     return inferred

@@ -16,6 +16,7 @@ Kind = Literal[
     "unknown operator",
     "custom operator",
     "no lowering rule",
+    "no ONNX form",
     "unknown parameter",
     "bad parameter",
     "broken node",

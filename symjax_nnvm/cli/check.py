@@ -16,14 +16,15 @@ from symjax_nnvm.cli.model import add_model, add_shapes, of_options
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL and `--shape`."""
     add_model(parser)
-    add_shapes(parser)
+    add_shapes(parser, named=True)
+    parser.add_argument("--target", choices=("jax", "onnx"), default="jax", help="run here, or be an ONNX file")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the report."""
     model = of_options(options)
     arrays = model.arrays()
-    report = check(model.symbol_path, shapes=dict(options.shape) or None, params=arrays or None)
+    report = check(model.symbol_path, shapes=dict(options.shape) or None, params=arrays or None, target=options.target)
     if options.json:
         print_json(report.to_json())
     else:

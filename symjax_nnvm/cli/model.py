@@ -83,16 +83,26 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epoch", type=EPOCH, metavar="N", help="parameters of this epoch; default the highest")
 
 
-def add_shapes(parser: argparse.ArgumentParser) -> None:
-    """`--shape`, repeatable."""
+def add_shapes(parser: argparse.ArgumentParser, *, named: bool = False) -> None:
+    """`--shape`, repeatable. named: sizes may be names, for what is written with sizes that run time decides."""
     parser.add_argument(
         "--shape",
-        type=shape_of,
+        type=named_shape_of if named else shape_of,
         action="append",
         default=[],
         metavar="NAME=N,C,H,W",
-        help="shape of an input; repeat for several",
+        help="shape of an input; repeat for several" + (". ONNX: a size may be a name, for any size" if named else ""),
     )
+
+
+def named_shape_of(text: str) -> tuple[str, tuple[int | str, ...]]:
+    """(`data`, ("batch", 3, 224, 224)) of `data=batch,3,224,224`; without names as `shape_of`."""
+    name, found, sizes = text.partition("=")
+    parts = [part.strip() for part in sizes.strip().strip("()[]").split(",")]
+    if not found or not any(part.isidentifier() for part in parts) or "x" in parts:
+        return shape_of(text)
+    numbers = [part if part.isidentifier() else shape_of(f"{name}={part}")[1][0] for part in parts if part]
+    return name, tuple(numbers)
 
 
 def shape_of(text: str) -> tuple[str, tuple[int, ...]]:

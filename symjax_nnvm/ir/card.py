@@ -112,6 +112,10 @@ FChooseAlgorithm: OpMap[Callable[[Node, tuple[int, ...], DType, str, Library | N
 an algorithm that makes something of the weight first, in nodes of its own that depend on the weight alone; None where
 none is faster."""
 
+FFuse: OpMap[Callable[[Node, Node, NodeEntry | None, str], Node | None]] = Op.get_attr("FFuse")
+"""(a node, the one that alone reads it, what that adds to it or None, else the activation, "relu" or "relu6") → a node
+that does both, by the name of the second; None where it cannot."""
+
 TAdds: OpMap[bool] = Op.get_attr("TAdds")
 """The sum of two arrays of one shape."""
 

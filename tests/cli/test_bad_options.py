@@ -30,13 +30,13 @@ SHAPES = (
 )
 
 OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
-    **{(c, "model"): MODELS for c in ("inspect", "check", "plot", "run", "verify", "convert")},
+    **{(c, "model"): MODELS for c in ("inspect", "check", "plot", "run", "verify", "tune", "convert")},
     **{
         (c, "--params"): (*PATHS, "binary", "empty", "page.html", "missing")
-        for c in ("inspect", "check", "plot", "run", "verify", "convert")
+        for c in ("inspect", "check", "plot", "run", "verify", "tune", "convert")
     },
-    **{(c, "--epoch"): (*NUMBERS, "4") for c in ("inspect", "check", "plot", "run", "verify", "convert")},
-    **{(c, "--shape"): SHAPES for c in ("inspect", "plot", "run", "verify", "convert")},
+    **{(c, "--epoch"): (*NUMBERS, "4") for c in ("inspect", "check", "plot", "run", "verify", "tune", "convert")},
+    **{(c, "--shape"): SHAPES for c in ("inspect", "plot", "run", "verify", "tune", "convert")},
     ("check", "--shape"): SHAPES[:-1],  # the last is a finding, exit code 1
     ("plot", "out"): (*PATHS, "drawing", "x.jpg"),
     **{("diff", name): MODELS for name in ("a", "b")},
@@ -58,8 +58,12 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
     ("run", "--output"): ("", "a\0b", ".", "/", "folder"),
     ("verify", "--wrt"): ("", "nope", "data,", ",", "bn_moving_mean"),
     ("verify", "--directions"): (*NUMBERS, "0"),
-    ("convert", "out"): ("", "a\0b", ".", "/", "folder", "m.onnx", "m.h5", "m.params", "m.json", "binary/x"),
-    ("convert", "--to"): ("", "onnx", "\x1b"),
+    ("convert", "out"): ("", "a\0b", ".", "/", "folder", "m.h5", "m.params", "m.json", "binary/x"),
+    ("convert", "--to"): ("", "tflite", "\x1b"),
+    ("tune", "--seconds"): (*NUMBERS, "0"),
+    ("convert", "--opset"): (*NUMBERS, "0"),
+    ("check", "--target"): ("", "tflite", "\x1b"),
+    ("verify", "--against"): MODELS,
     ("convert", "--platforms"): ("", ",", "gpu", "cpu,,", "\u202e"),
     ("records", "action"): ("", "show", "\x1b"),
     ("records", "file"): (*PATHS, "binary", "page.html", "missing.rec", "net-0003.params"),
@@ -75,6 +79,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
 FLAGS = {"--json", "--traceback", "--help", "--weights", "--no-fold", "--structure", "--random-params", "--bgr"}
 FLAGS |= {"--stages", "--stretch", "--full", "--inference", "--no-finite-differences", "--train"}
 FLAGS |= {"--decode", "--center-crop", "--pass-through", "--pack-label", "--skip-broken", "--no-shuffle"}
+FLAGS |= {"--float16", "--fold-batch-norm"}
 
 
 def arguments_of(command: str) -> set[str]:
@@ -95,7 +100,7 @@ POSITIONAL = {
     "diff": ("a", "b"),
     "convert": ("model", "out"),
     **dict.fromkeys(("run", "verify"), ("model", "inputs")),
-    **dict.fromkeys(("inspect", "check"), ("model",)),
+    **dict.fromkeys(("inspect", "check", "tune"), ("model",)),
 }
 
 

@@ -12,9 +12,6 @@ from jax import Array
 from lowering.registry import lowers
 from symjax_nnvm.ops.reduce import histogram as ops
 
-_PART = 1 << 16
-"""So many edges of bins are made at a time."""
-
 
 @lowers("_histogram")
 def _histogram(p: ops.HistogramParams, data: Array, bins: Array | None = None) -> tuple[Array, Array]:
@@ -34,7 +31,7 @@ def _uniform(p: ops.HistogramParams, data: Array) -> tuple[Array, Array]:
     number, (low, high) = p.bin_cnt or 0, p.range or (0.0, 0.0)
     if low == high:
         low, high = low - 0.5, high + 0.5
-    edges = jnp.asarray(_edges(number, low, high, data.dtype))
+    edges = jnp.asarray(ops.edges(number, low, high, data.dtype))
     # An element near an edge may be computed into the bin beside its own; the edges, as they are rounded, decide.
     wide = data.astype(jax.dtypes.canonicalize_dtype("float64"))
     places = jnp.floor((wide - low) * (number / (high - low))).astype(np.int32)
@@ -43,22 +40,6 @@ def _uniform(p: ops.HistogramParams, data: Array) -> tuple[Array, Array]:
     places = places + ((data >= edges[places + 1]) & (places != number - 1))
     inside = (data >= _bound(low, data.dtype, math.inf)) & (data <= _bound(high, data.dtype, -math.inf))
     return jnp.where(inside, places, number), edges
-
-
-def _edges(number: int, low: float, high: float, dtype: np.dtype) -> np.ndarray:
-    """The bins' edges (number + 1,), part by part: in float64 all at once would take several times their memory."""
-    edges = np.empty(number + 1, dtype)
-    for first in range(0, number + 1, _PART):
-        steps = np.arange(first, min(first + _PART, number + 1))
-        edges[first : first + _PART] = _held((high * steps + low * (number - steps)) / number, dtype)
-    return edges
-
-
-def _held(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Numbers in a dtype, of an integer one the nearest that it holds."""
-    if not jnp.issubdtype(dtype, jnp.floating):
-        numbers = np.clip(numbers, np.iinfo(dtype).min, np.iinfo(dtype).max)
-    return numbers.astype(dtype)
 
 
 def _bound(bound: float, dtype: np.dtype, inwards: float) -> np.ndarray:

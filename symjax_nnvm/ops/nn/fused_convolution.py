@@ -13,6 +13,7 @@ from symjax_nnvm.geometry import Blocks, Epilogue
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ops.nn.channels_last import ChannelsLastParams, channels_last_shapes
@@ -121,13 +122,19 @@ def epilogue_of(node: Node) -> Epilogue:
     return p.epilogue if isinstance(p, FusedConvolutionParams) else Epilogue(bias=not p.no_bias)
 
 
-def fused(convolution: Node, last: Node, addend: NodeEntry | None = None, act_type: str = "") -> Node:
-    """A convolution with channels last, fused already or not, and what follows it. last: the node that it stands for,
-    whose name it gets."""
-    attrs = altered(convolution.attrs, "_fused_convolution")
-    attrs = altered(attrs, act_type=act_type) if act_type else altered(attrs, with_addend=True)
+def _fuse(node: Node, last: Node, addend: NodeEntry | None, act_type: str) -> Node | None:
+    """FFuse: a sum once, an activation at the end."""
+    done = epilogue_of(node)
+    if done.act_type or (addend is not None and done.addend):
+        return None
+    attrs = altered(node.attrs, "_fused_convolution")
+    attrs = altered(attrs, act_type=act_type) if addend is None else altered(attrs, with_addend=True)
     attrs.name = last.name
-    return Node(attrs, [*convolution.inputs, *([] if addend is None else [addend])])
+    return Node(attrs, [*node.inputs, *([] if addend is None else [addend])])
+
+
+for _name in ("_channels_last_convolution", "_fused_convolution"):
+    Op.get(_name).set_attr("FFuse", _fuse)
 
 
 def blocked(node: Node, block: int, channels: int) -> NodeEntry:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op, same_type
-from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.ir.types import format_shape, is_float
 
 
 class HistogramParams(Params):
@@ -18,6 +20,26 @@ class HistogramParams(Params):
         if self.range is not None and (len(self.range) != 2 or not self.range[0] <= self.range[1]):
             return "range should be two numbers, the lower one first"
         return None
+
+
+_PART = 1 << 16
+"""So many edges of bins are made at a time."""
+
+
+def edges(number: int, low: float, high: float, dtype: np.dtype) -> np.ndarray:
+    """The bins' edges (number + 1,), part by part: in float64 all at once would take several times their memory."""
+    found = np.empty(number + 1, dtype)
+    for first in range(0, number + 1, _PART):
+        steps = np.arange(first, min(first + _PART, number + 1))
+        found[first : first + _PART] = _held((high * steps + low * (number - steps)) / number, dtype)
+    return found
+
+
+def _held(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Numbers in a dtype, of an integer one the nearest that it holds."""
+    if not is_float(dtype.name):
+        numbers = np.clip(numbers, np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return numbers.astype(dtype)
 
 
 def _histogram_shapes(p: HistogramParams, ins: Shapes, outs: Shapes):

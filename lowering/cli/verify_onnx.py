@@ -1,0 +1,87 @@
+"""`symjax-nnvm verify MODEL.onnx --against MODEL`: a file in onnxruntime and the network here, on the same inputs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+import lowering
+from lowering.cli.inputs import InputError, gather
+from symjax_nnvm.cli.console import print_json, print_table, working
+from symjax_nnvm.cli.model import find_model
+from symjax_nnvm.errors import MissingExtraError, plain_list, printable
+from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.surgery import inference_symbol
+
+_RTOL = {"float16": 2e-2}
+"""How far results may be from ours, relative to the largest of them: float32 is rounded in another order."""
+
+_DEFAULT_RTOL = 1e-4
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a row for each output of the file; 1 where one is not ours."""
+    session = _session(options.model)
+    model = find_model(options.against, options.params, options.epoch)
+    symbol = inference_symbol(model.symbol())
+    wanted = {each.name: each for each in session.get_inputs()}
+    given = {name for name, _ in options.shape}
+    # What has a name in the file is any size: two of each are as good as any.
+    sizes = {name: tuple(s if isinstance(s, int) else 2 for s in each.shape) for name, each in wanted.items()}
+    options.shape += [(name, shape) for name, shape in sizes.items() if name not in given and shape]
+    if all("=" in text for text in options.inputs):
+        named = {text.partition("=")[0] for text in options.inputs}
+        options.inputs += [f"{name}=random" for name in sorted(wanted.keys() - named)]
+    args, aux = gather(options, model, symbol)
+    missing = wanted.keys() - args.keys() - aux.keys()
+    if missing:
+        raise InputError(f"{options.model} has inputs {plain_list(sorted(missing))}, which {options.against} has not.")
+    feed = {n: np.asarray((args | aux)[n]).astype(_dtype(each.type)) for n, each in wanted.items()}
+    with working("computing"):
+        outputs, _ = lowering.compile(symbol)(args, aux)
+        theirs = session.run(None, feed)
+    ours = dict(zip(symbol.list_outputs(), outputs, strict=True))
+    names = [each.name for each in session.get_outputs()]
+    rows = [_row(name, np.asarray(array), ours.get(name)) for name, array in zip(names, theirs, strict=True)]
+    ok = all(row["ok"] for row in rows)
+    if options.json:
+        print_json({"ok": ok, "rows": rows})
+    else:
+        table = [(r["output"], format_shape(r["shape"]), f"{r['difference']:.1e}", r["verdict"]) for r in rows]
+        print_table(("output", "shape", "largest difference, of the scale", ""), table)
+    return int(not ok)
+
+
+def _session(path: str) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        what = "ONNX files are run by onnxruntime. Install it with: pip install onnxruntime"
+        raise MissingExtraError(what) from error
+    state: Any = onnxruntime.capi.onnxruntime_pybind11_state
+    refusals = tuple(c for c in vars(state).values() if isinstance(c, type) and issubclass(c, Exception))
+    try:
+        return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    except refusals as error:
+        what = printable(str(error).splitlines()[0])
+        raise InputError(f"{printable(path)} is no ONNX file that onnxruntime runs: {what}") from error
+
+
+def _dtype(text: str) -> str:
+    """NumPy's name of `tensor(float)`."""
+    name = text.removeprefix("tensor(").removesuffix(")")
+    return {"float": "float32", "double": "float64"}.get(name, name)
+
+
+def _row(name: str, array: np.ndarray, ours: Any) -> dict[str, Any]:
+    """How far an output is from ours, relative to the largest of ours."""
+    row = {"output": name, "shape": array.shape, "difference": float("nan"), "ok": False}
+    if ours is None or tuple(ours.shape) != array.shape:
+        return {**row, "verdict": "there is no such output" if ours is None else f"ours is {format_shape(ours.shape)}"}
+    expected, found = np.asarray(ours, np.float64), array.astype(np.float64)
+    scale = np.max(np.abs(expected), initial=0.0)
+    difference = float(np.max(np.abs(found - expected), initial=0.0) / max(scale, 1e-30))
+    ok = difference <= _RTOL.get(array.dtype.name, _DEFAULT_RTOL)
+    return {**row, "difference": difference, "ok": ok, "verdict": "agrees" if ok else "DIFFERS"}

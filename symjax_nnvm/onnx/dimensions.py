@@ -1,0 +1,120 @@
+"""Shapes of a graph whose inputs have named dimensions: inferred for several numbers in the names' places.
+
+Inference knows numbers alone. A dimension that changes with a name's number is one that run time decides; one that is
+the number every time has the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from symjax_nnvm.errors import InferenceError, OnnxError, SymbolTypeError, explain, plain_list
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.onnx.tensors import Sizes, Tensor, fixed
+from symjax_nnvm.passes.infer import infer_shape
+from symjax_nnvm.surgery.batch_size import hard_coded_batch
+from symjax_nnvm.symbol.given import known_shapes
+from symjax_nnvm.symbol.symbol import Symbol
+
+NamedShape = Sequence[int | str]
+"""A shape in which names stand for sizes that run time decides."""
+
+_TRIED = (((2, 3), (224, 256)), ((2, 3), (64, 96)), ((2, 3), (7, 11)), ((6, 10), (12, 20)), ((1, 2), (1, 2)))
+"""Numbers for the names of batches, and for others: the first that the graph takes."""
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """assignments: the shapes of the inputs, each time with other numbers for names. names: the numbers of each."""
+
+    assignments: tuple[Mapping[str, Shape | None], ...]
+    names: Mapping[Sizes, str]
+
+    def shown(self, tensor: Tensor) -> list[int | str | None] | None:
+        """A shape for a file: numbers, names, None for what has no name; None for what nobody knows."""
+        if tensor.shapes is None:
+            return None
+        numbers = [fixed(sizes) for sizes in tensor.sizes]
+        return [
+            self.names.get(sizes) if number is None else number
+            for sizes, number in zip(tensor.sizes, numbers, strict=True)
+        ]
+
+
+def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Mapping[str, Shape]) -> Dimensions:
+    """The inputs' shapes for several numbers in the place of each name.
+
+    shapes: of the inputs. known: of the parameters. Raises OnnxError where a graph takes one number alone in the place
+    of a name, InferenceError where it takes none, SymbolTypeError for what is no shape.
+    """
+    batch: dict[str, bool] = {}
+    for input_name, shape in shapes.items():
+        if isinstance(shape, str) or not isinstance(shape, Sequence):
+            fix = "For instance shapes={'data': ('batch', 3, 224, 224)}."
+            raise SymbolTypeError(f"No shape for {input_name!r}", expected="numbers and names", got=shape, fix=fix)
+        for axis, size in enumerate(shape):
+            if isinstance(size, str):
+                batch[size] = batch.get(size, False) or axis == 0
+    errors: list[InferenceError] = []
+    for of_batches, of_others in _TRIED if batch else _TRIED[:1]:
+        pairs = {name: of_batches if is_batch else of_others for name, is_batch in batch.items()}
+        found = _assignments(shapes, known, pairs)
+        try:
+            for assignment in found.assignments:
+                infer_shape(Graph(symbol.outputs), shapes=assignment)
+        except InferenceError as error:
+            errors.append(error)
+        else:
+            return found
+    if not batch:
+        raise errors[0]
+    raise _refused(symbol, _sizes_that_fit(symbol, shapes, known), errors[0])
+
+
+def _assignments(
+    shapes: Mapping[str, NamedShape], known: Mapping[str, Shape], pairs: Mapping[str, tuple[int, int]]
+) -> Dimensions:
+    """The first number of each name, then, for one name after the other, its second."""
+    rows = [{name: low for name, (low, _) in pairs.items()}]
+    rows += [{**rows[0], name: high} for name, (_, high) in pairs.items()]
+    assignments = []
+    for row in rows:
+        numbers = {
+            name: [row[size] if isinstance(size, str) else size for size in shape] for name, shape in shapes.items()
+        }
+        assignments.append({**known, **known_shapes(numbers)})
+    return Dimensions(tuple(assignments), {tuple(row[name] for row in rows): name for name in pairs})
+
+
+def _sizes_that_fit(
+    symbol: Symbol, shapes: Mapping[str, NamedShape], known: Mapping[str, Shape]
+) -> dict[str, int | None]:
+    """The number that the graph leaves in the place of each name, where it leaves one. Raises InferenceError where it
+    leaves none, as of shapes that do not fit whatever the names stand for."""
+    open_sizes = {n: tuple(None if isinstance(size, str) else size for size in shape) for n, shape in shapes.items()}
+    graph = infer_shape(Graph(symbol.outputs), shapes={**known, **open_sizes})
+    index = graph.indexed_graph()
+    found: dict[str, int | None] = {}
+    for nid in index.input_nodes:
+        inferred = graph.attrs["shape"][index.entry_rptr[nid]] or ()
+        for size, number in zip(shapes.get(index.nodes[nid].source.name, ()), inferred, strict=False):
+            if isinstance(size, str):
+                found[size] = found.get(size) or number
+    return found
+
+
+def _refused(symbol: Symbol, fitting: Mapping[str, int | None], error: InferenceError) -> OnnxError:
+    """Which nodes spell out a size where a name should stand."""
+    taken = plain_list([f"{name!r} is {number}" for name, number in fitting.items() if number is not None])
+    places = [place for place in hard_coded_batch(symbol) if place.op is not None]
+    written = f", which stands in {plain_list(places)}" if places else ""
+    another = "symjax_nnvm.set_batch_size(net, n) gives the network for batches of n: export that. " if places else ""
+    return OnnxError(
+        explain(
+            f"The graph takes one size alone where a name is given: {taken}{written}",
+            got=f"for another size: {error}".rstrip("."),
+            fix=f"Give the number in shapes=. {another}".rstrip(),
+        )
+    )

@@ -1,0 +1,11 @@
+"""Custom has no ONNX form of its own: whoever registers an operator for it may register one."""
+
+from __future__ import annotations
+
+from symjax_nnvm.onnx.forms import refuses
+
+refuses(
+    "Custom",
+    reason="it calls code of the user's",
+    fix="Write it with other operators, or register a form for the operator that stands for it.",
+)

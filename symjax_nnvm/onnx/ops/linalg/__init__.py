@@ -1,0 +1,1 @@
+"""ONNX forms: linear algebra."""

@@ -1,0 +1,29 @@
+"""ONNX forms of the operators that put the same elements in another shape, and of those that return shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symjax_nnvm.onnx.builder import Builder
+from symjax_nnvm.onnx.forms import onnx_form, onnx_table
+from symjax_nnvm.onnx.tensors import Tensor
+from symjax_nnvm.ops.shape import transpose as movement
+
+
+@onnx_form("Reshape", "reshape_like", "squeeze")
+def _reshape(g: Builder, p: Any, data: Tensor, like: Tensor | None = None) -> Tensor:
+    return g.reshape_as(data, g.outs[0])
+
+
+@onnx_form("expand_dims")
+def _expand_dims(g: Builder, p: movement.ExpandDimsParams, data: Tensor) -> Tensor:
+    return g.unsqueeze(data, p.axis % (data.ndim + 1))
+
+
+onnx_table(
+    {
+        "Flatten": lambda g, data: g.op("Flatten", data, axis=1),
+        "shape_array": lambda g, data: g.shape(data),
+        "size_array": lambda g, data: g.reshape(g.op("Size", data, dtype="int64"), 1),
+    }
+)

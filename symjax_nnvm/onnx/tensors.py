@@ -1,0 +1,90 @@
+"""What an ONNX graph is made of while it is written: tensors, nodes, bodies of loops; no `onnx` is needed for them.
+
+A graph is inferred once for each of several assignments of numbers to its named dimensions; a dimension that differs
+between them is known at run time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from symjax_nnvm.ir.types import DType, Shape, is_known
+from symjax_nnvm.mxnet.bfloat16 import bfloat16
+
+Sizes = tuple[int | None, ...]
+"""A dimension under each assignment."""
+
+
+class Tensor:
+    """A value of the graph.
+
+    name: in the file. dtype: its name. shapes: its shape under each assignment, None where only run time knows even
+    how many axes there are. value: of a constant, its array.
+    """
+
+    __slots__ = ("dtype", "name", "shapes", "value")
+
+    def __init__(self, name: str, dtype: DType, shapes: Sequence[Shape] | None = None, value: np.ndarray | None = None):
+        self.name = name
+        self.dtype = dtype
+        self.shapes = shapes
+        self.value = value
+
+    @property
+    def sizes(self) -> tuple[Sizes, ...]:
+        """Each dimension under every assignment. The rank must be known."""
+        assert self.shapes is not None, f"nobody knows the shape of {self.name}"
+        return tuple(zip(*self.shapes, strict=True))
+
+    @property
+    def shape(self) -> Shape:
+        """The dimensions that are numbers; None for those that run time decides."""
+        return tuple(fixed(sizes) for sizes in self.sizes)
+
+    @property
+    def ndim(self) -> int:
+        """How many axes it has."""
+        return len(self.sizes)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dimension is a number."""
+        return self.shapes is not None and is_known(self.shape)
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.name} {self.dtype}{self.shape if self.shapes is not None else ''}>"
+
+
+def fixed(sizes: Sizes) -> int | None:
+    """A dimension that is the same under every assignment; None for any other."""
+    return sizes[0] if len(set(sizes)) == 1 else None
+
+
+@dataclass
+class OnnxNode:
+    """One ONNX node: its operator, inputs (None where one is left out), outputs, attributes (a `Body` may be one)."""
+
+    kind: str
+    inputs: list[Tensor | None]
+    outputs: list[Tensor]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+
+@dataclass
+class Body:
+    """A graph inside a node: of Loop, Scan or If. It sees the tensors of the graph around it."""
+
+    name: str
+    nodes: list[OnnxNode]
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+
+
+def numpy_dtype(dtype: DType) -> np.dtype:
+    """The NumPy dtype of a name, `bfloat16` included. Raises MissingExtraError."""
+    return bfloat16() if dtype == "bfloat16" else np.dtype(dtype)

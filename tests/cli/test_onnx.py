@@ -1,0 +1,68 @@
+"""`symjax-nnvm convert m out.onnx`, `verify m.onnx --against m`, `check m --target onnx`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+import symjax_nnvm as nn
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.cli import main
+
+SHAPE = ["--shape", "data=batch,1,8,8"]
+
+
+def test_a_model_is_converted_and_verified(net: Path, capsys: pytest.CaptureFixture[str]):
+    out = str(net.with_name("new") / "net.onnx")
+    assert main(["convert", str(net), out, *SHAPE]) == 0
+    assert "input data  float32 (batch, 1, 8, 8)\noutput softmax_output  float32 (batch, 3)" in capsys.readouterr().out
+    assert main(["verify", out, "--against", str(net)]) == 0
+    assert "agrees" in capsys.readouterr().out
+    assert main(["verify", out, "--against", str(net), "--shape", "data=5,1,8,8", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["output"], row["shape"]) == ("softmax_output", [5, 3])
+    assert row["difference"] < 1e-5
+
+
+def test_a_model_is_converted_as_the_options_say(net: Path, capsys: pytest.CaptureFixture[str]):
+    out = net.with_name("half.onnx")
+    assert main(["convert", str(net), str(out), *SHAPE, "--float16", "--fold-batch-norm", "--opset", "20"]) == 0
+    model = onnx.load(out)
+    assert (model.opset_import[0].version, "BatchNormalization" in {node.op_type for node in model.graph.node}) == (
+        20,
+        0,
+    )
+    assert main(["verify", str(out), "--against", str(net), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out.partition("\n{")[2].join(("{", "")))["rows"]
+    assert 1e-6 < row["difference"] < 1e-2
+
+
+def test_another_model_differs(net: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["convert", str(net), f"{net}.onnx", *SHAPE]) == 0
+    symbol, args, aux = nn.load_checkpoint(net, 3)
+    nn.save_checkpoint(
+        net.with_name("other"), 0, symbol, {**args, "fc_bias": args["fc_bias"] + 1e-3 * args["fc_weight"][:, 0]}, aux
+    )
+    assert main(["verify", f"{net}.onnx", "--against", str(net.with_name("other"))]) == 1
+    assert "DIFFERS" in capsys.readouterr().out
+
+
+def test_what_is_no_model_of_onnx_takes_no_names(net: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["convert", str(net), f"{net}.mlir", *SHAPE]) == 2
+    assert "only ONNX files have sizes with names" in capsys.readouterr().err
+    assert main(["convert", str(net), f"{net}.onnx"]) == 2
+    assert "shape of the input 'data'" in capsys.readouterr().err
+
+
+def test_a_check_says_what_is_in_the_way(net: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["check", str(net), "--target", "onnx", *SHAPE]) == 0
+    assert "Nothing in the way" in capsys.readouterr().out
+    ctc = sym.CTCLoss(sym.Variable("x"), sym.Variable("y"), name="ctc")
+    ctc.save(net.with_name("ctc-symbol.json"))
+    assert main(["check", str(net.with_name("ctc")), "--target", "onnx"]) == 1
+    out = capsys.readouterr().out
+    assert "no ONNX form" in out
+    assert "symjax_nnvm.cut" in out

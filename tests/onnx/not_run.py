@@ -1,0 +1,71 @@
+"""What is written into an ONNX file and onnxruntime 1.32 does not run on a CPU, each with its reason; and what has no
+form with some parameters. `test_cases.py` holds the lists to it: what does run, or is written, may not stand here."""
+
+from __future__ import annotations
+
+from lowering.registry import FLowering
+from symjax_nnvm.ir.attributes import FDraws
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.onnx.writer import form_of
+from tests import ladder
+from tests.cases import Case
+
+NO_FLOAT64 = frozenset(
+    {
+        *("arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cosh", "erf", "sinh", "tan"),
+        *("Convolution", "Convolution_v1", "Deconvolution", "GroupNorm", "InstanceNorm", "LRN", "Pooling"),
+        *("Pooling_v1", "UpSampling", "col2im", "im2col", "linalg_det", "linalg_slogdet", "Correlation"),
+        *("_contrib_BilinearResize2D", "ROIPooling", "BilinearSampler", "SpatialTransformer"),
+    }
+)
+"""Operators of which onnxruntime has no kernel in float64: of Atan, Conv, AveragePool, …; each in all float64 cases but
+those in `FLOAT64_AFTER_ALL`."""
+
+FLOAT64_AFTER_ALL = frozenset({"Pooling:kernel=(2,2),pool_type=max,stride=(2,2):(1,2,4,4)float64"})
+"""Cases that have a kernel all the same."""
+
+_BFLOAT16 = "its results are bfloat16, which NumPy has not"
+NOT_RUN: dict[str, str] = {
+    "amp_cast:dtype=bfloat16:(2,3)": _BFLOAT16,
+    "Cast:dtype=bfloat16:(4,)": _BFLOAT16,
+    "RNN:mode=gru,state_size=2,num_layers=1,state_outputs=True:(3,2,3)float64x(42,)float64x(1,2,2)float64": (
+        "no kernel of GRU in float64"
+    ),
+    "LeakyReLU:act_type=gelu:(2,3)float64": "no kernel of Erf in float64",
+}
+"""Case → why onnxruntime does not run it."""
+
+_SAME_CHANNELS = "ONNX' RoiAlign takes all bins from the same channels"
+NO_FORM: dict[str, str] = {
+    "RNN:mode=lstm,state_size=3,num_layers=2,projection_size=1,bidirectional=True,state_outputs=True:"
+    "(3,2,3)x(276,)x(4,2,1)x(4,2,3):eval": "ONNX' LSTM does not project its output",
+    "_contrib_ROIAlign:pooled_size=(2,3),spatial_scale=0.5,position_sensitive=True:(6,12,4,5)x(3,5)": _SAME_CHANNELS,
+    "_contrib_ROIAlign:pooled_size=(2,2),spatial_scale=1.0,sample_ratio=1,position_sensitive=True:(6,8,4,5)x(3,5)": (
+        _SAME_CHANNELS
+    ),
+}
+"""Case → why an operator that has a form has none with its parameters."""
+
+
+def trains(case: Case) -> bool:
+    """Whether a case is one of training, which no file holds: its operator asks whether it trains, or draws then."""
+    op = Op.get(case.op)
+    if "is_train" in FLowering[op].needs and case.is_train:
+        return True
+    if op not in FDraws:
+        return False
+    (node,) = [node for node in {entry.node for entry in ladder.build(case).outputs} if node.op is op] or [None]
+    when = None if node is None else FDraws[op](node.attrs)
+    return when == "always" or (when == "training" and case.is_train)
+
+
+def has_form(case: Case) -> bool:
+    """Whether the case's operator has a form."""
+    return form_of(Op.get(case.op)).form is not None
+
+
+def why_not_run(case: Case) -> str:
+    """Why onnxruntime does not run a case; nothing where it does."""
+    wide = any(tensor.dtype == "float64" for tensor in case.inputs)
+    without = wide and case.op in NO_FLOAT64 and case.id not in FLOAT64_AFTER_ALL
+    return NOT_RUN.get(case.id, "no kernel in float64" if without else "")

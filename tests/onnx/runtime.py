@@ -1,0 +1,42 @@
+"""A model in onnxruntime, and a case of the table as such a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+import symjax_nnvm as nn
+from tests import ladder
+from tests.cases import Case
+
+ort.set_default_logger_severity(4)  # what a session has to say it raises
+
+Arrays = dict[str, np.ndarray]
+
+
+def session(model: Any, *, optimised: bool = False) -> ort.InferenceSession:
+    """A session on one thread of a CPU; of nodes as they stand in the file, unless optimised."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    level = ort.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimised else level.ORT_DISABLE_ALL
+    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def run(model: Any, inputs: Arrays, *, optimised: bool = False) -> list[np.ndarray]:
+    """The outputs of a model; inputs that it does not have are left out."""
+    made = session(model, optimised=optimised)
+    outputs: list[Any] = list(made.run(None, {each.name: inputs[each.name] for each in made.get_inputs()}))
+    return outputs
+
+
+def exported(case: Case, **options: Any) -> tuple[Any, Arrays]:
+    """(model, inputs) of a case: all its inputs are inputs, labels and states as well."""
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    inputs = args | aux
+    shapes = {name: value.shape for name, value in inputs.items()}
+    dtypes = {name: value.dtype for name, value in inputs.items()}
+    return nn.to_onnx(symbol, shapes=shapes, dtypes=dtypes, inference=False, **options), inputs
