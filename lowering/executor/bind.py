@@ -304,6 +304,12 @@ def _cells(what: str, names: Sequence[str], given: Given, device: Device, *, par
 
 
 def _given(name: str, array: Any, device: Device) -> ArrayCell:
+    """A cell of an array; or the very cell that is given, which its owner goes on to write."""
+    if isinstance(array, ArrayCell) and array.name in ("", name) and array.device == device:
+        array.name = name
+        return array
+    if isinstance(array, ArrayCell):
+        array = array.show()
     # A copy by NumPy: `jnp.array` compiles one for every shape.
     value = array if isinstance(array, jax.Array) else jax.device_put(np.array(array), device)
     if value.weak_type:  # would have the graph compiled anew when it is written
