@@ -16,7 +16,7 @@ from lowering.mx import recording
 from lowering.mx.context import Context, as_context, current_context
 from lowering.mx.eager import evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
-from lowering.mx.ndarray.cells import View, at, new_cell, part_of, put, reshaped
+from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
 from symjax_nnvm.errors import CallError, NNVMError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic
@@ -49,7 +49,7 @@ class NDArray(Arithmetic, Fluent):
     __array_priority__ = 1000.0
     __array_ufunc__ = None  # so that NumPy's numbers ask the array
 
-    def __init__(self, cell: ArrayCell | View, context: Context, entry: recording.Entry | None = None):
+    def __init__(self, cell: ArrayCell | View | HostCell, context: Context, entry: recording.Entry | None = None):
         """cell: what holds the value. entry: where it came from, on the tape of `mx.autograd`."""
         self.cell = cell
         self.context = context
@@ -112,7 +112,7 @@ class NDArray(Arithmetic, Fluent):
 
     def asnumpy(self) -> np.ndarray:
         """A copy in NumPy's memory; waits for the value."""
-        return np.array(self.value)
+        return np.array(host(self.cell))
 
     def asscalar(self) -> Any:
         """Its one number. Raises ScalarError, a ValueError."""
@@ -123,7 +123,7 @@ class NDArray(Arithmetic, Fluent):
     item = asscalar
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self.value) if dtype is None else np.asarray(self.value).astype(dtype)
+        return host(self.cell) if dtype is None else host(self.cell).astype(dtype)
 
     def __jax_array__(self) -> jax.Array:
         return self.value
@@ -247,6 +247,9 @@ class NDArray(Arithmetic, Fluent):
         given = value.value if isinstance(value, NDArray) else value
         if not isinstance(given, jax.Array):
             given = np.asarray(given)
+        if isinstance(self.cell, HostCell):
+            self.cell.array[key] = np.asarray(given)
+            return
         if isinstance(key, slice) and key == slice(None):
             whole = given if given.shape in (self.shape, ()) else _broadcast(given, self.shape)
             self.cell.assign(whole, cast=True)

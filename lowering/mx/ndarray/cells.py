@@ -17,6 +17,28 @@ def new_cell(value: jax.Array, device: Device) -> ArrayCell:
     return ArrayCell("", value, device, shown=True)
 
 
+class HostCell:
+    """An array in NumPy's memory: what Python code that runs within a compiled program is given to read and write.
+
+    JAX must not be asked for anything there that it would do on the threads that wait for the code to end.
+    """
+
+    __slots__ = ("array", "dtype", "shape")
+
+    device = None
+
+    def __init__(self, array: np.ndarray):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    def show(self) -> jax.Array:
+        """The value now."""
+        return jax.device_put(self.array.copy())
+
+    def assign(self, value: Any, *, cast: bool = False) -> None:
+        """Write the array. value: of its shape, or one number."""
+        np.copyto(self.array, np.asarray(value), casting="unsafe")
+
+
 class View:
     """A part of another array, or all of it in another shape. What is written to it is written there.
 
@@ -53,6 +75,11 @@ class View:
         part = ArrayCell("", self.show(), self.device, shown=True)
         part.assign(value, cast=cast)
         self._base.assign(self._put(self._base.show(), part.value))
+
+
+def host(cell: Any) -> np.ndarray:
+    """The value of a cell in NumPy's memory, not to be written."""
+    return cell.array if isinstance(cell, HostCell) else np.asarray(cell.show())
 
 
 def part_of(base: Any, key: Any) -> View:

@@ -25,6 +25,17 @@ Group = _bindable(symbols.Group)
 load = _bindable(symbols.load)
 load_json = fromjson = _bindable(symbols.load_json)
 
+
+def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Zeros, float32 unless dtype says another, which MXNet's function writes into the graph."""
+    return as_symbol(symbols.function_named("zeros")(**{"shape": shape, "dtype": dtype or "float32", **kwargs}))
+
+
+def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Ones likewise."""
+    return as_symbol(symbols.function_named("ones")(**{"shape": shape, "dtype": dtype or "float32", **kwargs}))
+
+
 contrib = Wrapped(symbols.contrib, _bindable)
 linalg = Wrapped(symbols.linalg, _bindable)
 random = Wrapped(symbols.random, _bindable)
