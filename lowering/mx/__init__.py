@@ -25,6 +25,7 @@ from lowering.mx import optimizer as optimizer
 from lowering.mx import random as random
 from lowering.mx import rnn as rnn
 from lowering.mx import symbol as symbol
+from lowering.mx import test_utils as test_utils
 from lowering.mx import viz as viz
 from lowering.mx.context import Context as Context
 from lowering.mx.context import cpu as cpu

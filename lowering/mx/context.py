@@ -116,6 +116,11 @@ def current_context() -> Context:
     return _stack()[-1]
 
 
+def set_outermost(ctx: Context) -> None:
+    """Make a context this thread's current one outside of all blocks."""
+    _stack()[0] = ctx
+
+
 def as_context(ctx: Any) -> Context:
     """A context from what people give for one: a Context, its name, None for the current one."""
     return current_context() if ctx is None else ctx if isinstance(ctx, Context) else Context(ctx)
