@@ -6,6 +6,7 @@ for all shapes. It is the program of any symbol (`lowering/programs.py`): operat
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
@@ -15,7 +16,6 @@ import jax
 from lowering.mx.keys import next_key
 from lowering.programs import Programs
 from lowering.registry import FLowering
-from lowering.xla_options import jit
 from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.card import FInference
@@ -23,6 +23,9 @@ from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
+
+_PATIENCE = 3
+"""So many calls of an expression with a number in it are run operator by operator before it is compiled."""
 
 _KEPT = 4096
 """So many different expressions keep their compiled functions."""
@@ -39,8 +42,8 @@ class Expression:
         self.symbol, self.platform = symbol, platform
         self.names = [node.name for node in nodes if node.is_variable]
         self.is_train = is_train and any(map(_differs_in_training, nodes))
-        # A number that changes from call to call would have each of its values compiled.
-        self.compiles = not any("scalar" in node.attrs.dict for node in nodes)
+        # A number that changes from call to call would have each of its values compiled at once.
+        self._calls_to_wait = _PATIENCE if any("scalar" in node.attrs.dict for node in nodes) else 0
         self._key = (self.is_train, platform, _structure(symbol, nodes))
 
     @cached_property
@@ -60,7 +63,7 @@ class Expression:
             bound = program.bind(args, {name: named[name] for name in states})
             return program.collect(program.run(bound, key))
 
-        return jit(forward, platform=self.platform) if self.compiles else forward
+        return self._compiled(forward)
 
     @cached_property
     def needs_key(self) -> bool:
@@ -85,7 +88,13 @@ class Expression:
             args = {name: value for name, value in named.items() if name not in states}
             return program(args, {name: named[name] for name in states}, key, heads)[1]
 
-        return jit(backward, platform=self.platform) if self.compiles else backward
+        return self._compiled(backward)
+
+    def _compiled(self, function: Any) -> Any:
+        """The function, compiled when it was called often enough."""
+        waits = itertools.count(-self._calls_to_wait)
+        compiled = jax.jit(function)  # without XLA's options: JAX calls such a function faster, and this one is small
+        return lambda *args: compiled(*args) if next(waits) >= 0 else function(*args)
 
     @cached_property
     def _backwards(self) -> dict[tuple[str, ...], Any]:

@@ -113,6 +113,21 @@ def test_a_function_of_ones_own():
     assert x.grad.asnumpy().tolist() == [300, 600]  # pyright: ignore
 
 
+def test_loops_and_branches():
+    """Python's, so that what they do is recorded."""
+    x = leaf(1, 2, 3)
+    with autograd.record():
+        outputs, state = mx.nd.contrib.foreach(lambda row, s: (row * s, s + row), x, mx.nd.ones(1))
+        y = mx.nd.contrib.cond(state > 5, lambda: outputs.sum(), lambda: outputs)
+    y.backward()
+    assert outputs.asnumpy().ravel().tolist() == [1, 4, 12]
+    assert x.grad.asnumpy().tolist() == [6, 5, 4]  # pyright: ignore  # of a + b (1 + a) + c (1 + a + b)
+    steps, (last,) = mx.nd.contrib.while_loop(lambda i: i < 3, lambda i: (i * 2, [i + 1]), [mx.nd.zeros(1)], 4)
+    assert (steps.asnumpy().ravel().tolist(), last.asscalar()) == ([0, 2, 4, 0], 3)
+    with pytest.raises(nn.CallError, match="max_iterations should be specified"):
+        mx.nd.contrib.while_loop(lambda i: i < 3, lambda i: (i, [i]), [x])
+
+
 def test_what_was_not_recorded_is_told():
     x = leaf(1)
     with pytest.raises(nn.GradientError, match="not in a computational graph. Call attach_grad"):

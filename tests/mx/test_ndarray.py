@@ -226,6 +226,10 @@ def test_an_array_that_is_missing_is_named():
         mx.nd.flor(X)
 
 
+def test_an_expression_with_a_number_runs_alike_before_and_after_it_is_compiled():
+    assert [float((X * 3.25)[1, 2]) for _ in range(6)] == [16.25] * 6
+
+
 def test_draws_begin_anew_with_a_seed():
     mx.random.seed(3)
     first, other = (mx.random.uniform(0, 1, shape=(3,)).asnumpy() for _ in range(2))

@@ -14,6 +14,7 @@ import jax
 import symjax_nnvm.symbol as symbols
 from lowering.mx.functions import Wrapped, like
 from lowering.mx.keys import seed as seed
+from lowering.mx.ndarray import control_flow
 from lowering.mx.ndarray.array import NDArray as NDArray
 from lowering.mx.ndarray.array import as_jax as as_jax
 from lowering.mx.ndarray.array import invoke as invoke
@@ -91,7 +92,13 @@ def _multinomial(data: NDArray, shape: Any = None, get_prob: bool = False, dtype
     return invoke(symbols.random.multinomial, data, shape=shape, get_prob=get_prob, dtype=dtype, **kwargs)
 
 
-contrib = Wrapped(symbols.contrib, _eager)
+contrib = Wrapped(
+    symbols.contrib,
+    _eager,
+    foreach=control_flow.foreach,
+    while_loop=control_flow.while_loop,
+    cond=control_flow.cond,
+)
 linalg = Wrapped(symbols.linalg, _eager)
 random = Wrapped(symbols.random, _eager, multinomial=_multinomial, seed=seed)
 sparse = Wrapped(symbols.sparse, _eager)
