@@ -53,6 +53,12 @@ class _Scheduled(LRScheduler):
             self._rate = jax.jit(self._schedule.__call__)
         return float(self._rate(num_update))
 
+    def __getattr__(self, name: str) -> Any:
+        """What the schedule was made with: `step`, `factor`, `max_update`, …"""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._schedule, name)
+
 
 class FactorScheduler(_Scheduled):
     """base_lr times factor after each `step` updates."""

@@ -185,6 +185,25 @@ def test_a_store_of_arrays():
     assert (out.asnumpy().tolist(), store.rank, store.num_workers, store.barrier()) == ([7, 7], 0, 1, None)
 
 
+def test_a_table_in_a_file(tmp_path: Path):
+    file = tmp_path / "table.csv"
+    file.write_text("1,2\n3,4\n5,6\n")
+    it = mx.io.CSVIter(data_csv=str(file), data_shape=(2,), batch_size=2)
+    assert [(b.data[0].asnumpy().tolist(), b.label[0].asnumpy().tolist(), b.pad) for b in it] == [
+        ([[1, 2], [3, 4]], [0, 0], 0),
+        ([[5, 6], [1, 2]], [0, 0], 1),
+    ]
+    assert it.provide_data + it.provide_label == [("data", (2, 2)), ("softmax_label", (2,))]
+    halves = mx.io.CSVIter(str(file), (2,), label_csv=str(file), label_shape=(2,), batch_size=2, round_batch=False)
+    assert [b.label[0].shape for b in halves] == [(2, 2)]
+
+
+def test_schedules_say_what_they_were_made_with():
+    schedule = mx.lr_scheduler.MultiFactorScheduler([2, 4], 0.1)
+    assert (schedule.step, schedule.factor, schedule.base_lr) == ([2, 4], 0.1, 0.01)
+    assert mx.lr_scheduler.PolyScheduler(9, 0.4, 2, 0.0, 4).get_warmup_lr(1) == pytest.approx(0.1)
+
+
 def test_an_optimiser_of_ones_own(tmp_path: Path):
     @mx.optimizer.register
     class Signs(mx.optimizer.Optimizer):

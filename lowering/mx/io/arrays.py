@@ -164,7 +164,7 @@ class CSVIter(NDArrayIter):
         batch_size: int = 1,
         round_batch: bool = True,
         data_name: str = "data",
-        label_name: str = "label",
+        label_name: str = "softmax_label",
         dtype: str = "float32",
         **_: Any,
     ):

@@ -7,24 +7,26 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-import lowering.initializer as initializers
-from lowering.mx import model, optimizer
-from lowering.mx.context import Context, as_context
+from lowering.mx import model
+from lowering.mx import optimizer as optimizers
 from lowering.mx.executor import Executor
 from lowering.mx.init import InitDesc
 from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
-from lowering.mx.keys import next_key
 from lowering.mx.kv import KVStore
 from lowering.mx.kv import create as create_kvstore
 from lowering.mx.module.base import UNIFORM, BaseModule, Params
-from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.module.given import (
+    check_given,
+    check_names,
+    converted,
+    fill,
+    fitting,
+    make_optimizer,
+    one_context,
+)
 from lowering.mx.symbol.bound import Symbol, as_symbol
-from symjax_nnvm.errors import CallError, TrainingError, did_you_mean, listed
+from symjax_nnvm.errors import CallError, TrainingError
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
-
-_PARAMETERS = ("_weight", "_bias", "_gamma", "_beta")
 
 
 class Module(BaseModule):
@@ -51,7 +53,7 @@ class Module(BaseModule):
     ):
         super().__init__(logger)
         self._symbol: Symbol = as_symbol(symbol)
-        self._context = _one(context)
+        self._context = one_context(context)
         self._data_names, self._label_names = list(data_names or ()), list(label_names or ())
         self._state_names, self._fixed = list(state_names or ()), list(fixed_param_names or ())
         arguments = self._symbol.list_arguments()
@@ -61,14 +63,14 @@ class Module(BaseModule):
             ("state", self._state_names, True),
             ("fixed_param", self._fixed, True),
         ):
-            _check_names(arguments, names, what, needed)
+            check_names(arguments, names, what, needed)
         fed = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [name for name in arguments if name not in fed]
         self._groups = group2ctxs[0] if isinstance(group2ctxs, list | tuple) else group2ctxs
         self._params: tuple[Params, Params] | None = None  # before there is an executor to hold them
         self._executor: Executor | None = None
-        self._optimizer: optimizer.Optimizer | None = None
-        self._updater: optimizer.Updater | None = None
+        self._optimizer: optimizers.Optimizer | None = None
+        self._updater: optimizers.Updater | None = None
         self._states_file: str | None = None
         self._monitor: Any = None
 
@@ -237,10 +239,10 @@ class Module(BaseModule):
             (aux_params, bound.aux_dict, "aux_params"),
         )
         for given, arrays, what in rows:
-            _check_given(given, arrays, what, allow_missing, allow_extra)
+            check_given(given, arrays, what, allow_missing, allow_extra)
             for name, array in sorted(arrays.items()):
                 if given is not None and name in given:
-                    array[:] = _fitting(name, given[name], array.shape)
+                    array[:] = fitting(name, given[name], array.shape)
                 elif initializer is not None:
                     own = attrs.get(name, {})
                     desc = name if what == "aux_params" and not own.get("__init__") else InitDesc(name, own)
@@ -286,7 +288,7 @@ class Module(BaseModule):
                 labels = [(name, (rows, *known[name][1:])) for name in bound]
             self.reshape(data, labels)
         arrays = self._bound.arg_dict
-        return {name: _converted(value, arrays[name]) for name, value in given.items()}
+        return {name: converted(value, arrays[name]) for name, value in given.items()}
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
         """Run a batch; one of other shapes binds for these. is_train: by default what it was bound for."""
@@ -366,8 +368,10 @@ class Module(BaseModule):
             raise CallError("kvstore is a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")
         axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
         rescale_grad = 1.0 / self._data_shapes[0].shape[max(axis, 0)]
-        self._optimizer = _optimizer(optimizer, dict(optimizer_params), self._symbol, self._param_names, rescale_grad)
-        self._updater = _get_updater(self._optimizer)
+        self._optimizer = make_optimizer(
+            optimizer, dict(optimizer_params), self._symbol, self._param_names, rescale_grad
+        )
+        self._updater = optimizers.get_updater(self._optimizer)
         self.optimizer_initialized = True
         if self._states_file is not None:
             self.load_optimizer_states(self._states_file)
@@ -418,89 +422,3 @@ class Module(BaseModule):
         self._require(optimizer=True)
         assert self._updater is not None
         self._updater.load(fname)
-
-
-def fill(initializer: Any, desc: str, array: NDArray) -> None:
-    """Give a parameter its first value, by an initialiser of MXNet's kind or of `lowering.initializer`'s."""
-    if isinstance(initializer, str):
-        initializer = initializers.create(initializer)
-    if isinstance(initializer, initializers.Initializer | initializers.Load | initializers.Mixed):
-        array[:] = like_jax(initializer(desc, array.shape, array.dtype, next_key()))
-    else:
-        initializer(desc, array)
-
-
-def _optimizer(
-    given: Any, params: dict[str, Any], symbol: Symbol, names: Sequence[str], rescale_grad: float
-) -> optimizer.Optimizer:
-    numbered = dict(enumerate(names))
-    if isinstance(given, str):
-        return optimizer.create(given, sym=symbol, param_idx2name=numbered, **{"rescale_grad": rescale_grad, **params})
-    if not isinstance(given, optimizer.Optimizer):
-        problem = "optimizer is a name or one of mx.optimizer"
-        raise CallError(problem, got=type(given).__name__, fix="optimizer='sgd', optimizer_params={'momentum': 0.9}")
-    if given.rescale_grad != rescale_grad:
-        warnings.warn(
-            "Optimizer created manually outside Module but rescale_grad is not normalized to "
-            f"1.0/batch_size/num_workers ({given.rescale_grad} vs. {rescale_grad}). Is this intended?",
-            stacklevel=3,
-        )
-    if not given.idx2name:
-        given.idx2name = numbered
-    return given
-
-
-_get_updater = optimizer.get_updater
-
-
-def _one(context: Any) -> Context:
-    """The context to run on."""
-    given = list(context) if isinstance(context, list | tuple) else [context]
-    found = [as_context(each) for each in given]
-    if len({each.device for each in found}) > 1:
-        warnings.warn(
-            f"Module was given {len(found)} devices and runs on {found[0]}, with the whole batch: the numbers are the "
-            "same. To spread a batch over devices give lowering.Trainer arrays that jax.sharding lays out.",
-            stacklevel=3,
-        )
-    return found[0]
-
-
-def _check_names(arguments: Sequence[str], names: Sequence[str], what: str, needed: bool) -> None:
-    for name in names:
-        if name in arguments:
-            continue
-        inputs = [each for each in arguments if not each.endswith(_PARAMETERS)]
-        problem = f"You created Module with Module(..., {what}_names={list(names)}) but input with name '{name}' is not"
-        message = f"{problem} found in symbol.list_arguments(). Did you mean one of: {listed(inputs)}"
-        if needed:
-            raise CallError(message)
-        warnings.warn(message, stacklevel=3)
-
-
-def _check_given(
-    given: Mapping[str, Any] | None, arrays: Mapping[str, NDArray], what: str, allow_missing: bool, allow_extra: bool
-) -> None:
-    """Raise TrainingError for values that are missing or surplus."""
-    if given is None:
-        return
-    missing = [] if allow_missing else [name for name in arrays if name not in given]
-    surplus = [] if allow_extra else [name for name in given if name not in arrays]
-    if missing:
-        fix = "allow_missing=True has the initializer make them."
-        raise TrainingError(f"{listed(missing)} of the network is not presented in {what}", fix=fix)
-    if surplus:
-        fix = f"allow_extra=True leaves them out. {did_you_mean(surplus[0], arrays)}".rstrip()
-        raise TrainingError(f"{what} has {listed(surplus)}, which the network has not", fix=fix)
-
-
-def _fitting(name: str, value: Any, shape: tuple[int, ...]) -> Any:
-    if np.shape(value) != shape:
-        raise TrainingError(f"The value of {name} does not fit", expected=f"shape {shape}", got=np.shape(value))
-    return value
-
-
-def _converted(value: Any, target: NDArray) -> Any:
-    """An array of a batch in the dtype that it is bound in."""
-    given = value.value if isinstance(value, NDArray) else value
-    return given if given.dtype == target.cell.dtype else given.astype(target.cell.dtype)

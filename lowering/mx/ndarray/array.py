@@ -326,8 +326,11 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
 
 
 def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:
-    """An NDArray of a jax.Array."""
-    return NDArray(new_cell(value, context.device if context else None), context or current_context())
+    """An NDArray of a jax.Array, which is moved to the context where that is not where JAX puts arrays."""
+    device = context.device if context else None
+    if device is not None and value.devices() != {device}:
+        value = jax.device_put(value, device)
+    return NDArray(new_cell(value, device), context or current_context())
 
 
 def as_jax(value: Any, dtype: Any = None) -> jax.Array:
