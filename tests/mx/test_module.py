@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lowering
 import symjax_nnvm as nn
 from lowering import mx
 
@@ -196,6 +197,20 @@ def test_a_table_in_a_file(tmp_path: Path):
     assert it.provide_data + it.provide_label == [("data", (2, 2)), ("softmax_label", (2,))]
     halves = mx.io.CSVIter(str(file), (2,), label_csv=str(file), label_shape=(2,), batch_size=2, round_batch=False)
     assert [b.label[0].shape for b in halves] == [(2, 2)]
+
+
+def test_what_the_trainer_takes_is_an_iterator_here():
+    source = lowering.Batches({"data": DATA, "softmax_label": LABEL}, 3, shuffle=True, last="pad")
+    it = mx.io.EpochsIter(source)
+    assert (it.provide_data, it.provide_label) == ([("data", (3, 3))], [("softmax_label", (3,))])
+    it.reset()  # nothing was taken yet
+    for epoch in range(2):
+        found = [(b.label[0].asnumpy().tolist(), b.pad) for b in it]
+        assert [labels for labels, _ in found] == [b["softmax_label"].tolist() for b in source.epoch(epoch)]
+        assert [pad for _, pad in found] == [0, 0, 1]
+        it.reset()
+    with pytest.raises(AttributeError, match="mx.io.EpochsIter"):
+        mx.io.ImageRecordIter  # noqa: B018
 
 
 def test_schedules_say_what_they_were_made_with():
