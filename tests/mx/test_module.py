@@ -290,6 +290,13 @@ def test_a_mistake_is_told_with_the_way_out(name: str):
         mistake()
 
 
+def test_of_several_devices_the_first_is_taken(monkeypatch: pytest.MonkeyPatch):
+    mx.mod.Module(network(), context=[mx.cpu(0), mx.cpu(1)])  # one device under two names, as in MXNet
+    monkeypatch.setattr(mx.Context, "device", property(lambda self: self.device_id))
+    with pytest.warns(UserWarning, match=r"given 2 devices and runs on gpu\(1\).*lowering.Trainer"):
+        mx.mod.Module(network(), context=[mx.gpu(1), mx.gpu(0)])
+
+
 def test_what_is_odd_is_warned_of():
     with pytest.warns(UserWarning, match="name 'softmax_label' is not found"):
         mx.mod.Module(mx.sym.relu(mx.sym.Variable("data")))

@@ -43,7 +43,7 @@ class NDArray(Arithmetic, Fluent):
     Made by `mx.nd.array` and its kin; further methods are the operators' (`x.sum(axis=1)`).
     """
 
-    __slots__ = ("__weakref__", "cell", "context", "entry", "grad")
+    __slots__ = ("__weakref__", "cell", "context", "entry", "gradient")
 
     _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) makes one of what is an array."
     __array_priority__ = 1000.0
@@ -54,7 +54,7 @@ class NDArray(Arithmetic, Fluent):
         self.cell = cell
         self.context = context
         self.entry = entry
-        self.grad: NDArray | None = None
+        self.gradient: NDArray | None = None
 
     # -- what it is --------------------------------------------------------------------------------------------------
 
@@ -92,6 +92,11 @@ class NDArray(Arithmetic, Fluent):
     def stype(self) -> str:
         """The storage type: dense."""
         return "default"
+
+    @property
+    def grad(self) -> NDArray | None:
+        """What `mx.autograd` computes its gradient into; None without `attach_grad`."""
+        return self.gradient
 
     @property
     def T(self) -> NDArray:
@@ -316,7 +321,7 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
     """Make an array a leaf of the tape, whose gradient is kept in another one."""
     if grad_req not in ("write", "add", "null"):
         raise CallError("No such grad_req", expected="'write', 'add' or 'null'", got=repr(grad_req))
-    array.grad = grad
+    array.gradient = grad
 
     def keep(value: jax.Array, request: str) -> None:
         kept = grad.value + value if request == "add" else value
