@@ -1,5 +1,6 @@
 """Lowering: symbols as pure JAX functions, compiled by XLA; gradients by MXGradient."""
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import lowering.data as data
@@ -67,4 +68,6 @@ __all__ = [
 if not _TYPE_CHECKING:  # so that checkers still know which names there are
 
     def __getattr__(name: str) -> object:
+        if name == "mx":  # loaded when it is asked for
+            return _import_module("lowering.mx")
         _unknown_attribute("lowering", name, __all__)

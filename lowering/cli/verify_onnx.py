@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def _session(path: str) -> Any:
     except ImportError as error:
         what = "ONNX files are run by onnxruntime. Install it with: pip install onnxruntime"
         raise MissingExtraError(what) from error
-    state: Any = onnxruntime.capi.onnxruntime_pybind11_state
+    state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     refusals = tuple(c for c in vars(state).values() if isinstance(c, type) and issubclass(c, Exception))
     try:
         return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

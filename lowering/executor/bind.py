@@ -324,6 +324,12 @@ def _cells(names: Sequence[str], arrays: Sequence[Any], places: Mapping[str, Pla
 
 
 def _given(name: str, array: Any, place: Place) -> ArrayCell:
+    """A cell of an array; or the very cell that is given, which its owner goes on to write."""
+    if isinstance(array, ArrayCell) and array.name in ("", name) and array.place == place:
+        array.name = name
+        return array
+    if isinstance(array, ArrayCell):
+        array = array.show()
     # A copy by NumPy: `jnp.array` compiles one for every shape.
     value = on_auto_axes(array) if isinstance(array, jax.Array) else jax.device_put(np.array(array), place)
     if value.weak_type:  # would have the graph compiled anew when it is written

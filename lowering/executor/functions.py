@@ -19,7 +19,7 @@ from lowering.gradient_program import GradientProgram
 from lowering.programs import Programs
 from lowering.xla_options import jit
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, TUnlistedInputs
+from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, TUnlistedInputs, TWritesInForward
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.pipeline import Options
@@ -82,11 +82,13 @@ class ExecutorFunctions:
         training step writes them, as in MXNet.
         """
         program = self.program(True).program
+        nodes = program.index.nodes
         last_writer = {slot: step for step in program.steps for slot in step.outputs}
         return [
             i
             for i, name in enumerate(self.aux_names)
-            if "is_train" not in last_writer[program.aux_slots[name]].rule.needs
+            if "is_train" not in (step := last_writer[program.aux_slots[name]]).rule.needs
+            or nodes[step.nid].source.op in TWritesInForward
         ]
 
     # -- the functions ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from lowering.training.update_rules import RULES, Rule, Update
+from lowering.training.update_rules import RULES, Hyper, Rule, Update
 from lowering.updates import with_master_copy
 from symjax_nnvm.errors import ParamError, close_names, did_you_mean, listed, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
@@ -76,7 +76,7 @@ class MXNetOptimizer:
         self.name = name.lower()
         self.rule = _rule(name)
         defaults = _SHARED | dict(self.rule.defaults)
-        _check_known(f"Optimiser {self.name!r}", given, defaults)
+        check_known(f"Optimiser {self.name!r}", given, defaults)
         values = defaults | dict(given)
         self.rescale_grad: float | None = values["rescale_grad"]
         self.clip_gradient = float(values["clip_gradient"] or -1.0)
@@ -84,7 +84,7 @@ class MXNetOptimizer:
         self.begin_num_update = int(values["begin_num_update"])
         self.schedule = _schedule(self.name, values, "learning_rate" in given)
         self.learning_rate = None if self.schedule else _number(self.name, "learning_rate", values["learning_rate"])
-        self.hyper = {key: values[key] for key in self.rule.defaults if key not in _SHARED and key != "lazy_update"}
+        self.hyper = rule_hyper(self.rule, values)
         for key in ("wd", *self.hyper):
             if isinstance(defaults[key], float):
                 _number(self.name, key, values[key])
@@ -136,29 +136,50 @@ class MXNetOptimizer:
         """The learning rate of an update."""
         return state["learning_rate"] if self.schedule is None else jnp.asarray(self.schedule(count), jnp.float32)
 
-    def _keeps_copy(self, weight: jax.Array) -> bool:
-        return self.multi_precision and jnp.finfo(weight.dtype).bits < 32
-
     def _slots(self, weight: jax.Array) -> tuple[jax.Array, ...]:
-        if not self._keeps_copy(weight):
-            return self.rule.slots(weight, self.hyper)
-        wide = weight.astype(jnp.float32)
-        return (*self.rule.slots(wide, self.hyper), wide)
+        return rule_slots(self.rule, self.hyper, weight, self.multi_precision)
 
     def _apply(
         self, weight: jax.Array, grad: jax.Array, slots: tuple[jax.Array, ...], at: Update
     ) -> tuple[jax.Array, ...]:
-        def formula(weight: jax.Array, grad: jax.Array, *slots: jax.Array) -> tuple[jax.Array, ...]:
-            return self.rule.update(weight, grad, slots, at, self.hyper)
+        return apply_rule(self.rule, self.hyper, weight, grad, slots, at, self.multi_precision)
 
-        return (with_master_copy(formula) if self._keeps_copy(weight) else formula)(weight, grad, *slots)
+
+def _keeps_copy(weight: jax.Array, multi_precision: bool) -> bool:
+    return multi_precision and jnp.finfo(weight.dtype).bits < 32
+
+
+def rule_slots(rule: Rule, hyper: Hyper, weight: jax.Array, multi_precision: bool) -> tuple[jax.Array, ...]:
+    """What a rule keeps for a parameter; multi_precision: for one of half precision also a copy in float32."""
+    if not _keeps_copy(weight, multi_precision):
+        return rule.slots(weight, hyper)
+    wide = weight.astype(jnp.float32)
+    return (*rule.slots(wide, hyper), wide)
+
+
+def apply_rule(
+    rule: Rule,
+    hyper: Hyper,
+    weight: jax.Array,
+    grad: jax.Array,
+    slots: tuple[jax.Array, ...],
+    at: Update,
+    multi_precision: bool,
+) -> tuple[jax.Array, ...]:
+    """(new weight, *new slots) of one update of one parameter."""
+
+    def formula(weight: jax.Array, grad: jax.Array, *slots: jax.Array) -> tuple[jax.Array, ...]:
+        return rule.update(weight, grad, slots, at, hyper)
+
+    keeps = _keeps_copy(weight, multi_precision)
+    return (with_master_copy(formula) if keeps else formula)(weight, grad, *slots)
 
 
 class OptaxOptimizer:
     """An Optax GradientTransformation; its state is Optax's. `optimizer_params` may hold `rescale_grad`."""
 
     def __init__(self, transformation: Any, given: Mapping[str, Any]):
-        _check_known("An Optax optimiser", given, {"rescale_grad": None})
+        check_known("An Optax optimiser", given, {"rescale_grad": None})
         self.transformation = transformation
         self.rescale_grad: float | None = given.get("rescale_grad")
 
@@ -184,7 +205,13 @@ def _rule(name: str) -> Rule:
     return rule
 
 
-def _check_known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def rule_hyper(rule: Rule, values: Mapping[str, Any]) -> Hyper:
+    """The hyper-parameters that a rule has of its own, of all that are given."""
+    return {key: values[key] for key in rule.defaults if key not in _SHARED and key != "lazy_update"}
+
+
+def check_known(what: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Raise ParamError for parameters that are not known."""
     unknown = [name for name in given if name not in known]
     if unknown:
         fix = close_names(unknown, known) or None

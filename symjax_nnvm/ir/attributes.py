@@ -75,6 +75,10 @@ FIgnoreInputs: OpMap[Callable[[NodeAttrs], Iterable[int]]] = Op.get_attr("FIgnor
 FLossEquivalent: OpMap[Callable[[Node], NodeEntry]] = Op.get_attr("FLossEquivalent")
 """A loss head's node → the scalar whose derivative its gradient is. Marks operators that ignore head gradients."""
 
+TWritesInForward: OpMap[bool] = Op.get_attr("TWritesInForward")
+"""The operator writes its states whenever it runs; those of others that ask whether they train follow the backward
+pass of a training step, as BatchNorm's moving averages do in MXNet."""
+
 TIsBackward: OpMap[bool] = Op.get_attr("TIsBackward")
 """The operator is the backward of `control_deps[0]`; its shapes may be inferred from there."""
 

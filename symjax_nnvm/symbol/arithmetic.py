@@ -57,10 +57,7 @@ def _method(row: str, *, reflected: bool = False) -> Callable[[Any, object], Any
         if isinstance(other, Arithmetic):
             return self._operator(symbols, (self, other), {}, hint_of(symbols))
         if not is_scalar(other):
-            raise SymbolTypeError(
-                f"type {type(other)} not supported: a symbol combines with symbols and numbers. An array becomes an "
-                "input: make a symbol.Variable(name) of it, and give it when the graph runs."
-            )
+            raise SymbolTypeError(f"type {type(other)} not supported: {self._operands}")
         return self._operator(scalar, (self,), {"scalar": str(other)}, hint_of(scalar))
 
     return method
@@ -74,6 +71,12 @@ class Arithmetic:
     """Python's operators; a symbol inherits them and says how an operator node is made."""
 
     __slots__ = ()
+
+    _operands = (
+        "a symbol combines with symbols and numbers. An array becomes an input: make a symbol.Variable(name) of it, "
+        "and give it when the graph runs."
+    )
+    """What combines with what, for the error."""
 
     def _operator(self, op: str, symbols: tuple[Any, ...], params: dict[str, str], hint: str) -> Any:
         """Make a node of an operator, named after the hint."""
@@ -99,7 +102,7 @@ class Arithmetic:
     def __abs__(self) -> Any:
         return self._operator("abs", (self,), {}, "abs")
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
         raise NotImplementedForSymbol(
             "A symbol has no truth value: it holds no data. Test `symbol is None`, or build a comparison operator."
         )

@@ -85,11 +85,11 @@ class Symbol(Arithmetic, Fluent):
 
     def copy(self) -> Symbol:
         """A deep copy: new nodes with copied attributes. Subgraphs stay shared; `info` is not copied."""
-        return Symbol(rewrite(self.outputs, fresh=True).outputs)
+        return type(self)(rewrite(self.outputs, fresh=True).outputs)
 
     def shallow_copy(self) -> Symbol:
         """A new symbol over the same nodes."""
-        return Symbol(self.outputs)
+        return type(self)(self.outputs)
 
     def __copy__(self) -> Symbol:
         return self.copy()
@@ -143,7 +143,7 @@ class Symbol(Arithmetic, Fluent):
 
     def list_input_variables(self, option: InputOption = "all") -> list[Symbol]:
         """The variables in post-order, as symbols."""
-        return [Symbol([NodeEntry(node, 0, 0)]) for node in self.list_input_nodes(option)]
+        return [type(self)([NodeEntry(node, 0, 0)]) for node in self.list_input_nodes(option)]
 
     def list_arguments(self) -> list[str]:
         """Names of the variables that no operator writes."""
@@ -171,13 +171,13 @@ class Symbol(Arithmetic, Fluent):
                 outputs.append(NodeEntry(node, 0, node.attrs.parsed.version))
             else:
                 outputs.extend(NodeEntry(node, i, 0) for i in range(node.num_visible_outputs()))
-        return Symbol(outputs)
+        return type(self)(outputs)
 
     def get_children(self) -> Symbol | None:
         """The inputs of the head nodes, as a group; None when there are none."""
         heads = dict.fromkeys(entry.node for entry in self.outputs)
         children = [entry for node in heads for entry in node.inputs]
-        return Symbol(children) if children else None
+        return type(self)(children) if children else None
 
     # -- attributes ------------------------------------------------------------------------------------------------
 
@@ -304,18 +304,18 @@ class Symbol(Arithmetic, Fluent):
         """
         match index:
             case str():
-                return Symbol([self.outputs[self._output_number(index)]])
+                return type(self)([self.outputs[self._output_number(index)]])
             case slice():
                 chosen = self.outputs[index]
                 if not chosen:
                     raise SymbolIndexError(f"{index} selects none of the {len(self.outputs)} outputs")
-                return Symbol(chosen)
+                return type(self)(chosen)
             case int():
                 if index < 0:
                     raise SymbolIndexError(f"Symbol only accept nonnegative index, got {index}")
                 if index >= len(self.outputs):
                     raise SymbolIndexError(f"output {index} of a symbol of {len(self.outputs)} outputs: {self!r}")
-                return self if len(self.outputs) == 1 else Symbol([self.outputs[index]])
+                return self if len(self.outputs) == 1 else type(self)([self.outputs[index]])
         raise SymbolTypeError(f"Symbol only support integer index to fetch i-th output, got {type(index).__name__}")
 
     def _output_number(self, name: str) -> int:
@@ -409,7 +409,7 @@ class Symbol(Arithmetic, Fluent):
         else:
             given = [head_grads] if isinstance(head_grads, Symbol) else head_grads
             heads = [entry for head in given for entry in head.outputs]
-        return Symbol(gradient_entries(self.outputs, xs, heads, zeros_if_unreachable))
+        return type(self)(gradient_entries(self.outputs, xs, heads, zeros_if_unreachable))
 
     # -- how its operators are made ---------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
-from lowering import Batches, Trainer
+from lowering import Batches, Trainer, mx
 from lowering.mxnet_words import ATTRIBUTES, KEYWORDS
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NNVMError, listed
@@ -245,7 +245,7 @@ def test_keywords_that_are_no_shapes_are_told():
 
 
 def test_every_attribute_of_mxnet_is_told():
-    owners = {"Trainer": Trainer(NET), "Executor": executor(), "lowering": lowering}
+    owners = {"Trainer": Trainer(NET), "Executor": executor(), "lowering": lowering, "mx": mx}
     assert set(owners) == set(ATTRIBUTES)
     for name, owner in owners.items():
         for attribute in ATTRIBUTES[name]:

@@ -70,7 +70,7 @@ def test_a_named_dimension_takes_any_size(name: str):
     more = {n: np.concatenate([array, array, array], axis) for n, array in given.items()}
     for output, expected in zip(made.get_outputs(), made.run(None, more), strict=True):
         assert "batch" in output.shape
-        size = dict(zip(output.shape, np.shape(expected), strict=True))["batch"]  # pyright: ignore[reportArgumentType]
+        size = dict(zip(output.shape, np.asarray(expected).shape, strict=True))["batch"]  # pyright: ignore[reportArgumentType]
         assert size == 3 * next(iter(given.values())).shape[axis]
 
 

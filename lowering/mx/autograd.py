@@ -1,0 +1,237 @@
+"""`mx.autograd`: gradients of what was called, by MXGradient of each recorded call.
+
+Calls made under `record()` go onto a tape, each with the symbol that it ran; `backward` goes through them from the last
+to the first and runs the gradient graph of each symbol. With `create_graph` those graphs are calls on the tape again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lowering.mx import recording
+from lowering.mx.ndarray.array import NDArray, like_jax, mark, on_backward, run_symbol
+from lowering.mx.recording import Call, Leaf
+from lowering.mx.recording import is_recording as is_recording
+from lowering.mx.recording import is_training as is_training
+from lowering.mx.recording import set_recording as set_recording
+from lowering.mx.recording import set_training as set_training
+from symjax_nnvm.errors import CallError, GradientError
+from symjax_nnvm.symbol import Group
+from symjax_nnvm.symbol.symbol import Symbol
+
+Gradients = dict[Leaf, NDArray]
+
+_NOT_RECORDED = "Call attach_grad() on the inputs, and compute under `with mx.autograd.record():`."
+
+
+@contextmanager
+def _as(record: bool | None, train: bool | None) -> Iterator[None]:
+    """Record and train so inside the block; None: as before."""
+    before = is_recording(), is_training()
+    set_recording(before[0] if record is None else record)
+    set_training(before[1] if train is None else train)
+    try:
+        yield
+    finally:
+        set_recording(before[0])
+        set_training(before[1])
+
+
+def record(train_mode: bool = True) -> Any:
+    """A block whose calls are recorded. train_mode: whether Dropout drops, BatchNorm uses the batch's statistics, …"""
+    return _as(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> Any:
+    """A block whose calls are not recorded."""
+    return _as(False, train_mode)
+
+
+def train_mode() -> Any:
+    """A block that runs as in training, recorded or not."""
+    return _as(None, True)
+
+
+def predict_mode() -> Any:
+    """A block that runs as in inference, recorded or not."""
+    return _as(None, False)
+
+
+def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> None:
+    """Have gradients of the variables written to other arrays; grad_reqs: one for all, or a list."""
+    variables, gradients = _listed(variables), _listed(gradients)
+    requests = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else grad_reqs
+    for variable, gradient, request in zip(variables, gradients, requests, strict=True):
+        mark(variable, gradient, request)
+
+
+@on_backward
+def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+    """Compute the gradients of heads and keep them in the `grad` of the arrays that have one.
+
+    head_grads: a gradient for each head, ones where one is None. retain_graph: the tape stays as long as arrays that
+    are on it; nothing is to be retained. Raises GradientError for heads that were not recorded.
+    """
+    for leaf, gradient in _gradients(_listed(heads), head_grads, create_graph=False).items():
+        if leaf.grad_req != "null":
+            leaf.keep(gradient.value, leaf.grad_req)
+
+
+def grad(
+    heads: Any,
+    variables: Any,
+    head_grads: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+) -> Any:
+    """The gradients of heads with respect to variables, as new arrays; their `grad` stays as it is.
+
+    create_graph: record them, so that they have gradients in turn. Raises GradientError.
+    """
+    asked = _listed(variables)
+    if not asked:
+        raise GradientError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
+    found = _gradients(_listed(heads), head_grads, create_graph=create_graph)
+    missing = [i for i, variable in enumerate(asked) if variable.entry not in found]
+    if missing:
+        problem = f"Variables {missing} are not among what the heads were computed of"
+        raise GradientError(problem, fix=_NOT_RECORDED)
+    gradients = [found[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
+    return gradients[0] if isinstance(variables, NDArray) else gradients
+
+
+def get_symbol(x: NDArray) -> Symbol:
+    """The last recorded call that an array came from, as a symbol. Raises GradientError."""
+    if not isinstance(x.entry, tuple):
+        raise GradientError("The array was not computed while recording", fix=_NOT_RECORDED)
+    return x.entry[0].expression.symbol
+
+
+def _listed(arrays: Any) -> list[NDArray]:
+    return [arrays] if isinstance(arrays, NDArray) else list(arrays)
+
+
+# -- through the tape ------------------------------------------------------------------------------------------------
+
+
+def _gradients(heads: Sequence[NDArray], head_grads: Any, create_graph: bool) -> Gradients:
+    """The gradient of each leaf that the heads were computed of."""
+    given = [None] * len(heads) if head_grads is None else _listed(head_grads)
+    if len(given) != len(heads):
+        raise GradientError(
+            "heads and head_grads must be lists of the same length", expected=len(heads), got=len(given)
+        )
+    sums: dict[Any, NDArray] = {}
+    with _as(create_graph, None):
+        for head, gradient in zip(heads, given, strict=True):
+            if head.entry is None:
+                problem = "Cannot differentiate node because it is not in a computational graph"
+                raise GradientError(problem, fix=_NOT_RECORDED)
+            start = like_jax(jnp.ones(head.shape, head.cell.dtype), head.context) if gradient is None else gradient
+            _add(sums, head.entry, start)
+        for call in _calls(heads):
+            partial = [sums.pop((call, i), None) for i in range(len(call.outputs))]
+            if any(gradient is not None for gradient in partial):
+                for entry, gradient in _through(call, partial, create_graph):
+                    _add(sums, entry, gradient)
+    return {entry: gradient for entry, gradient in sums.items() if isinstance(entry, Leaf)}
+
+
+def _add(sums: dict[Any, NDArray], entry: Any, gradient: NDArray) -> None:
+    sums[entry] = sums[entry] + gradient if entry in sums else gradient
+
+
+def _calls(heads: Sequence[NDArray]) -> list[Call]:
+    """The calls that the heads came from, the last first."""
+    found: set[Call] = set()
+    pending = [head.entry for head in heads]
+    while pending:
+        entry = pending.pop()
+        if isinstance(entry, tuple) and entry[0] not in found:
+            found.add(entry[0])
+            pending += entry[0].entries
+    return sorted(found, key=lambda call: -call.number)
+
+
+def _through(call: Call, partial: Sequence[NDArray | None], create_graph: bool) -> Iterator[tuple[Any, NDArray]]:
+    """The gradients of what a call was given, by where it came from. partial: the gradient of each output."""
+    heads = [
+        like_jax(jnp.zeros_like(output)) if gradient is None else gradient
+        for output, gradient in zip(call.outputs, partial, strict=True)
+    ]
+    if isinstance(call.expression, Function):
+        found = call.expression.backward(*heads)
+        yield from zip(call.entries, [found] if isinstance(found, NDArray) else found, strict=True)
+        return
+    wanted = {
+        name: entry
+        for name, entry, value in zip(call.expression.names, call.entries, call.values, strict=True)
+        if entry is not None and jnp.issubdtype(value.dtype, jnp.floating)
+    }
+    if not wanted:
+        return
+    compute = _recorded_gradients if create_graph else _plain_gradients
+    for (_, entry), gradient in zip(wanted.items(), compute(call, tuple(wanted), heads), strict=True):
+        yield entry, gradient
+
+
+def _plain_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:
+    found = call.expression.gradients(wrt, call.values, call.key, [head.value for head in heads])
+    return [like_jax(found[name], heads[0].context) for name in wrt]
+
+
+def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:
+    """The same as a call on the tape: the gradient of a symbol is a symbol."""
+    if call.key is not None:
+        problem = "A gradient with create_graph=True goes through a random operator, whose numbers are gone"
+        raise GradientError(problem, fix="Take it through a symbol: net.gradient(...).gradient(...).")
+    names: list[str] = call.expression.names
+    inputs = [_again(value, entry) for value, entry in zip(call.values, call.entries, strict=True)]
+    given = [Symbol.create_variable(f"a{len(names) + i}") for i in range(len(heads))]
+    renamed = {name: Symbol.create_variable(f"a{i}") for i, name in enumerate(names)}
+    symbol = call.expression.symbol(**renamed)
+    gradient = symbol.gradient([f"a{names.index(name)}" for name in wrt], head_grads=given)
+    return run_symbol(Group(list(gradient)), [*inputs, *heads], heads[0].context)
+
+
+def _again(value: jax.Array, entry: Any) -> NDArray:
+    array = like_jax(value)
+    array.entry = entry
+    return array
+
+
+class Function:
+    """A function of one's own for the tape: a subclass says `forward(self, *arrays)` and `backward(self, *heads)`.
+
+    Called like a function; `save_for_backward` keeps arrays as `saved_tensors`.
+    """
+
+    saved_tensors: tuple[NDArray, ...] = ()
+
+    def save_for_backward(self, *arrays: NDArray) -> None:
+        """Keep arrays for `backward`."""
+        self.saved_tensors = arrays
+
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+
+    def __call__(self, *inputs: NDArray) -> Any:
+        """What `forward` returns, recorded with `backward` as its gradient."""
+        with pause(is_training()):
+            made = self.forward(*inputs)
+        outputs = [made] if isinstance(made, NDArray) else list(made)
+        if any(not isinstance(output, NDArray) for output in outputs):
+            raise CallError("forward of a Function returns NDArrays", got=type(made).__name__)
+        if recording.is_recording():
+            outputs = [output.detach() for output in outputs]
+            values = [array.value for array in inputs]
+            call = Call(self, values, [array.entry for array in inputs], None, [out.value for out in outputs])
+            for i, output in enumerate(outputs):
+                output.entry = (call, i)
+        return outputs[0] if isinstance(made, NDArray) else outputs

@@ -1,0 +1,103 @@
+"""`mx.callback`: what a training loop calls after batches and epochs. Lines are MXNet's, to the letter."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lowering.mx.model import BatchEndParam, save_checkpoint
+
+
+def module_checkpoint(
+    mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
+) -> Callable[..., None]:
+    """At the end of every `period` epochs, a checkpoint of a module."""
+    period = int(max(1, period))
+
+    def callback(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
+        if (iter_no + 1) % period == 0:
+            mod.save_checkpoint(prefix, iter_no + 1, save_optimizer_states)
+
+    return callback
+
+
+def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
+    """At the end of every `period` epochs, a checkpoint of what training is at."""
+    period = int(max(1, period))
+
+    def callback(iter_no: int, sym: Any, arg: Mapping[str, Any], aux: Mapping[str, Any]) -> None:
+        if (iter_no + 1) % period == 0:
+            save_checkpoint(prefix, iter_no + 1, sym, arg, aux)
+
+    return callback
+
+
+def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEndParam], None]:
+    """Every `period` batches, a line of the metrics."""
+
+    def callback(param: BatchEndParam) -> None:
+        if param.nbatch % period == 0 and param.eval_metric is not None:
+            for name, value in param.eval_metric.get_name_value():
+                logging.info("Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name, value)
+            if auto_reset:
+                param.eval_metric.reset_local()
+
+    return callback
+
+
+class Speedometer:
+    """Every `frequent` batches, a line of how many samples a second were trained, and of the metrics."""
+
+    def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True):
+        self.batch_size, self.frequent, self.auto_reset = batch_size, frequent, auto_reset
+        self.init, self.tic, self.last_count = False, 0.0, 0
+
+    def __call__(self, param: BatchEndParam) -> None:
+        """After a batch."""
+        count = param.nbatch
+        if self.last_count > count:
+            self.init = False
+        self.last_count = count
+        if not self.init:
+            self.init, self.tic = True, time.time()
+        elif count % self.frequent == 0:
+            elapsed = time.time() - self.tic
+            self._log(param, self.frequent * self.batch_size / elapsed if elapsed else math.inf)
+            self.tic = time.time()
+
+    def _log(self, param: BatchEndParam, speed: float) -> None:
+        if param.eval_metric is None:
+            logging.info("Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec", param.epoch, param.nbatch, speed)
+            return
+        pairs = param.eval_metric.get_name_value()
+        first = 0
+        if self.auto_reset:
+            param.eval_metric.reset_local()
+            first = param.nbatch - self.frequent
+        message = "Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec" + "\t%s=%f" * len(pairs)
+        logging.info(message, param.epoch, first, param.nbatch, speed, *(part for pair in pairs for part in pair))
+
+
+class ProgressBar:
+    """After each batch, a bar. total: batches in an epoch; length: characters."""
+
+    def __init__(self, total: int, length: int = 80):
+        self.bar_len, self.total = length, total
+
+    def __call__(self, param: BatchEndParam) -> None:
+        """After a batch."""
+        filled = round(self.bar_len * param.nbatch / float(self.total))
+        percents = math.ceil(100.0 * param.nbatch / float(self.total))
+        logging.info("[%s] %s%s\r", "=" * filled + "-" * (self.bar_len - filled), percents, "%")
+
+
+class LogValidationMetricsCallback:
+    """At the end of an evaluation, a line of each metric."""
+
+    def __call__(self, param: BatchEndParam) -> None:
+        """At the end."""
+        for name, value in param.eval_metric.get_name_value() if param.eval_metric else ():
+            logging.info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)

@@ -1,0 +1,126 @@
+"""Contexts: `mx.cpu()`, `mx.gpu(0)`, the current one of a thread, and the JAX device of each."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Self
+
+import jax
+
+from lowering.executor.arrays import Place
+from symjax_nnvm.errors import CallError
+
+DEVICE_TYPES = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5, "tpu": 7}
+"""MXNet's codes of device types, and one for what MXNet does not know."""
+
+_PLATFORMS = {"cpu_pinned": "cpu", "cpu_shared": "cpu"}
+_scopes = threading.local()
+
+
+class Context:
+    """Where arrays lie and graphs run. `with mx.gpu(0):` makes it the thread's current one.
+
+    device_type: "cpu", "gpu" or "tpu", or another Context. A CPU has any number of contexts, which are one device, as
+    in MXNet. Raises CallError for another type.
+    """
+
+    def __init__(self, device_type: Any, device_id: int = 0):
+        if isinstance(device_type, Context):
+            device_type, device_id = device_type.device_type, device_type.device_id
+        if device_type not in DEVICE_TYPES:
+            expected = f"one of {', '.join(DEVICE_TYPES)}"
+            raise CallError("No such type of device", expected=expected, got=repr(device_type), fix="mx.cpu()")
+        self.device_type = str(device_type)
+        self.device_id = int(device_id)
+
+    @property
+    def device_typeid(self) -> int:
+        """MXNet's code of the device type."""
+        return DEVICE_TYPES[self.device_type]
+
+    @property
+    def platform(self) -> str:
+        """JAX's name of the device's kind: "cpu", "gpu" or "tpu"."""
+        return _PLATFORMS.get(self.device_type, self.device_type)
+
+    @property
+    def device(self) -> Place:
+        """The JAX device; None for the one that JAX takes by itself. Raises CallError where there is no such device."""
+        if self.platform == "cpu":
+            return None if jax.default_backend() == "cpu" else jax.devices("cpu")[0]
+        devices = _devices(self.platform)
+        if self.device_id >= len(devices):
+            raise CallError(
+                f"{self} asked for, and JAX sees {len(devices)} devices of that kind",
+                fix="mx.cpu() runs on what is there; for GPUs install JAX with CUDA: pip install jax[cuda12].",
+            )
+        device = devices[self.device_id]
+        return None if device == jax.devices()[0] else device
+
+    def empty_cache(self) -> None:
+        """Nothing: XLA's allocator keeps its memory."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Context) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __enter__(self) -> Self:
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _stack().pop()
+
+    def __repr__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+
+def _stack() -> list[Context]:
+    """The contexts entered in this thread, the innermost last."""
+    if not hasattr(_scopes, "stack"):
+        _scopes.stack = [Context("cpu")]
+    return _scopes.stack
+
+
+def _devices(platform: str) -> list[Place]:
+    try:
+        return jax.devices(platform)
+    except RuntimeError:  # JAX has no such backend
+        return []
+
+
+def cpu(device_id: int = 0) -> Context:
+    """A context of the CPU."""
+    return Context("cpu", device_id)
+
+
+def cpu_pinned(device_id: int = 0) -> Context:
+    """A context of the CPU: JAX pins what it copies by itself."""
+    return Context("cpu_pinned", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """A context of a GPU."""
+    return Context("gpu", device_id)
+
+
+def num_gpus() -> int:
+    """How many GPUs JAX sees."""
+    return len(_devices("gpu"))
+
+
+def current_context() -> Context:
+    """The innermost context entered in this thread; `cpu(0)` where there was none."""
+    return _stack()[-1]
+
+
+def set_outermost(ctx: Context) -> None:
+    """Make a context this thread's current one outside of all blocks."""
+    _stack()[0] = ctx
+
+
+def as_context(ctx: Any) -> Context:
+    """A context from what people give for one: a Context, its name, None for the current one."""
+    return current_context() if ctx is None else ctx if isinstance(ctx, Context) else Context(ctx)

@@ -1,0 +1,169 @@
+"""Symbols evaluated at once: what `mx.nd`'s functions do with the symbol of the same function.
+
+An expression is a small symbol over variables a0, a1, …; equal expressions share one program, and one jitted function
+for all shapes. It is the program of any symbol (`lowering/programs.py`): operators have one meaning here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import jax
+
+from lowering.mx.keys import next_key
+from lowering.programs import Programs
+from lowering.registry import FLowering
+from symjax_nnvm.errors import CallError, listed
+from symjax_nnvm.ir.attributes import FDraws
+from symjax_nnvm.ir.card import FInference
+from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.pipeline import Options
+from symjax_nnvm.symbol.symbol import Symbol
+
+_PATIENCE = 3
+"""So many calls of an expression with a number in it are run operator by operator before it is compiled."""
+
+_KEPT = 4096
+"""So many different expressions keep their compiled functions."""
+
+
+class Expression:
+    """A symbol over the variables a0, a1, …, for training or inference, on a platform.
+
+    names: its variables, in the order of `list_inputs()`. Equal by what they compute.
+    """
+
+    def __init__(self, symbol: Symbol, is_train: bool, platform: str):
+        nodes = post_order(symbol.outputs)
+        self.symbol, self.platform = symbol, platform
+        self.names = [node.name for node in nodes if node.is_variable]
+        self.is_train = is_train and any(map(_differs_in_training, nodes))
+        # A number that changes from call to call would have each of its values compiled at once.
+        self._calls_to_wait = _PATIENCE if any("scalar" in node.attrs.dict for node in nodes) else 0
+        self._key = (self.is_train, platform, _structure(symbol, nodes))
+
+    @cached_property
+    def programs(self) -> Programs:
+        """Its programs."""
+        return Programs(self.symbol)
+
+    @cached_property
+    def forward(self) -> Any:
+        """(values of the variables in their order, key) → (outputs, new states by name)."""
+        program = self.programs.forward(Options(is_train=self.is_train, platform=self.platform))
+        states = program.aux_names
+
+        def forward(values: Sequence[jax.Array], key: jax.Array | None) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+            named = dict(zip(self.names, values, strict=True))
+            args = {name: value for name, value in named.items() if name not in states}
+            bound = program.bind(args, {name: named[name] for name in states})
+            return program.collect(program.run(bound, key))
+
+        return self._compiled(forward)
+
+    @cached_property
+    def needs_key(self) -> bool:
+        """Whether it draws random numbers."""
+        return self.programs.forward(Options(is_train=self.is_train, platform=self.platform)).needs_key
+
+    def gradients(
+        self, wrt: tuple[str, ...], values: Sequence[jax.Array], key: jax.Array | None, heads: Sequence[jax.Array]
+    ) -> dict[str, jax.Array]:
+        """The gradients by MXGradient, by the variables' names. heads: the head gradient of each output."""
+        run = self._backwards.get(wrt)
+        if run is None:
+            run = self._backwards[wrt] = self._backward(wrt)
+        return run(list(values), key, list(heads))
+
+    def _backward(self, wrt: tuple[str, ...]) -> Any:
+        program = self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=self.platform))
+        states = program.program.aux_names
+
+        def backward(values: Sequence[jax.Array], key: jax.Array | None, heads: Sequence[jax.Array]) -> Any:
+            named = dict(zip(self.names, values, strict=True))
+            args = {name: value for name, value in named.items() if name not in states}
+            return program(args, {name: named[name] for name in states}, key, heads)[1]
+
+        return self._compiled(backward)
+
+    def _compiled(self, function: Any) -> Any:
+        """The function, compiled when it was called often enough."""
+        waits = itertools.count(-self._calls_to_wait)
+        compiled = jax.jit(function)  # without XLA's options: JAX calls such a function faster, and this one is small
+        return lambda *args: compiled(*args) if next(waits) >= 0 else function(*args)
+
+    @cached_property
+    def _backwards(self) -> dict[tuple[str, ...], Any]:
+        return {}
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and self._key == other._key
+
+
+def _differs_in_training(node: Node) -> bool:
+    """Whether a node's operator may do something else in training than in inference."""
+    rule = FLowering.get(node.op)
+    asks = rule is not None and "is_train" in rule.needs
+    return asks or node.op in FDraws or node.op in FInference or bool(node.attrs.subgraphs)
+
+
+def _structure(symbol: Symbol, nodes: Sequence[Node]) -> tuple[Any, ...]:
+    """What tells a symbol from others: operators, attributes and wiring. Subgraphs are equal to themselves alone."""
+    number = {node: i for i, node in enumerate(nodes)}
+    rows = tuple(
+        (
+            node.attrs.op,
+            node.name if node.is_variable else None,
+            tuple(node.attrs.dict.items()),
+            tuple((number[entry.node], entry.index, entry.version) for entry in node.inputs),
+            tuple(node.attrs.subgraphs),
+        )
+        for node in nodes
+    )
+    return rows, tuple((number[entry.node], entry.index) for entry in symbol.outputs)
+
+
+@lru_cache(_KEPT)
+def _shared(expression: Expression) -> Expression:
+    """The first of all equal expressions."""
+    return expression
+
+
+def shared_expression(symbol: Symbol, given: int, is_train: bool, platform: str) -> Expression:
+    """The expression of a symbol over a0, a1, …; given: how many of them there are values for.
+
+    Raises CallError for variables that an operator made because an input was left out.
+    """
+    expression = _shared(Expression(symbol, is_train, platform))
+    known = {variable_name(i) for i in range(given)}
+    missing = [name for name in expression.names if name not in known]
+    if missing:
+        operator = symbol.outputs[0].node.attrs.op
+        inputs = [name.partition("_")[2] or name for name in missing]
+        raise CallError(
+            f"Operator {operator.name if operator else 'null'} needs more inputs than were given",
+            expected=f"arrays for {listed(inputs)}, too",
+            fix="In a graph they would become parameters; mx.nd has no graph: pass every array.",
+        )
+    return expression
+
+
+def variable_name(number: int) -> str:
+    """What the variable of an argument is called."""
+    return f"a{number}"
+
+
+def evaluate(
+    expression: Expression, values: Sequence[jax.Array]
+) -> tuple[list[jax.Array], dict[str, jax.Array], jax.Array | None]:
+    """(outputs, new states by name, the key that was used) of an expression for the values of its variables."""
+    key = next_key() if expression.needs_key else None
+    outputs, states = expression.forward(values, key)
+    return outputs, states, key

@@ -1,0 +1,134 @@
+"""MXNet's executor over NDArrays: a face of `lowering.executor`, whose cells its arrays are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+
+from lowering.executor import Executor as HeldExecutor
+from lowering.mx.context import Context
+from lowering.mx.ndarray.array import NDArray, like_jax
+from symjax_nnvm.symbol.symbol import Symbol
+
+Monitor = Callable[[str, NDArray], None]
+
+
+class Executor:
+    """A graph with its arrays, as NDArrays: writing one (`ex.arg_dict["w"][:] = 1`) writes what the graph reads.
+
+    Made by `Symbol.bind` and `Symbol.simple_bind`. held: the executor that it is a face of. Outputs are new arrays
+    after each run, where MXNet's are the same ones, overwritten.
+    """
+
+    def __init__(self, held: HeldExecutor, symbol: Symbol, context: Context):
+        self.held, self._symbol, self._context = held, symbol, context
+
+    # -- arrays ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _cells(self) -> tuple[dict[str, NDArray], dict[str, NDArray], dict[str, NDArray]]:
+        args, grads, aux = self.held.cells()
+        wrap = lambda cells: {name: NDArray(cell, self._context) for name, cell in cells.items()}  # noqa: E731
+        return wrap(args), wrap(grads), wrap(aux)
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """The arguments by name."""
+        return self._cells[0]
+
+    @property
+    def grad_dict(self) -> dict[str, NDArray | None]:
+        """The gradients by argument; None where none is computed."""
+        return {name: self._cells[1].get(name) for name in self._cells[0]}
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        """The auxiliary states by name."""
+        return self._cells[2]
+
+    @property
+    def arg_arrays(self) -> list[NDArray]:
+        """The arguments, in the order of `list_arguments()`."""
+        return list(self._cells[0].values())
+
+    @property
+    def grad_arrays(self) -> list[NDArray | None]:
+        """The gradients, in the order of the arguments."""
+        return list(self.grad_dict.values())
+
+    @property
+    def aux_arrays(self) -> list[NDArray]:
+        """The auxiliary states, in the order of `list_auxiliary_states()`."""
+        return list(self._cells[2].values())
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """The outputs of the latest forward pass."""
+        return self._wrapped(self.held.outputs)
+
+    @property
+    def output_dict(self) -> dict[str, NDArray]:
+        """The same by name."""
+        return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
+
+    def _wrapped(self, values: Sequence[jax.Array]) -> list[NDArray]:
+        return [like_jax(value, self._context) for value in values]
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """Copy arrays into arguments by name, run the graph, return the outputs. Raises as `lowering.Executor`'s."""
+        return self._wrapped(self.held.forward(is_train, **{name: _plain(value) for name, value in kwargs.items()}))
+
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
+        """Compute the gradients of the latest forward pass. Raises GradientError."""
+        self.held.backward(_heads(out_grads), is_train)
+
+    def forward_backward(self, out_grads: Any = None, **kwargs: Any) -> list[NDArray]:
+        """Both as one program, which is faster; MXNet has no such method."""
+        given = {name: _plain(value) for name, value in kwargs.items()}
+        return self._wrapped(self.held.forward_backward(_heads(out_grads), **given))
+
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any] | None = None,
+        allow_extra_params: bool = False,
+    ) -> None:
+        """Copy arrays into arguments and states of the same names. Raises ExecutorValueError."""
+        args, aux = ({n: _plain(v) for n, v in (given or {}).items()} for given in (arg_params, aux_params))
+        self.held.copy_params_from(args, aux, allow_extra_params)
+
+    def reshape(
+        self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: Sequence[int]
+    ) -> Executor:
+        """An executor for other input shapes, which shares what keeps its shape. Raises BindError."""
+        return Executor(self.held.reshape(partial_shaping, allow_up_sizing, **kwargs), self._symbol, self._context)
+
+    def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:
+        """Have `callback(name, array)` called for every operator's outputs; monitor_all: its inputs, too."""
+        if callback is None:
+            self.held.set_monitor_callback(None)
+            return
+        told = callback
+        self.held.set_monitor_callback(lambda name, value: told(name, like_jax(value, self._context)), monitor_all)
+
+    def debug_str(self) -> str:
+        """The graph that runs, in NNVM's layout."""
+        return self.held.debug_str()
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, NDArray) else value
+
+
+def _heads(out_grads: Any) -> Any:
+    match out_grads:
+        case Mapping():
+            return {name: _plain(value) for name, value in out_grads.items()}
+        case list() | tuple():
+            return [_plain(value) for value in out_grads]
+    return _plain(out_grads)

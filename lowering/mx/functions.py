@@ -1,0 +1,37 @@
+"""Functions of symbols as functions of arrays, or of symbols that can be bound: how `mx.nd` and `mx.sym` are made."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Wrapped:
+    """A group of operator functions, such as `contrib`, each of them wrapped when it is first asked for.
+
+    functions: those that are other ones here.
+    """
+
+    def __init__(self, group: Any, wrap: Wrap, **functions: Callable[..., Any]):
+        self.__name__ = group.__name__
+        self._group, self._wrap = group, wrap
+        self.__dict__.update(functions)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = self._wrap(getattr(self._group, name))
+        setattr(self, name, function)
+        return function
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self._group), *(name for name in self.__dict__ if name[:1] != "_")})
+
+    def __repr__(self) -> str:
+        return f"<operator functions {self.__name__}>"
+
+
+def like(function: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """The wrapper, under the name and with the documentation of a function."""
+    return functools.update_wrapper(wrapper, function)

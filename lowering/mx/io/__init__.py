@@ -1,0 +1,26 @@
+"""`mx.io`: iterators over batches of NDArrays."""
+
+from __future__ import annotations
+
+from lowering.mx.io.arrays import CSVIter as CSVIter
+from lowering.mx.io.arrays import NDArrayIter as NDArrayIter
+from lowering.mx.io.desc import DataBatch as DataBatch
+from lowering.mx.io.desc import DataDesc as DataDesc
+from lowering.mx.io.desc import DataIter as DataIter
+from lowering.mx.io.desc import as_desc as as_desc
+from lowering.mx.io.epochs import EpochsIter as EpochsIter
+from lowering.mx.io.wrapped import PrefetchingIter as PrefetchingIter
+from lowering.mx.io.wrapped import ResizeIter as ResizeIter
+from symjax_nnvm.errors import UnknownAttributeError, did_you_mean
+
+_ELSEWHERE = {
+    "ImageRecordIter": "mx.io.EpochsIter(source), with a source of batches by name",
+    "MNISTIter": "numpy reads the files: mx.io.NDArrayIter(images, labels, batch_size)",
+    "LibSVMIter": "scikit-learn's load_svmlight_file, made dense, in mx.io.NDArrayIter",
+    "ImageDetRecordIter": "an iterator of one's own, a subclass of mx.io.DataIter",
+}
+
+
+def __getattr__(name: str) -> object:
+    way = f"Use {_ELSEWHERE[name]}." if name in _ELSEWHERE else did_you_mean(name, globals())
+    raise UnknownAttributeError(f"mx.io has no {name!r}. {way}".rstrip(), name=name)

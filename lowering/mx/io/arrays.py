@@ -1,0 +1,184 @@
+"""NDArrayIter: batches of arrays in memory; CSVIter: of tables in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.creation import array
+from symjax_nnvm.errors import CallError
+
+_HANDLES = ("pad", "discard", "roll_over")
+
+
+class NDArrayIter(DataIter):
+    """Batches of arrays, which are alone, in a list, or in a dict by name.
+
+    shuffle: by NumPy's global generator, at every reset, so that `np.random.seed` gives MXNet's order.
+    last_batch_handle: what the last batch is filled up with where samples do not come out even: "pad": the first ones;
+    "discard": it is left out; "roll_over": it waits for the next epoch. data_name, label_name: of arrays without names.
+    layout: N in it is the axis of the samples. Raises CallError.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        last_batch_handle: str = "pad",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        layout: str = "NCHW",
+    ):
+        super().__init__(batch_size)
+        if last_batch_handle not in _HANDLES:
+            raise CallError("No such last_batch_handle", expected=f"one of {_HANDLES}", got=repr(last_batch_handle))
+        self.data, self.label = _named(data, data_name), _named(label, label_name)
+        self._axis = layout.find("N")
+        lengths = {name: rows.shape[self._axis] for name, rows in (*self.data, *self.label)}
+        if len(set(lengths.values())) != 1:
+            problem = "Arrays of an iterator have different numbers of samples" if lengths else "No data was given"
+            raise CallError(problem, expected="as many samples in each", got=lengths)
+        self.num_data = next(iter(lengths.values()))
+        self.idx = np.arange(self.num_data)
+        self.shuffle, self.last_batch_handle, self.layout = shuffle, last_batch_handle, layout
+        self.cursor = -batch_size
+        self._cached: list[np.ndarray] | None = None
+        self.reset()
+
+    @property
+    def provide_data(self) -> list[DataDesc]:
+        """The names, shapes and dtypes of a batch's data."""
+        return self._described(self.data)
+
+    @property
+    def provide_label(self) -> list[DataDesc]:
+        """Those of its labels."""
+        return self._described(self.label)
+
+    def _described(self, named: Any) -> list[DataDesc]:
+        rows = ((name, list(value.shape), value.dtype.type) for name, value in named)
+        found = []
+        for name, shape, dtype in rows:
+            shape[self._axis] = self.batch_size
+            found.append(DataDesc(name, shape, dtype, self.layout))
+        return found
+
+    def reset(self) -> None:
+        """Begin anew; what rolls over comes first."""
+        self._shuffle()
+        rolls = self.last_batch_handle == "roll_over" and self.num_data - self.batch_size < self.cursor < self.num_data
+        self.cursor = self.cursor - self.num_data - self.batch_size if rolls else -self.batch_size
+
+    def hard_reset(self) -> None:
+        """Begin anew; nothing rolls over."""
+        self._shuffle()
+        self.cursor, self._cached = -self.batch_size, None
+
+    def _shuffle(self) -> None:
+        """Shuffle the numbers, and the samples by them: each time those that were shuffled before, as MXNet does."""
+        if self.shuffle:
+            np.random.shuffle(self.idx)  # MXNet's generator: one seed, one order
+            order = self.idx
+            self.data, self.label = (
+                [(name, value.take(order, self._axis)) for name, value in named] for named in (self.data, self.label)
+            )
+
+    def iter_next(self) -> bool:
+        """Go on to the next batch; whether there is one."""
+        self.cursor += self.batch_size
+        return self.cursor < self.num_data
+
+    def next(self) -> DataBatch:
+        """The next batch. Raises StopIteration at the end."""
+        if not self.iter_next():
+            raise StopIteration
+        data, label = self.getdata(), self.getlabel()
+        self._cached = None
+        if data[0].shape[self._axis] != self.batch_size:
+            self._cached = [value.asnumpy() for value in (*data, *label)]
+            raise StopIteration
+        return DataBatch(data, label, self.getpad(), None)
+
+    def getdata(self) -> list[NDArray]:
+        """The data of the batch."""
+        return self._batch(self.data, 0)
+
+    def getlabel(self) -> list[NDArray]:
+        """The labels of the batch."""
+        return self._batch(self.label, len(self.data))
+
+    def _batch(self, named: Any, first: int) -> list[NDArray]:
+        """The rows of the batch; those that waited since the epoch before, first. first: the number of the array."""
+        found = []
+        for i, (_, value) in enumerate(named):
+            rows = np.arange(max(self.cursor, 0), min(self.cursor + self.batch_size, self.num_data))
+            if self.last_batch_handle == "pad":
+                rows = np.arange(self.cursor, self.cursor + self.batch_size) % self.num_data
+            part = value.take(rows, self._axis)
+            if self.cursor < 0 and self._cached is not None:
+                part = np.concatenate([self._cached[first + i], part], self._axis)
+            found.append(array(part, dtype=part.dtype))
+        return found
+
+    def getpad(self) -> int:
+        """How many samples at its end fill it up; of one that rolled over, how many are of the epoch before."""
+        if self.last_batch_handle == "pad":
+            return max(self.cursor + self.batch_size - self.num_data, 0)
+        return -self.cursor if self.last_batch_handle == "roll_over" and -self.batch_size < self.cursor < 0 else 0
+
+
+def _named(given: Any, name: str) -> list[tuple[str, np.ndarray]]:
+    """Arrays by name, in the names' order, as NumPy's in the dtypes that NDArrays of them have."""
+    if given is None:
+        return []
+    if isinstance(given, np.ndarray | NDArray) or hasattr(given, "shape"):
+        given = {name: given}
+    if isinstance(given, list | tuple):
+        several = len(given) > 1
+        given = {f"_{i}_{name}" if several else name: value for i, value in enumerate(given)}
+    if not isinstance(given, Mapping):
+        raise CallError("Input must be NDArray, numpy.ndarray, a list of them or dict with them as values")
+    values = {key: value if isinstance(value, NDArray) else array(value) for key, value in given.items()}
+    return [(key, values[key].asnumpy()) for key in sorted(values)]
+
+
+class CSVIter(NDArrayIter):
+    """Batches of a table of numbers in a file, and of another with the labels; without one, labels are zeros.
+
+    data_shape, label_shape: of one sample. round_batch: fill up the last batch with the first samples, else leave it
+    out. Raises OSError, ValueError.
+    """
+
+    def __init__(
+        self,
+        data_csv: str,
+        data_shape: Any,
+        label_csv: str | None = None,
+        label_shape: Any = (1,),
+        batch_size: int = 1,
+        round_batch: bool = True,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        dtype: str = "float32",
+        **_: Any,
+    ):
+        data = _table(data_csv, data_shape, dtype)
+        label = np.zeros((len(data), *_sizes(label_shape)), dtype) if label_csv is None else None
+        label = _table(str(label_csv), label_shape, dtype) if label is None else label
+        label = label[:, 0] if label.shape[1:] == (1,) else label
+        handle = "pad" if round_batch else "discard"
+        super().__init__({data_name: data}, {label_name: label}, batch_size, False, handle)
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    return (int(shape),) if isinstance(shape, int) else tuple(shape)
+
+
+def _table(path: str, shape: Any, dtype: str) -> np.ndarray:
+    return np.loadtxt(path, dtype, delimiter=",", ndmin=2).reshape(-1, *_sizes(shape))

@@ -1,0 +1,114 @@
+"""What an iterator gives and says that it gives: batches, and the names, shapes and dtypes of their arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from lowering.mx.ndarray.array import NDArray
+from symjax_nnvm.errors import CallError
+
+
+class DataDesc(tuple[str, tuple[int, ...]]):
+    """(name, shape) of an array, with its dtype and layout."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: Any
+    layout: str
+
+    def __new__(cls, name: str, shape: Sequence[int], dtype: Any = np.float32, layout: str = "NCHW") -> Self:
+        """The description. layout: a letter for each axis; N is the batch."""
+        self = super().__new__(cls, (name, tuple(shape)))
+        self.name, self.shape, self.dtype, self.layout = name, tuple(shape), dtype, layout
+        return self
+
+    def __repr__(self) -> str:
+        return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
+
+    @staticmethod
+    def get_batch_axis(layout: str | None) -> int:
+        """The axis of the batch in a layout; 0 for None."""
+        return 0 if layout is None else layout.find("N")
+
+    @staticmethod
+    def get_list(shapes: Any, types: Any = None) -> list[DataDesc]:
+        """Descriptions of (name, shape) pairs; types: (name, dtype) pairs."""
+        dtypes = dict(types or ())
+        return [DataDesc(name, shape, dtypes.get(name, np.float32)) for name, shape in shapes]
+
+
+def as_desc(given: Any) -> DataDesc:
+    """A description of one, or of a (name, shape) pair, perhaps with a dtype and a layout."""
+    return given if isinstance(given, DataDesc) else DataDesc(*given)
+
+
+class DataBatch:
+    """Arrays of some samples. pad: how many at its end fill it up and count for nothing. bucket_key: which network of a
+    BucketingModule takes it. Raises CallError for arrays that are no lists."""
+
+    def __init__(
+        self,
+        data: Sequence[NDArray],
+        label: Sequence[NDArray] | None = None,
+        pad: int | None = None,
+        index: Any = None,
+        bucket_key: Any = None,
+        provide_data: Sequence[Any] | None = None,
+        provide_label: Sequence[Any] | None = None,
+    ):
+        for what, given in (("Data", data), ("Label", label)):
+            if given is not None and not isinstance(given, list | tuple):
+                problem = f"{what} must be list of NDArrays"
+                raise CallError(problem, got=type(given).__name__, fix="mx.io.DataBatch([data], [label])")
+        self.data, self.label, self.pad, self.index = data, label, pad, index
+        self.bucket_key, self.provide_data, self.provide_label = bucket_key, provide_data, provide_label
+
+    def __str__(self) -> str:
+        labels = [array.shape for array in self.label] if self.label else None
+        return f"DataBatch: data shapes: {[array.shape for array in self.data]} label shapes: {labels}"
+
+
+class DataIter:
+    """Base class of iterators. A subclass says `iter_next`, `getdata`, `getlabel` and `getpad`, or `next`; `reset`;
+    `provide_data` and `provide_label`."""
+
+    provide_data: Any
+    provide_label: Any
+
+    def __init__(self, batch_size: int = 0):
+        self.batch_size = batch_size
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def next(self) -> DataBatch:
+        """The next batch. Raises StopIteration at the end."""
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
+
+    def reset(self) -> None:
+        """Begin anew."""
+
+    def iter_next(self) -> bool:
+        """Go on to the next batch; whether there is one."""
+        raise NotImplementedError(f"{type(self).__name__} says neither iter_next() nor next()")
+
+    def getdata(self) -> Any:
+        """The data of the batch."""
+
+    def getlabel(self) -> Any:
+        """The labels of the batch."""
+
+    def getpad(self) -> Any:
+        """How many samples at its end fill it up."""
+
+    def getindex(self) -> Any:
+        """The numbers of its samples."""
+        return None

@@ -1,0 +1,63 @@
+"""EpochsIter: MXNet's iterator over what the trainer takes, batches by name and epoch, such as `lowering.Batches`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.creation import array
+
+
+class Epochs(Protocol):
+    """Batches of an epoch, {name: array}, and how many rows of each are not there to fill it up."""
+
+    batch_size: int
+
+    def epoch(self, n: int) -> Iterator[Mapping[str, Any]]:
+        """The batches of an epoch."""
+        ...
+
+    def rows(self, i: int) -> int:
+        """How many rows of batch i count."""
+        ...
+
+
+class EpochsIter(DataIter):
+    """The epochs of a source, one after the other; a reset begins the next. Names that end in "label" are labels."""
+
+    def __init__(self, source: Epochs):
+        super().__init__(source.batch_size)
+        self._source, self._epoch = source, 0
+        self._begin()
+        self._first = next(self._batches, None)
+        described = {name: (np.shape(value), np.asarray(value).dtype) for name, value in (self._first or {}).items()}
+        self._labels = [name for name in described if name.endswith("label")]
+        rows = [DataDesc(name, shape, dtype.type) for name, (shape, dtype) in described.items()]
+        self.provide_data = [desc for desc in rows if desc.name not in self._labels]
+        self.provide_label = [desc for desc in rows if desc.name in self._labels]
+
+    def _begin(self) -> None:
+        self._batches = iter(self._source.epoch(self._epoch))
+        self._first: Mapping[str, Any] | None = None
+        self._number = 0
+
+    def reset(self) -> None:
+        """Go on to the next epoch, unless nothing of this one was taken."""
+        if self._number:
+            self._epoch += 1
+            self._begin()
+
+    def next(self) -> DataBatch:
+        """The next batch. Raises StopIteration at the end of the epoch."""
+        batch = next(self._batches) if self._first is None else self._first
+        self._first = None
+        pad = self.batch_size - self._source.rows(self._number)
+        self._number += 1
+        return DataBatch(self._of(batch, self.provide_data), self._of(batch, self.provide_label), pad)
+
+    def _of(self, batch: Mapping[str, Any], described: list[DataDesc]) -> list[NDArray]:
+        return [array(batch[desc.name], dtype=desc.dtype) for desc in described]

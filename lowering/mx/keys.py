@@ -1,0 +1,34 @@
+"""The one key that eager draws, dropout and first values take their numbers from: what `mx.random.seed` sets."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from symjax_nnvm.errors import CallError
+
+
+class _Keys:
+    """A seed, and how many keys were taken of it."""
+
+    def __init__(self):
+        self.seed, self.taken = 0, 0
+
+
+_keys = _Keys()
+
+
+def seed(seed_state: int, ctx: object = "all") -> None:
+    """Begin the sequence of random numbers anew, on all devices alike.
+
+    Numbers are JAX's and not those of MXNet's generators. Raises CallError for what is no whole number.
+    """
+    if not isinstance(seed_state, int | np.integer):
+        raise CallError("seed_state must be int", got=repr(seed_state), fix="mx.random.seed(0)")
+    _keys.seed, _keys.taken = int(seed_state), 0
+
+
+def next_key() -> jax.Array:
+    """A new PRNG key."""
+    _keys.taken += 1
+    return jax.random.fold_in(jax.random.key(_keys.seed), _keys.taken)

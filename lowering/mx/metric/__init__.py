@@ -1,0 +1,108 @@
+"""`mx.metric`: MXNet's metrics as objects, with MXNet's numbers: mean errors are means of the batches' means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lowering.mx.metric.base import REGISTRY
+from lowering.mx.metric.base import EvalMetric as EvalMetric
+from lowering.mx.metric.base import alias as alias
+from lowering.mx.metric.base import check_label_shapes as check_label_shapes
+from lowering.mx.metric.base import register as register
+from lowering.mx.metric.library import F1 as F1
+from lowering.mx.metric.library import MAE as MAE
+from lowering.mx.metric.library import MCC as MCC
+from lowering.mx.metric.library import MSE as MSE
+from lowering.mx.metric.library import RMSE as RMSE
+from lowering.mx.metric.library import Accuracy as Accuracy
+from lowering.mx.metric.library import CrossEntropy as CrossEntropy
+from lowering.mx.metric.library import Loss as Loss
+from lowering.mx.metric.library import NegativeLogLikelihood as NegativeLogLikelihood
+from lowering.mx.metric.library import Perplexity as Perplexity
+from lowering.mx.metric.library import TopKAccuracy as TopKAccuracy
+from lowering.mx.metric.numbers import PCC as PCC
+from lowering.mx.metric.numbers import CustomMetric as CustomMetric
+from lowering.mx.metric.numbers import PearsonCorrelation as PearsonCorrelation
+from lowering.mx.ndarray.array import NDArray
+from symjax_nnvm.errors import TrainingError, did_you_mean, listed
+
+
+def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
+    """A metric from its name, from several in a list, from a function (label, pred) of NumPy arrays, or from one.
+
+    Raises TrainingError.
+    """
+    if isinstance(metric, EvalMetric):
+        return metric
+    if isinstance(metric, list | tuple):
+        return CompositeEvalMetric([create(each, *args, **kwargs) for each in metric])
+    if callable(metric):
+        return CustomMetric(metric, *args, **kwargs)
+    found = REGISTRY.get(str(metric).lower())
+    if found is None:
+        known = sorted(REGISTRY)
+        problem = f"No metric is called {metric!r}"
+        raise TrainingError(
+            problem, expected=f"one of {listed(known, 30)}", fix=did_you_mean(str(metric), known) or None
+        )
+    return found(*args, **kwargs)
+
+
+@alias("composite")
+class CompositeEvalMetric(EvalMetric):
+    """Several metrics as one."""
+
+    def __init__(self, metrics: Any = None, name: str = "composite", output_names: Any = None, label_names: Any = None):
+        self.metrics = [create(each) for each in metrics or ()]
+        super().__init__(name, output_names, label_names, has_global_stats=True)
+
+    def add(self, metric: Any) -> None:
+        """Add one."""
+        self.metrics.append(create(metric))
+
+    def get_metric(self, index: int) -> EvalMetric:
+        """One of them, by number."""
+        return self.metrics[index]
+
+    def update(self, labels: Any, preds: Any) -> None:
+        """Take a batch into account."""
+        for metric in self.metrics:
+            metric.update(labels, preds)
+
+    def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
+        """As `update`, with arrays by name."""
+        labels = label if self.label_names is None else {name: label[name] for name in self.label_names}
+        preds = pred if self.output_names is None else {name: pred[name] for name in self.output_names}
+        for metric in self.metrics:
+            metric.update_dict(labels, preds)
+
+    def reset(self) -> None:
+        """Begin anew."""
+        for metric in self.metrics:
+            metric.reset()
+
+    def reset_local(self) -> None:
+        """Begin the local sums anew."""
+        for metric in self.metrics:
+            metric.reset_local()
+
+    def get(self) -> tuple[Any, Any]:
+        """(names, values) of the local sums."""
+        return _transposed(metric.get_name_value() for metric in self.metrics)
+
+    def get_global(self) -> tuple[Any, Any]:
+        """(names, values) of all since `reset`."""
+        return _transposed(metric.get_global_name_value() for metric in self.metrics)
+
+
+def _transposed(rows: Any) -> tuple[list[str], list[float]]:
+    pairs = [pair for row in rows for pair in row]
+    return [name for name, _ in pairs], [value for _, value in pairs]
+
+
+def np(
+    numpy_feval: Callable[[Any, Any], Any], name: str | None = None, allow_extra_outputs: bool = False
+) -> CustomMetric:
+    """A metric of a function of NumPy's arrays; also a decorator."""
+    return CustomMetric(numpy_feval, name, allow_extra_outputs)

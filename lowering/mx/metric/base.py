@@ -1,0 +1,148 @@
+"""What a metric is, how it is known by name, and the mean over batches that several of them are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from lowering.mx.ndarray.array import NDArray, as_jax
+from symjax_nnvm.errors import TrainingError
+
+
+class EvalMetric:
+    """Base class. A subclass of one's own says `update(labels, preds)`, which adds to `sum_metric` and `num_inst`.
+
+    output_names, label_names: which of the network's it looks at; None: all. `reset_local` begins the sums of a log
+    line anew, `reset` those of the epoch, too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        output_names: Sequence[str] | None = None,
+        label_names: Sequence[str] | None = None,
+        **kwargs: Any,
+    ):
+        self.name = str(name)
+        self.output_names, self.label_names = output_names, label_names
+        self._has_global_stats = bool(kwargs.pop("has_global_stats", False))
+        self._kwargs = kwargs
+        self.reset()
+
+    def update(self, labels: Sequence[NDArray], preds: Sequence[NDArray]) -> None:
+        """Take a batch into account."""
+        raise NotImplementedError(f"{type(self).__name__} does not say update(labels, preds)")
+
+    def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
+        """As `update`, with arrays by name, of which it chooses its own."""
+        self.update(
+            [label[name] for name in (label if self.label_names is None else self.label_names)],
+            [pred[name] for name in (pred if self.output_names is None else self.output_names)],
+        )
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.global_num_inst: float = 0
+        self.global_sum_metric: float = 0.0
+        self.reset_local()
+
+    def reset_local(self) -> None:
+        """Begin the local sums anew."""
+        self.num_inst: float = 0
+        self.sum_metric: float = 0.0
+
+    def get(self) -> tuple[Any, Any]:
+        """(name, value) of the local sums; NaN where nothing was seen."""
+        return self.name, self.sum_metric / self.num_inst if self.num_inst else math.nan
+
+    def get_global(self) -> tuple[Any, Any]:
+        """(name, value) of all since `reset`."""
+        if not self._has_global_stats:
+            return self.get()
+        return self.name, self.global_sum_metric / self.global_num_inst if self.global_num_inst else math.nan
+
+    def get_name_value(self) -> list[tuple[str, float]]:
+        """The names and values of the local sums, as pairs."""
+        return pairs(self.get())
+
+    def get_global_name_value(self) -> list[tuple[str, float]]:
+        """The same of all since `reset`."""
+        return pairs(self.get_global())
+
+    def get_config(self) -> dict[str, Any]:
+        """What it was made with."""
+        names = {"name": self.name, "output_names": self.output_names, "label_names": self.label_names}
+        return {**self._kwargs, "metric": type(self).__name__, **names}
+
+    def __str__(self) -> str:
+        return f"EvalMetric: {dict(self.get_name_value())}"
+
+
+def pairs(found: tuple[Any, Any]) -> list[tuple[str, float]]:
+    """The names and values that `get` gives, as pairs."""
+    names, values = (part if isinstance(part, list) else [part] for part in found)
+    return list(zip(names, values, strict=True))
+
+
+# -- by name ---------------------------------------------------------------------------------------------------------
+
+REGISTRY: dict[str, Callable[..., EvalMetric]] = {}
+
+
+def register(cls: Any) -> Any:
+    """Make a metric known by its class name, in any case; a decorator."""
+    REGISTRY[cls.__name__.lower()] = cls
+    return cls
+
+
+def alias(*names: str) -> Callable[[Any], Any]:
+    """Make a metric known by further names; a decorator."""
+
+    def known(cls: Any) -> Any:
+        REGISTRY.update((name.lower(), cls) for name in names)
+        return register(cls)
+
+    return known
+
+
+def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
+    """Check that there are as many labels as outputs, or that they have one shape. wrap: arrays become lists.
+
+    Raises TrainingError, a ValueError.
+    """
+    found = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
+    if found[0] != found[1]:
+        raise TrainingError(f"Shape of labels {found[0]} does not match shape of predictions {found[1]}")
+    if wrap:
+        return tuple([x] if isinstance(x, NDArray) else x for x in (labels, preds))  # pyright: ignore
+    return labels, preds
+
+
+def arrays(given: Any) -> list[jax.Array]:
+    """The jax.Arrays of an array or of several."""
+    return [as_jax(array) for array in ([given] if isinstance(given, NDArray) else given)]
+
+
+class MeanOfBatches(EvalMetric):
+    """The mean over the batches, and the pairs in them, of what a function says of one pair."""
+
+    def __init__(self, name: str, output_names: Any = None, label_names: Any = None, **config: Any):
+        super().__init__(name, output_names, label_names, has_global_stats=True, **config)
+
+    def _of(self, label: Any, pred: Any) -> float:
+        raise NotImplementedError
+
+    def update(self, labels: Any, preds: Any) -> None:
+        """Take a batch into account. Raises TrainingError."""
+        check_label_shapes(labels, preds)
+        for label, pred in zip(arrays(labels), arrays(preds), strict=True):
+            self._take(self._of(label, pred), 1)
+
+    def _take(self, value: float, count: float) -> None:
+        self.sum_metric += value
+        self.global_sum_metric += value
+        self.num_inst += count
+        self.global_num_inst += count

@@ -1,0 +1,252 @@
+"""What all modules do: train, score and predict over an iterator, in terms of a few methods of their own."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from lowering.mx import metric as metrics
+from lowering.mx.init import Uniform
+from lowering.mx.io.desc import DataBatch, DataIter
+from lowering.mx.model import BatchEndParam
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.creation import array, concatenate
+from lowering.mx.ndarray.files import load, save
+from lowering.mx.symbol.bound import Symbol
+from symjax_nnvm.errors import CallError, TrainingError
+from symjax_nnvm.mxnet.names import split_kinds, with_kinds
+
+UNIFORM = Uniform(0.01)
+"""What parameters start with where nobody says otherwise."""
+
+Params = dict[str, NDArray]
+Callbacks = Any
+"""A function, or a list of them, or None."""
+
+
+class BaseModule:
+    """A network with its arrays and its optimiser. Made by its subclasses, which say the methods that raise here."""
+
+    symbol: Symbol
+    bind: Callable[..., None]
+    init_params: Callable[..., None]
+    init_optimizer: Callable[..., None]
+    set_params: Callable[..., None]
+    get_params: Callable[..., tuple[Params, Params]]
+    forward: Callable[..., None]
+    backward: Callable[..., None]
+    update: Callable[[], None]
+    get_outputs: Callable[..., Any]
+    update_metric: Callable[..., None]
+    install_monitor: Callable[[Any], None]
+
+    def __init__(self, logger: Any = logging):
+        self.logger = logger
+        self.binded = self.for_training = self.inputs_need_grad = False
+        self.params_initialized = self.optimizer_initialized = False
+
+    def _require(self, *, params: bool = True, optimizer: bool = False) -> None:
+        """Raises TrainingError for a method that is called too early."""
+        missing = [
+            way
+            for wanted, there, way in (
+                (True, self.binded, "bind(data_shapes=[('data', (32, 784))], label_shapes=[('softmax_label', (32,))])"),
+                (params, self.params_initialized, "init_params()"),
+                (optimizer, self.optimizer_initialized, "init_optimizer()"),
+            )
+            if wanted and not there
+        ]
+        if missing:
+            raise TrainingError("The module is not ready", fix=f"Call module.{', then module.'.join(missing)} first.")
+
+    def forward_backward(self, data_batch: DataBatch) -> None:
+        """Both, in training."""
+        self.forward(data_batch, is_train=True)
+        self.backward()
+
+    def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
+        """What is to be done before a batch: nothing."""
+
+    # -- over an iterator --------------------------------------------------------------------------------------------
+
+    def score(
+        self,
+        eval_data: DataIter,
+        eval_metric: Any,
+        num_batch: int | None = None,
+        batch_end_callback: Callbacks = None,
+        score_end_callback: Callbacks = None,
+        reset: bool = True,
+        epoch: int = 0,
+        sparse_row_id_fn: Any = None,
+    ) -> list[tuple[str, float]]:
+        """The metrics over an iterator, in inference, as (name, value) pairs. num_batch: so many batches at most."""
+        self._require()
+        if reset:
+            eval_data.reset()
+        eval_metric = metrics.create(eval_metric)
+        eval_metric.reset()
+        count = 0
+        for nbatch, eval_batch in enumerate(eval_data):
+            if nbatch == num_batch:
+                break
+            self.prepare(eval_batch, sparse_row_id_fn)
+            self.forward(eval_batch, is_train=False)
+            self.update_metric(eval_metric, eval_batch.label)
+            _call(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+            count += 1
+        _call(score_end_callback, BatchEndParam(epoch, count, eval_metric, locals()))
+        return eval_metric.get_name_value()
+
+    def iter_predict(
+        self, eval_data: DataIter, num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Any = None
+    ) -> Iterator[tuple[list[NDArray], int, DataBatch]]:
+        """(outputs without what fills the batch up, number of the batch, batch), one after the other."""
+        self._require()
+        if reset:
+            eval_data.reset()
+        for nbatch, batch in enumerate(eval_data):
+            if nbatch == num_batch:
+                break
+            self.prepare(batch, sparse_row_id_fn)
+            self.forward(batch, is_train=False)
+            yield [out[: out.shape[0] - (batch.pad or 0)] for out in self.get_outputs()], nbatch, batch
+
+    def predict(
+        self,
+        eval_data: Any,
+        num_batch: int | None = None,
+        merge_batches: bool = True,
+        reset: bool = True,
+        always_output_list: bool = False,
+        sparse_row_id_fn: Any = None,
+    ) -> Any:
+        """The outputs over an iterator, or for one array.
+
+        merge_batches: one array for each output, alone where there is one output and not always_output_list; else a
+        list for each batch. Raises TrainingError, CallError.
+        """
+        self._require()
+        if isinstance(eval_data, NDArray | np.ndarray):
+            given = eval_data if isinstance(eval_data, NDArray) else array(eval_data)
+            self.forward(DataBatch([given]), is_train=False)
+            return self.get_outputs()[0]
+        if not isinstance(eval_data, DataIter):
+            problem = "eval_data must be of type NDArray or DataIter"
+            raise CallError(problem, got=type(eval_data).__name__, fix="mx.io.NDArrayIter(x, batch_size=32)")
+        batches = [outputs for outputs, _, _ in self.iter_predict(eval_data, num_batch, reset, sparse_row_id_fn)]
+        if not batches or not merge_batches:
+            return batches
+        if len({len(outputs) for outputs in batches}) > 1:
+            raise TrainingError("Batches have different numbers of outputs", fix="predict(..., merge_batches=False)")
+        merged = [concatenate(list(parts)) for parts in zip(*batches, strict=True)]
+        return merged[0] if len(merged) == 1 and not always_output_list else merged
+
+    def fit(
+        self,
+        train_data: DataIter,
+        eval_data: DataIter | None = None,
+        eval_metric: Any = "acc",
+        epoch_end_callback: Callbacks = None,
+        batch_end_callback: Callbacks = None,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        eval_end_callback: Callbacks = None,
+        eval_batch_end_callback: Callbacks = None,
+        initializer: Any = UNIFORM,
+        arg_params: Mapping[str, Any] | None = None,
+        aux_params: Mapping[str, Any] | None = None,
+        allow_missing: bool = False,
+        force_rebind: bool = False,
+        force_init: bool = False,
+        begin_epoch: int = 0,
+        num_epoch: int | None = None,
+        validation_metric: Any = None,
+        monitor: Any = None,
+        sparse_row_id_fn: Any = None,
+    ) -> None:
+        """Train up to num_epoch epochs, from begin_epoch on; lines go to the logger.
+
+        batch_end_callback and its kin are called with a BatchEndParam, epoch_end_callback with (epoch, symbol,
+        arguments, states). Raises TrainingError and what `bind`, `init_params` and `init_optimizer` raise.
+        """
+        if num_epoch is None:
+            raise TrainingError("please specify number of epochs", fix="module.fit(train_data, num_epoch=10)")
+        self.bind(train_data.provide_data, train_data.provide_label, for_training=True, force_rebind=force_rebind)
+        if monitor is not None:
+            self.install_monitor(monitor)
+        if not self.params_initialized or force_init:
+            self.init_params(initializer, arg_params, aux_params, allow_missing, force_init)
+        self.init_optimizer(kvstore, optimizer, optimizer_params)
+        eval_metric = metrics.create(eval_metric)
+        validation_metric = eval_metric if validation_metric is None else validation_metric
+        for epoch in range(begin_epoch, num_epoch):
+            tic = time.time()
+            totals = self._epoch(epoch, train_data, eval_metric, batch_end_callback, monitor, sparse_row_id_fn)
+            for name, value in totals:
+                self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
+            self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
+            if epoch_end_callback is not None:
+                _call(epoch_end_callback, epoch, self.symbol, *self.get_params())
+            if eval_data is not None:
+                found = self.score(
+                    eval_data,
+                    validation_metric,
+                    score_end_callback=eval_end_callback,
+                    batch_end_callback=eval_batch_end_callback,
+                    epoch=epoch,
+                )
+                for name, value in found:
+                    self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
+            train_data.reset()
+
+    def _epoch(
+        self, epoch: int, train_data: DataIter, eval_metric: Any, callback: Callbacks, monitor: Any, row_ids: Any
+    ) -> list[tuple[str, float]]:
+        """Train on every batch; the metrics of all of them, taken before the last callback may reset them."""
+        eval_metric.reset()
+        totals: list[tuple[str, float]] = []
+        batches = iter(train_data)
+        next_batch = next(batches, None)
+        nbatch = 0
+        while next_batch is not None:
+            data_batch = next_batch
+            if monitor is not None:
+                monitor.tic()
+            self.forward_backward(data_batch)
+            self.update()
+            self.update_metric(eval_metric, data_batch.label)
+            next_batch = next(batches, None)
+            if next_batch is None:
+                totals = eval_metric.get_global_name_value()
+            else:
+                self.prepare(next_batch, row_ids)
+            if monitor is not None:
+                monitor.toc_print()
+            _call(callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
+            nbatch += 1
+        return totals
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def save_params(self, fname: str) -> None:
+        """Write arguments and states. Raises OSError."""
+        save(fname, with_kinds(*self.get_params()))
+
+    def load_params(self, fname: str) -> None:
+        """Take arguments and states from a file. Raises ParamsFormatError, OSError."""
+        found = load(fname)
+        if isinstance(found, list):
+            raise TrainingError("Invalid param file: its arrays have no names", got=fname, fix="module.save_params.")
+        self.set_params(*split_kinds(found))
+
+
+def _call(callbacks: Callbacks, *args: Any) -> None:
+    given = callbacks if isinstance(callbacks, list | tuple) else [] if callbacks is None else [callbacks]
+    for callback in given:
+        callback(*args)

@@ -1,0 +1,267 @@
+"""BucketingModule: one set of parameters, and a network for each kind of batch, such as each length of sentences."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lowering.mx import model
+from lowering.mx.io.desc import DataBatch
+from lowering.mx.module.base import UNIFORM, BaseModule, Params
+from lowering.mx.module.module import Module
+from lowering.mx.symbol.bound import Symbol
+from symjax_nnvm.errors import CallError
+from symjax_nnvm.symbol.scope import NameManager
+
+SymGen = Callable[[Any], tuple[Symbol, Sequence[str] | None, Sequence[str] | None]]
+
+
+class BucketingModule(BaseModule):
+    """A module for each key of a bucket, made when its first batch comes; all share parameters and optimiser.
+
+    sym_gen: key → (symbol, data names, label names). default_bucket_key: of the network that has all parameters. Other
+    arguments: those of Module.
+    """
+
+    def __init__(
+        self,
+        sym_gen: SymGen,
+        default_bucket_key: Any = None,
+        logger: Any = logging,
+        context: Any = None,
+        work_load_list: Any = None,
+        fixed_param_names: Sequence[str] | None = None,
+        state_names: Sequence[str] | None = None,
+        group2ctxs: Any = None,
+        compression_params: Any = None,
+    ):
+        super().__init__(logger)
+        if default_bucket_key is None:
+            raise CallError("BucketingModule needs a default_bucket_key", fix="That of the longest: 60.")
+        self._sym_gen, self._default = sym_gen, default_bucket_key
+        self._options = {
+            "logger": logger,
+            "context": context,
+            "fixed_param_names": fixed_param_names,
+            "state_names": state_names,
+            "group2ctxs": group2ctxs,
+        }
+        self._buckets: dict[Any, Module] = {}
+        self._key: Any = default_bucket_key
+        self._monitor: Any = None
+        self._bound_as: dict[str, Any] = {}
+        self._module(default_bucket_key)
+
+    def _module(self, key: Any) -> Module:
+        """The module of a key, made when it is first asked for."""
+        found = self._buckets.get(key)
+        if found is None:
+            with NameManager():
+                symbol, data_names, label_names = self._sym_gen(key)
+            found = self._buckets[key] = Module(symbol, data_names, label_names, **self._options)
+        return found
+
+    @property
+    def _current(self) -> Module:
+        return self._buckets[self._key]
+
+    @property
+    def symbol(self) -> Symbol:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The network of the latest batch."""
+        return self._current.symbol
+
+    @property
+    def data_names(self) -> list[str]:
+        """Which arguments are data."""
+        return self._current.data_names
+
+    @property
+    def label_names(self) -> list[str]:
+        """Which are labels."""
+        return self._current.label_names
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the outputs."""
+        return self._current.output_names
+
+    @property
+    def data_shapes(self) -> Any:
+        """What was bound for the data of the latest batch."""
+        return self._current.data_shapes
+
+    @property
+    def label_shapes(self) -> Any:
+        """What was bound for its labels."""
+        return self._current.label_shapes
+
+    @property
+    def output_shapes(self) -> Any:
+        """(name, shape) of its outputs."""
+        return self._current.output_shapes
+
+    # -- binding -----------------------------------------------------------------------------------------------------
+
+    def bind(
+        self,
+        data_shapes: Sequence[Any],
+        label_shapes: Sequence[Any] | None = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Any = None,
+        grad_req: Any = "write",
+    ) -> None:
+        """Bind the network of the default key. Raises as Module's does."""
+        if shared_module is not None:
+            raise CallError("shared_module for BucketingModule is not supported", fix="Share by Module.bind.")
+        if self.binded and not force_rebind:
+            self.logger.warning("Already bound, ignoring bind()")
+            return
+        default = self._module(self._default)
+        if self.binded:
+            self._buckets = {self._default: default}
+        self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
+        self._bound_as = {"for_training": for_training, "inputs_need_grad": inputs_need_grad, "grad_req": grad_req}
+        default.bind(data_shapes, label_shapes, force_rebind=force_rebind, **self._bound_as)
+        self._key, self.binded = self._default, True
+
+    def switch_bucket(
+        self, bucket_key: Any, data_shapes: Sequence[Any], label_shapes: Sequence[Any] | None = None
+    ) -> None:
+        """Go on with the network of a key, bound for these shapes where it is new."""
+        self._require(params=False)
+        module = self._module(bucket_key)
+        if not module.binded:
+            module.bind(data_shapes, label_shapes, shared_module=self._buckets[self._default], **self._bound_as)
+            if self._monitor is not None:
+                module.install_monitor(self._monitor)
+        self._key = bucket_key
+
+    def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
+        """Bind what the batch needs, without going on to it."""
+        before = self._key
+        self._switch(data_batch)
+        self._key = before
+
+    def _switch(self, batch: DataBatch) -> None:
+        data, label = batch.provide_data, batch.provide_label
+        if batch.bucket_key is None or data is None:
+            problem = "A batch for a BucketingModule says its bucket_key, provide_data and provide_label"
+            raise CallError(problem, fix="mx.io.DataBatch([data], [label], bucket_key=10, provide_data=[...], ...)")
+        self.switch_bucket(batch.bucket_key, data, label)
+
+    # -- parameters and optimiser ------------------------------------------------------------------------------------
+
+    def init_params(
+        self,
+        initializer: Any = UNIFORM,
+        arg_params: Mapping[str, Any] | None = None,
+        aux_params: Mapping[str, Any] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
+        """Give the parameters their first values; see Module."""
+        if self.params_initialized and not force_init:
+            return
+        self._require(params=False)
+        default = self._buckets[self._default]
+        default.init_params(initializer, arg_params, aux_params, allow_missing, True, allow_extra)
+        for module in self._buckets.values():
+            module.params_initialized = True
+        self.params_initialized = True
+
+    def set_params(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Copy values into the parameters."""
+        self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
+
+    def get_params(self) -> tuple[Params, Params]:
+        """(parameters, states) by name: copies."""
+        self._require()
+        return self._buckets[self._default].get_params()
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Make the optimiser that all networks share."""
+        self._require()
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring.")
+            return
+        default = self._buckets[self._default]
+        default.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
+        for module in self._buckets.values():
+            if module is not default:
+                module.borrow_optimizer(default)
+        self.optimizer_initialized = True
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
+        """Run a batch by the network of its key."""
+        self._require()
+        self._switch(data_batch)
+        self._current.forward(data_batch, is_train)
+
+    def forward_backward(self, data_batch: DataBatch) -> None:
+        """Run it in training and compute gradients, as one program."""
+        self._require()
+        self._switch(data_batch)
+        self._current.forward_backward(data_batch)
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Compute the gradients of the latest batch."""
+        self._current.backward(out_grads)
+
+    def update(self) -> None:
+        """Update the parameters by them."""
+        self._require(optimizer=True)
+        self._current.update()
+
+    def get_outputs(self, merge_multi_context: bool = True) -> Any:
+        """The outputs of the latest batch."""
+        return self._current.get_outputs(merge_multi_context)
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> Any:
+        """The gradients of its data."""
+        return self._current.get_input_grads(merge_multi_context)
+
+    def get_states(self, merge_multi_context: bool = True) -> Any:
+        """The states that the caller sets."""
+        return self._current.get_states(merge_multi_context)
+
+    def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
+        """Set them."""
+        self._current.set_states(states, value)
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Have a metric take the batch into account."""
+        self._current.update_metric(eval_metric, labels, pre_sliced)
+
+    def install_monitor(self, mon: Any) -> None:
+        """Have a monitor watch all networks."""
+        self._monitor = mon
+        for module in self._buckets.values():
+            if module.binded:
+                module.install_monitor(mon)
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
+        """Write the parameters, and the network of each key as `prefix-{key}-symbol.json`."""
+        model.save_checkpoint(prefix, epoch, None, *self.get_params())
+        for key, module in self._buckets.items():
+            module.symbol.save(f"{prefix}-{key}-symbol.json")

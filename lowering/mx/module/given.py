@@ -1,0 +1,105 @@
+"""What a module is given: contexts, names, values, initialisers and optimisers, made fit or refused."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import lowering.initializer as initializers
+from lowering.mx import optimizer as optimizers
+from lowering.mx.context import Context, as_context
+from lowering.mx.keys import next_key
+from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.symbol.bound import Symbol
+from symjax_nnvm.errors import CallError, TrainingError, did_you_mean, listed
+
+_PARAMETERS = ("_weight", "_bias", "_gamma", "_beta")
+
+
+def fill(initializer: Any, desc: str, array: NDArray) -> None:
+    """Give a parameter its first value, by an initialiser of MXNet's kind or of `lowering.initializer`'s."""
+    if isinstance(initializer, str):
+        initializer = initializers.create(initializer)
+    if isinstance(initializer, initializers.Initializer | initializers.Load | initializers.Mixed):
+        array[:] = like_jax(initializer(desc, array.shape, array.dtype, next_key()))
+    else:
+        initializer(desc, array)
+
+
+def make_optimizer(
+    given: Any, params: dict[str, Any], symbol: Symbol, names: Sequence[str], rescale_grad: float
+) -> optimizers.Optimizer:
+    """The optimiser of a module, by its name or as it is. Raises CallError; warns of an odd rescale_grad."""
+    numbered = dict(enumerate(names))
+    if isinstance(given, str):
+        return optimizers.create(given, sym=symbol, param_idx2name=numbered, **{"rescale_grad": rescale_grad, **params})
+    if not isinstance(given, optimizers.Optimizer):
+        problem = "optimizer is a name or one of mx.optimizer"
+        raise CallError(problem, got=type(given).__name__, fix="optimizer='sgd', optimizer_params={'momentum': 0.9}")
+    if given.rescale_grad != rescale_grad:
+        warnings.warn(
+            "Optimizer created manually outside Module but rescale_grad is not normalized to "
+            f"1.0/batch_size/num_workers ({given.rescale_grad} vs. {rescale_grad}). Is this intended?",
+            stacklevel=3,
+        )
+    if not given.idx2name:
+        given.idx2name = numbered
+    return given
+
+
+def one_context(context: Any) -> Context:
+    """The context to run on."""
+    given = list(context) if isinstance(context, list | tuple) else [context]
+    found = [as_context(each) for each in given]
+    if len({each.device for each in found}) > 1:
+        warnings.warn(
+            f"Module was given {len(found)} devices and runs on {found[0]}, with the whole batch: the numbers are the "
+            "same. To spread a batch over devices give lowering.Trainer arrays that jax.sharding lays out.",
+            stacklevel=3,
+        )
+    return found[0]
+
+
+def check_names(arguments: Sequence[str], names: Sequence[str], what: str, needed: bool) -> None:
+    """Raise CallError for names that the network does not have; warn, where they are not needed."""
+    for name in names:
+        if name in arguments:
+            continue
+        inputs = [each for each in arguments if not each.endswith(_PARAMETERS)]
+        problem = f"You created Module with Module(..., {what}_names={list(names)}) but input with name '{name}' is not"
+        message = f"{problem} found in symbol.list_arguments(). Did you mean one of: {listed(inputs)}"
+        if needed:
+            raise CallError(message)
+        warnings.warn(message, stacklevel=3)
+
+
+def check_given(
+    given: Mapping[str, Any] | None, arrays: Mapping[str, NDArray], what: str, allow_missing: bool, allow_extra: bool
+) -> None:
+    """Raise TrainingError for values that are missing or surplus."""
+    if given is None:
+        return
+    missing = [] if allow_missing else [name for name in arrays if name not in given]
+    surplus = [] if allow_extra else [name for name in given if name not in arrays]
+    if missing:
+        fix = "allow_missing=True has the initializer make them."
+        raise TrainingError(f"{listed(missing)} of the network is not presented in {what}", fix=fix)
+    if surplus:
+        fix = f"allow_extra=True leaves them out. {did_you_mean(surplus[0], arrays)}".rstrip()
+        raise TrainingError(f"{what} has {listed(surplus)}, which the network has not", fix=fix)
+
+
+def fitting(name: str, value: Any, shape: tuple[int, ...]) -> Any:
+    """The value. Raises TrainingError where its shape is another."""
+    if np.shape(value) != shape:
+        raise TrainingError(f"The value of {name} does not fit", expected=f"shape {shape}", got=np.shape(value))
+    return value
+
+
+def converted(value: Any, target: NDArray) -> Any:
+    """An array of a batch in the dtype that it is bound in."""
+    given = value.value if isinstance(value, NDArray) else value
+    return given if given.dtype == target.cell.dtype else given.astype(target.cell.dtype)

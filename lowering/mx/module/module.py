@@ -1,0 +1,424 @@
+"""Module: a network bound to arrays, with an optimiser. One executor holds the whole batch."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lowering.mx import model
+from lowering.mx import optimizer as optimizers
+from lowering.mx.executor import Executor
+from lowering.mx.init import InitDesc
+from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
+from lowering.mx.kv import KVStore
+from lowering.mx.kv import create as create_kvstore
+from lowering.mx.module.base import UNIFORM, BaseModule, Params
+from lowering.mx.module.given import (
+    check_given,
+    check_names,
+    converted,
+    fill,
+    fitting,
+    make_optimizer,
+    one_context,
+)
+from lowering.mx.symbol.bound import Symbol, as_symbol
+from symjax_nnvm.errors import CallError, TrainingError
+from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
+
+
+class Module(BaseModule):
+    """A network that is trained, scored and run over batches.
+
+    data_names, label_names, state_names: which arguments come with the batches, and which are states that the caller
+    sets; the others are parameters, those in fixed_param_names not trained. context: where it runs; of several the
+    first, with a warning: one program holds the whole batch. group2ctxs: a context for each `ctx_group`; one device
+    runs all. work_load_list, compression_params: nothing to do here. Raises CallError for names that are not there.
+    """
+
+    def __init__(
+        self,
+        symbol: GraphSymbol,
+        data_names: Sequence[str] | None = ("data",),
+        label_names: Sequence[str] | None = ("softmax_label",),
+        logger: Any = logging,
+        context: Any = None,
+        work_load_list: Any = None,
+        fixed_param_names: Sequence[str] | None = None,
+        state_names: Sequence[str] | None = None,
+        group2ctxs: Any = None,
+        compression_params: Any = None,
+    ):
+        super().__init__(logger)
+        self._symbol: Symbol = as_symbol(symbol)
+        self._context = one_context(context)
+        self._data_names, self._label_names = list(data_names or ()), list(label_names or ())
+        self._state_names, self._fixed = list(state_names or ()), list(fixed_param_names or ())
+        arguments = self._symbol.list_arguments()
+        for what, names, needed in (
+            ("data", self._data_names, True),
+            ("label", self._label_names, False),
+            ("state", self._state_names, True),
+            ("fixed_param", self._fixed, True),
+        ):
+            check_names(arguments, names, what, needed)
+        fed = {*self._data_names, *self._label_names, *self._state_names}
+        self._param_names = [name for name in arguments if name not in fed]
+        self._groups = group2ctxs[0] if isinstance(group2ctxs, list | tuple) else group2ctxs
+        self._params: tuple[Params, Params] | None = None  # before there is an executor to hold them
+        self._executor: Executor | None = None
+        self._optimizer: optimizers.Optimizer | None = None
+        self._updater: optimizers.Updater | None = None
+        self._states_file: str | None = None
+        self._monitor: Any = None
+
+    # -- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def symbol(self) -> Symbol:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The network."""
+        return self._symbol
+
+    @property
+    def data_names(self) -> list[str]:
+        """Which arguments are data."""
+        return self._data_names
+
+    @property
+    def label_names(self) -> list[str]:
+        """Which are labels."""
+        return self._label_names
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the outputs."""
+        return self._symbol.list_outputs()
+
+    @property
+    def data_shapes(self) -> list[DataDesc]:
+        """What was bound for the data."""
+        self._require(params=False)
+        return self._data_shapes
+
+    @property
+    def label_shapes(self) -> list[DataDesc] | None:
+        """What was bound for the labels."""
+        self._require(params=False)
+        return self._label_shapes
+
+    @property
+    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
+        """(name, shape) of the outputs."""
+        known = {name: array.shape for name, array in self._bound.arg_dict.items()}
+        _, shapes, _ = self._symbol.infer_shape(**known)
+        return list(zip(self.output_names, shapes, strict=True))
+
+    @property
+    def _bound(self) -> Executor:
+        """The executor. Raises TrainingError before `bind`."""
+        self._require(params=False)
+        assert self._executor is not None
+        return self._executor
+
+    # -- binding -----------------------------------------------------------------------------------------------------
+
+    def bind(
+        self,
+        data_shapes: Sequence[Any],
+        label_shapes: Sequence[Any] | None = None,
+        for_training: bool = True,
+        inputs_need_grad: bool = False,
+        force_rebind: bool = False,
+        shared_module: Module | None = None,
+        grad_req: Any = "write",
+    ) -> None:
+        """Make the arrays. data_shapes, label_shapes: (name, shape) pairs, or an iterator's `provide_data`.
+
+        shared_module: whose parameters and states this one's are. Raises BindError, CallError for other names.
+        """
+        if self.binded and not force_rebind:
+            self.logger.warning("Already bound, ignoring bind()")
+            return
+        if self.binded and self.params_initialized:
+            self._params = self.get_params()
+        self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
+        self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
+        described = [*self._data_shapes, *(self._label_shapes or ())]
+        shared = None if shared_module is None else shared_module._bound
+        names = [name for name in self._param_names if shared is not None and name in shared.arg_dict]
+        self._executor = self._symbol.simple_bind(
+            self._context,
+            self._requests(),
+            {desc.name: desc.dtype for desc in described},
+            group2ctx=self._groups,
+            shared_exec=shared,
+            shared_arg_names=names,
+            **dict[str, Any]((desc.name, desc.shape) for desc in described),
+        )
+        self._executors = {self._shapes_key(described): self._executor}
+        self.binded = True
+        if shared_module is not None:
+            self.params_initialized = shared_module.params_initialized
+            if shared_module.optimizer_initialized:
+                self.borrow_optimizer(shared_module)
+        elif self._params is not None:
+            self._executor.copy_params_from(*self._params)
+        if self._monitor is not None:
+            self.install_monitor(self._monitor)
+
+    def _described(
+        self, data: Sequence[Any], label: Sequence[Any] | None
+    ) -> tuple[list[DataDesc], list[DataDesc] | None]:
+        found = [as_desc(each) for each in data]
+        if sorted(desc.name for desc in found) != sorted(self._data_names):
+            raise CallError(
+                "Data provided by data_shapes don't match names specified by data_names",
+                expected=self._data_names,
+                got=[desc.name for desc in found],
+                fix="Module(symbol, data_names=[...], label_names=[...]) says which arguments come with batches.",
+            )
+        arguments = self._symbol.list_arguments()
+        labels = [as_desc(each) for each in label or ()]
+        return found, [desc for desc in labels if desc.name in arguments] or None
+
+    def _requests(self) -> dict[str, Any]:
+        """What is asked for of each argument's gradient."""
+        if not self.for_training:
+            return dict.fromkeys(self._symbol.list_arguments(), "null")
+        given = self._grad_req
+        if isinstance(given, list | tuple):
+            given = dict(zip(self._symbol.list_arguments(), given, strict=True))
+        of = (lambda name: given) if isinstance(given, str) else (lambda name: given.get(name, "write"))
+        requests = {name: "null" if name in self._fixed else of(name) for name in self._param_names}
+        inputs = {name: of(name) if self.inputs_need_grad else "null" for name in self._data_names}
+        return {**dict.fromkeys(self._symbol.list_arguments(), "null"), **requests, **inputs}
+
+    @staticmethod
+    def _shapes_key(described: Sequence[DataDesc]) -> tuple[Any, ...]:
+        return tuple(sorted((desc.name, desc.shape) for desc in described))
+
+    def reshape(self, data_shapes: Sequence[Any], label_shapes: Sequence[Any] | None = None) -> None:
+        """Bind for other shapes; parameters stay."""
+        self._require(params=False)
+        self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
+        described = [*self._data_shapes, *(self._label_shapes or ())]
+        key = self._shapes_key(described)
+        if key not in self._executors:
+            shapes = {desc.name: desc.shape for desc in described}
+            self._executors[key] = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
+            if self._monitor is not None:
+                self._monitor.install(self._executors[key])
+        self._executor = self._executors[key]
+
+    # -- parameters --------------------------------------------------------------------------------------------------
+
+    def init_params(
+        self,
+        initializer: Any = UNIFORM,
+        arg_params: Mapping[str, Any] | None = None,
+        aux_params: Mapping[str, Any] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
+        """Give parameters and states their first values: those given, else the initialiser's.
+
+        Raises TrainingError for what is missing, unless allow_missing, and for what is surplus, unless allow_extra;
+        InitializerError.
+        """
+        if self.params_initialized and not force_init:
+            message = "Parameters already initialized and force_init=False. init_params call ignored."
+            warnings.warn(message, stacklevel=2)
+            return
+        self._require(params=False)
+        attrs, bound = self._symbol.attr_dict(), self._bound
+        rows = (
+            (arg_params, {name: bound.arg_dict[name] for name in self._param_names}, "arg_params"),
+            (aux_params, bound.aux_dict, "aux_params"),
+        )
+        for given, arrays, what in rows:
+            check_given(given, arrays, what, allow_missing, allow_extra)
+            for name, array in sorted(arrays.items()):
+                if given is not None and name in given:
+                    array[:] = fitting(name, given[name], array.shape)
+                elif initializer is not None:
+                    own = attrs.get(name, {})
+                    desc = name if what == "aux_params" and not own.get("__init__") else InitDesc(name, own)
+                    fill(initializer, desc, array)
+        self.params_initialized = True
+
+    def set_params(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Copy values into parameters and states. Raises TrainingError likewise."""
+        self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
+
+    def get_params(self) -> tuple[Params, Params]:
+        """(parameters, states) by name: copies."""
+        self._require(params=False)
+        if not self.params_initialized:
+            self._require()
+        bound = self._bound
+        args = {name: bound.arg_dict[name].copy() for name in self._param_names}
+        return args, {name: array.copy() for name, array in bound.aux_dict.items()}
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def _feed(self, data_batch: DataBatch) -> dict[str, Any]:
+        """The arrays of a batch by argument, for the executor of its shapes."""
+        given = dict(zip(self._data_names, data_batch.data, strict=True))
+        bound = [desc.name for desc in self._label_shapes or ()]
+        if data_batch.label and bound:
+            given |= dict(zip(self._label_names, data_batch.label, strict=True))
+        known = {desc.name: desc.shape for desc in (*self._data_shapes, *(self._label_shapes or ()))}
+        given = {name: value for name, value in given.items() if name in known}
+        if any(tuple(value.shape) != known[name] for name, value in given.items()):
+            shapes = {name: tuple(value.shape) for name, value in given.items()}
+            data = [(name, shapes[name]) for name in self._data_names]
+            labels = [(name, shapes[name]) for name in bound if name in shapes]
+            if bound and not labels:
+                rows = data[0][1][0]
+                labels = [(name, (rows, *known[name][1:])) for name in bound]
+            self.reshape(data, labels)
+        arrays = self._bound.arg_dict
+        return {name: converted(value, arrays[name]) for name, value in given.items()}
+
+    def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
+        """Run a batch; one of other shapes binds for these. is_train: by default what it was bound for."""
+        self._require()
+        feed = self._feed(data_batch)
+        self._bound.forward(self.for_training if is_train is None else is_train, **feed)
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Compute gradients. out_grads: of outputs that are no loss heads. Raises GradientError."""
+        self._require()
+        self._bound.backward(out_grads)
+
+    def forward_backward(self, data_batch: DataBatch) -> None:
+        """Both in training, as one program."""
+        self._require()
+        feed = self._feed(data_batch)
+        self._bound.forward_backward(**feed)
+
+    def get_outputs(self, merge_multi_context: bool = True) -> Any:
+        """The outputs; merge_multi_context=False: each in a list of one."""
+        found = self._bound.outputs
+        return found if merge_multi_context else [[each] for each in found]
+
+    def get_input_grads(self, merge_multi_context: bool = True) -> Any:
+        """The gradients of the data. Raises TrainingError where they were not bound for."""
+        if not self.inputs_need_grad:
+            raise TrainingError(
+                "Gradients of the data were not asked for", fix="module.bind(inputs_need_grad=True, ...)"
+            )
+        found = [self._bound.grad_dict[name] for name in self._data_names]
+        return found if merge_multi_context else [[each] for each in found]
+
+    def get_states(self, merge_multi_context: bool = True) -> Any:
+        """The states that the caller sets."""
+        found = [self._bound.arg_dict[name] for name in self._state_names]
+        return found if merge_multi_context else [[each] for each in found]
+
+    def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
+        """Set them: to arrays, or all to one number."""
+        targets = self.get_states()
+        given = [value] * len(targets) if states is None else states
+        for target, state in zip(targets, given, strict=True):
+            target[:] = state[0] if isinstance(state, list | tuple) else state
+
+    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
+        """Have a metric take the batch into account."""
+        names = [desc.name for desc in self._label_shapes or ()]
+        given = dict(zip(self._label_names, labels or (), strict=False))
+        known = {name: given[name] for name in names if name in given}
+        eval_metric.update_dict(known, dict(zip(self.output_names, self.get_outputs(), strict=True)))
+
+    def install_monitor(self, mon: Any) -> None:
+        """Have a monitor watch what runs."""
+        self._monitor = mon
+        mon.install(self._bound)
+
+    # -- the optimiser -----------------------------------------------------------------------------------------------
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Make the optimiser. Gradients are multiplied with 1 / batch size unless optimizer_params says otherwise.
+
+        kvstore: one of this machine, which changes nothing. Raises ParamError; CallError for dist_….
+        """
+        self._require()
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring...")
+            return
+        if isinstance(kvstore, str):
+            create_kvstore(kvstore)
+        elif kvstore is not None and not isinstance(kvstore, KVStore):
+            raise CallError("kvstore is a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")
+        axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
+        rescale_grad = 1.0 / self._data_shapes[0].shape[max(axis, 0)]
+        self._optimizer = make_optimizer(
+            optimizer, dict(optimizer_params), self._symbol, self._param_names, rescale_grad
+        )
+        self._updater = optimizers.get_updater(self._optimizer)
+        self.optimizer_initialized = True
+        if self._states_file is not None:
+            self.load_optimizer_states(self._states_file)
+            self._states_file = None
+
+    def borrow_optimizer(self, shared_module: Module) -> None:
+        """Update with another module's optimiser, whose states it shares."""
+        self._optimizer, self._updater = shared_module._optimizer, shared_module._updater
+        self.optimizer_initialized = True
+
+    def update(self) -> None:
+        """Update the parameters by their gradients."""
+        self._require(optimizer=True)
+        assert self._updater is not None
+        args, grads = self._bound.arg_dict, self._bound.grad_dict
+        trained = [(i, name) for i, name in enumerate(self._param_names) if grads[name] is not None]
+        indices = [i for i, _ in trained]
+        self._updater(indices, [grads[name] for _, name in trained], [args[name] for _, name in trained])
+
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    def save_checkpoint(
+        self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
+    ) -> None:
+        """Write `prefix-symbol.json` and `prefix-0001.params`, and with save_optimizer_states `prefix-0001.states`."""
+        model.save_checkpoint(prefix, epoch, self._symbol, *self.get_params())
+        if save_optimizer_states:
+            self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
+
+    @staticmethod
+    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
+        """A module of a checkpoint; kwargs: those of Module. Bind it before it runs."""
+        symbol, args, aux = model.load_checkpoint(prefix, epoch)
+        module = Module(symbol, **kwargs)
+        module._params = args, aux
+        module.params_initialized = True
+        module._states_file = f"{prefix}-{epoch:04d}.states" if load_optimizer_states else None
+        return module
+
+    def save_optimizer_states(self, fname: str) -> None:
+        """Write what the optimiser keeps, as an array file; MXNet's are pickled Python."""
+        self._require(optimizer=True)
+        assert self._updater is not None
+        self._updater.save(fname)
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Take what `save_optimizer_states` wrote. Raises ParamsFormatError for MXNet's."""
+        self._require(optimizer=True)
+        assert self._updater is not None
+        self._updater.load(fname)

@@ -1,0 +1,83 @@
+"""`mx.monitor` (`mx.mon`): statistics of what an executor computes, every so many batches."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from lowering.mx.executor import Executor
+from lowering.mx.ndarray.array import NDArray, like_jax
+
+Row = tuple[int, str, str]
+
+
+def _size(x: NDArray) -> NDArray:
+    """|x| / √size: MXNet's own statistic."""
+    value = x.value
+    return like_jax((abs(value) ** 2).sum().reshape(1) ** 0.5 / math.sqrt(value.size))
+
+
+class Monitor:
+    """Statistics of outputs, arguments and states whose names match a pattern, in every `interval`-th batch.
+
+    stat_func: NDArray → NDArray, or a list of them. sort: by name. monitor_all: operators' inputs, too.
+    """
+
+    def __init__(
+        self,
+        interval: int,
+        stat_func: Callable[[NDArray], Any] | None = None,
+        pattern: str = ".*",
+        sort: bool = False,
+        monitor_all: bool = False,
+    ):
+        self.interval, self.sort, self.monitor_all = interval, sort, monitor_all
+        self.stat_func = stat_func or _size
+        self.re_prog = re.compile(pattern)
+        self.activated, self.step = False, 0
+        self.queue: list[tuple[int, str, Any]] = []
+        self.exes: list[Executor] = []
+
+    def install(self, exe: Executor) -> None:
+        """Watch an executor."""
+        exe.set_monitor_callback(self.stat_helper, self.monitor_all)
+        self.exes.append(exe)
+
+    def stat_helper(self, name: str, array: NDArray) -> None:
+        """Take an array down, if this batch is watched and the name matches."""
+        if self.activated and self.re_prog.match(name):
+            self.queue.append((self.step, name, self.stat_func(array)))
+
+    def tic(self) -> None:
+        """Before a batch."""
+        if self.step % self.interval == 0:
+            self.queue, self.activated = [], True
+        self.step += 1
+
+    def toc(self) -> list[Row]:
+        """After a batch: (step, name, statistic as text) of all that was seen; nothing between the intervals."""
+        if not self.activated:
+            return []
+        for exe in self.exes:
+            for name, array in (*exe.arg_dict.items(), *exe.aux_dict.items()):
+                self.stat_helper(name, array)
+        self.activated = False
+        rows = sorted(self.queue, key=lambda row: row[1]) if self.sort else self.queue
+        self.queue = []
+        return [(step, name, "".join(map(_told, _listed(found)))) for step, name, found in rows]
+
+    def toc_print(self) -> None:
+        """The same as lines of the log."""
+        for step, name, text in self.toc():
+            logging.info("Batch: %7d %-30s %s", step, name, text)
+
+
+def _listed(found: Any) -> list[NDArray]:
+    return [found] if isinstance(found, NDArray) else list(found)
+
+
+def _told(value: NDArray) -> str:
+    return f"{value.asscalar() if value.shape == (1,) else value.asnumpy()}\t"

@@ -1,0 +1,135 @@
+"""`mx.nd`: arrays, and one function for each registered operator, run at once by the rules that graphs run by.
+
+Functions are made of those of `symjax_nnvm.symbol` when they are first asked for: an operator that a user registers
+later is there, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+import symjax_nnvm.symbol as symbols
+from lowering.mx.functions import Wrapped, like
+from lowering.mx.keys import seed as seed
+from lowering.mx.ndarray import control_flow
+from lowering.mx.ndarray.array import NDArray as NDArray
+from lowering.mx.ndarray.array import as_jax as as_jax
+from lowering.mx.ndarray.array import invoke as invoke
+from lowering.mx.ndarray.array import like_jax as like_jax
+from lowering.mx.ndarray.array import mark as mark
+from lowering.mx.ndarray.array import on_backward as on_backward
+from lowering.mx.ndarray.creation import arange as arange
+from lowering.mx.ndarray.creation import array as array
+from lowering.mx.ndarray.creation import concatenate as concatenate
+from lowering.mx.ndarray.creation import empty as empty
+from lowering.mx.ndarray.creation import eye as eye
+from lowering.mx.ndarray.creation import from_numpy as from_numpy
+from lowering.mx.ndarray.creation import full as full
+from lowering.mx.ndarray.creation import linspace as linspace
+from lowering.mx.ndarray.creation import moveaxis as moveaxis
+from lowering.mx.ndarray.creation import onehot_encode as onehot_encode
+from lowering.mx.ndarray.creation import ones as ones
+from lowering.mx.ndarray.creation import zeros as zeros
+from lowering.mx.ndarray.files import as_ndarray as as_ndarray
+from lowering.mx.ndarray.files import load as load
+from lowering.mx.ndarray.files import save as save
+from symjax_nnvm.symbol.arithmetic import is_scalar
+
+_ARITHMETIC = {
+    # function: (operator of two arrays, with a number on the right, with a number on the left)
+    "add": ("broadcast_add", "_plus_scalar", "_plus_scalar"),
+    "subtract": ("broadcast_sub", "_minus_scalar", "_rminus_scalar"),
+    "multiply": ("broadcast_mul", "_mul_scalar", "_mul_scalar"),
+    "divide": ("broadcast_div", "_div_scalar", "_rdiv_scalar"),
+    "true_divide": ("broadcast_div", "_div_scalar", "_rdiv_scalar"),
+    "modulo": ("broadcast_mod", "_mod_scalar", "_rmod_scalar"),
+    "power": ("broadcast_power", "_power_scalar", "_rpower_scalar"),
+    "pow": ("broadcast_power", "_power_scalar", "_rpower_scalar"),
+    "maximum": ("broadcast_maximum", "_maximum_scalar", "_maximum_scalar"),
+    "minimum": ("broadcast_minimum", "_minimum_scalar", "_minimum_scalar"),
+    "hypot": ("broadcast_hypot", "_hypot_scalar", "_hypot_scalar"),
+    "equal": ("broadcast_equal", "_equal_scalar", "_equal_scalar"),
+    "not_equal": ("broadcast_not_equal", "_not_equal_scalar", "_not_equal_scalar"),
+    "greater": ("broadcast_greater", "_greater_scalar", "_lesser_scalar"),
+    "greater_equal": ("broadcast_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar"),
+    "lesser": ("broadcast_lesser", "_lesser_scalar", "_greater_scalar"),
+    "lesser_equal": ("broadcast_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar"),
+    "logical_and": ("broadcast_logical_and", "_logical_and_scalar", "_logical_and_scalar"),
+    "logical_or": ("broadcast_logical_or", "_logical_or_scalar", "_logical_or_scalar"),
+    "logical_xor": ("broadcast_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar"),
+}
+"""MXNet's module functions of arrays and numbers in either place."""
+
+
+def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of symbols as one of arrays, with `out=` and `ctx=`."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return invoke(function, *args, **kwargs)
+
+    return like(function, call)
+
+
+def _arithmetic(name: str) -> Callable[..., Any]:
+    """A row of the table as a function of two operands, at least one of them an array."""
+    arrays, right, left = (symbols.function_named(operator) for operator in _ARITHMETIC[name])
+
+    def function(lhs: Any, rhs: Any) -> Any:
+        if is_scalar(rhs):
+            return lhs if is_scalar(lhs) else invoke(right, lhs, scalar=rhs)
+        return invoke(left, rhs, scalar=lhs) if is_scalar(lhs) else invoke(arrays, lhs, rhs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{_ARITHMETIC[name][0]}` of two arrays, or of an array and a number in either place."
+    return function
+
+
+def _multinomial(data: NDArray, shape: Any = None, get_prob: bool = False, dtype: str = "int32", **kwargs: Any) -> Any:
+    """Classes drawn with the probabilities in the last axis of data; get_prob: their log-likelihoods, too."""
+    return invoke(symbols.random.multinomial, data, shape=shape, get_prob=get_prob, dtype=dtype, **kwargs)
+
+
+contrib = Wrapped(
+    symbols.contrib,
+    _eager,
+    foreach=control_flow.foreach,
+    while_loop=control_flow.while_loop,
+    cond=control_flow.cond,
+)
+linalg = Wrapped(symbols.linalg, _eager)
+random = Wrapped(symbols.random, _eager, multinomial=_multinomial, seed=seed)
+sparse = Wrapped(symbols.sparse, _eager)
+image = Wrapped(symbols.image, _eager)
+
+
+def waitall() -> None:
+    """Wait until everything that was begun is done."""
+    jax.effects_barrier()
+    jax.block_until_ready(jax.live_arrays())
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name in _ARITHMETIC:
+        function = _arithmetic(name)
+    else:
+        try:
+            function = _eager(getattr(symbols, name))
+        except AttributeError as error:
+            told = str(error).replace("symbol.", "mx.nd.")
+            raise AttributeError(f"mx.nd: {told}") from None
+    globals()[name] = function
+    return function
+
+
+def _function(name: str) -> Callable[..., Any]:
+    return globals().get(name) or __getattr__(name)
+
+
+NDArray._operator_function = staticmethod(_function)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ARITHMETIC, *dir(symbols)})

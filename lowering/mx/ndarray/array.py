@@ -1,0 +1,429 @@
+"""NDArray: a jax.Array with MXNet's manners, and `invoke`, which every operator on NDArrays goes through."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.executor.arrays import ArrayCell
+from lowering.mx import recording
+from lowering.mx.context import Context, as_context, current_context
+from lowering.mx.eager import evaluate, shared_expression, variable_name
+from lowering.mx.ndarray import indexing
+from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
+from symjax_nnvm.errors import CallError, NNVMError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.symbol import Group, NameManager, function_named
+from symjax_nnvm.symbol.arithmetic import Arithmetic
+from symjax_nnvm.symbol.fluent import Fluent
+from symjax_nnvm.symbol.symbol import Symbol
+
+_BROADCASTING = {
+    "elemwise_add": "broadcast_add", "elemwise_sub": "broadcast_sub", "elemwise_mul": "broadcast_mul",
+    "elemwise_div": "broadcast_div", "_mod": "broadcast_mod", "_power": "broadcast_power", "_equal": "broadcast_equal",
+    "_not_equal": "broadcast_not_equal", "_greater": "broadcast_greater", "_greater_equal": "broadcast_greater_equal",
+    "_lesser": "broadcast_lesser", "_lesser_equal": "broadcast_lesser_equal",
+}  # fmt: skip
+"""Python's operators broadcast arrays, which they do not do for symbols."""
+
+
+class ScalarError(NNVMError, ValueError):
+    """An array of several elements where one number is wanted."""
+
+
+class NDArray(Arithmetic, Fluent):
+    """An array that is written in place: `x[:] = 1`, `x += y`, views that write through. Its memory is a jax.Array,
+    which never changes: a write replaces it.
+
+    Made by `mx.nd.array` and its kin; further methods are the operators' (`x.sum(axis=1)`).
+    """
+
+    __slots__ = ("__weakref__", "cell", "context", "entry", "gradient")
+
+    _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) makes one of what is an array."
+    __array_priority__ = 1000.0
+    __array_ufunc__ = None  # so that NumPy's numbers ask the array
+
+    def __init__(self, cell: ArrayCell | View | HostCell, context: Context, entry: recording.Entry | None = None):
+        """cell: what holds the value. entry: where it came from, on the tape of `mx.autograd`."""
+        self.cell = cell
+        self.context = context
+        self.entry = entry
+        self.gradient: NDArray | None = None
+
+    # -- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def value(self) -> jax.Array:
+        """The jax.Array that it is now."""
+        return self.cell.show()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        return self.cell.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.cell.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.cell.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's type, such as `numpy.float32`."""
+        return np.dtype(self.cell.dtype).type
+
+    @property
+    def ctx(self) -> Context:
+        """Where it lies."""
+        return self.context
+
+    @property
+    def stype(self) -> str:
+        """The storage type: dense."""
+        return "default"
+
+    @property
+    def grad(self) -> NDArray | None:
+        """What `mx.autograd` computes its gradient into; None without `attach_grad`."""
+        return self.gradient
+
+    @property
+    def T(self) -> NDArray:
+        """Its axes in reverse order."""
+        return self.transpose() if self.ndim > 1 else self
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        sizes = "x".join(map(str, self.shape))
+        return f"\n{np.asarray(self.value)!s}\n<NDArray {sizes} @{self.context}>"
+
+    def __reduce__(self) -> Any:
+        return _unpickled, (self.asnumpy(), str(self.context.device_type), self.context.device_id)
+
+    # -- as numbers --------------------------------------------------------------------------------------------------
+
+    def asnumpy(self) -> np.ndarray:
+        """A copy in NumPy's memory; waits for the value."""
+        return np.array(host(self.cell))
+
+    def asscalar(self) -> Any:
+        """Its one number. Raises ScalarError, a ValueError."""
+        if self.size != 1:
+            raise ScalarError("The current array is not a scalar", got=f"shape {self.shape}", fix="Use asnumpy().")
+        return self.asnumpy().reshape(())[()]
+
+    item = asscalar
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return host(self.cell) if dtype is None else host(self.cell).astype(dtype)
+
+    def __jax_array__(self) -> jax.Array:
+        return self.value
+
+    def __bool__(self) -> bool:
+        if self.size > 1:
+            raise ScalarError("The truth value of an NDArray with multiple elements is ambiguous.")
+        return bool(self.size and self.asscalar())
+
+    def __float__(self) -> float:
+        return float(self.asscalar())
+
+    def __int__(self) -> int:
+        return int(self.asscalar())
+
+    def __index__(self) -> int:
+        return operator.index(self.asscalar())
+
+    def wait_to_read(self) -> None:
+        """Wait until the value is there; errors of the computation are raised here."""
+        self.value.block_until_ready()
+
+    wait_to_write = wait_to_read
+
+    # -- copies ------------------------------------------------------------------------------------------------------
+
+    def copy(self) -> NDArray:
+        """An array of the same values, written apart."""
+        return self.copyto(self.context)
+
+    def copyto(self, other: NDArray | Context) -> NDArray:
+        """Copy into another array of the shape, cast to its dtype, or onto a context. Returns the copy.
+
+        Raises CallError.
+        """
+        if isinstance(other, Context):
+            return like_jax(jax.device_put(self.value, other.device), other)
+        if not isinstance(other, NDArray):
+            raise CallError("copyto takes an NDArray or a Context", got=type(other).__name__)
+        if other.shape != self.shape:
+            raise CallError("copyto needs an array of the same shape", expected=self.shape, got=other.shape)
+        if other is not self:
+            other.cell.assign(self.value, cast=True)
+        return other
+
+    def as_in_context(self, context: Context) -> NDArray:
+        """Itself if it is there, else a copy."""
+        return self if context == self.context else self.copyto(context)
+
+    as_in_ctx = as_in_context
+
+    def as_nd_ndarray(self) -> NDArray:
+        """Itself."""
+        return self
+
+    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+        """Its values in another dtype."""
+        if not copy and np.dtype(dtype) == self.cell.dtype:
+            return self
+        return invoke(function_named("cast"), self, dtype=dtype)
+
+    def tostype(self, stype: str) -> NDArray:
+        """Itself for "default"; arrays are dense here. Raises CallError."""
+        if stype != "default":
+            raise CallError(f"Arrays are dense here, not {stype}", fix="Operators on dense arrays give equal numbers.")
+        return self
+
+    def detach(self) -> NDArray:
+        """The same array, through which no gradient flows."""
+        return NDArray(self.cell, self.context)
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
+        """The same memory in another shape; shape may hold MXNet's codes 0, -1, -2, -3, -4. Raises InferenceError."""
+        given = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
+        wanted = kwargs.pop("shape", given) or given
+        found = invoke(function_named("reshape"), self, shape=tuple(wanted), **kwargs)
+        if found.entry is None:
+            found.cell = reshaped(self.cell, found.shape)
+        return found
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        """Have `mx.autograd` compute the gradient of this array, into `grad`."""
+        grad = like_jax(jnp.zeros(self.shape, self.cell.dtype), self.context)
+        mark(self, grad, grad_req)
+
+    def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+        """Compute the gradients of what was recorded, into the `grad` of the arrays that have one."""
+        _hooks["backward"]([self], None if out_grad is None else [out_grad], retain_graph, train_mode)
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[NDArray]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> NDArray:
+        """The elements of an index. A basic index that takes one run of the memory gives a view, as in MXNet."""
+        if self.ndim == 0:
+            return self
+        full = indexing.expanded(key, self.shape)
+        if recording.is_recording() and self.entry is not None:
+            return self._recorded_item(full)
+        kept = indexing.kept_rank(full)
+        if indexing.is_basic(kept) and indexing.is_contiguous(kept, self.shape):
+            return NDArray(part_of(self.cell, kept), self.context)
+        return like_jax(at(self.value, kept), self.context)
+
+    def _recorded_item(self, full: indexing.Key) -> NDArray:
+        """The elements by operators, whose gradients are known."""
+        shape = jax.eval_shape(lambda x: x[indexing.kept_rank(full)], self.value).shape
+        if indexing.is_basic(full):
+            begin, end, step = indexing.slices(full, self.shape)
+            part = invoke(function_named("slice"), self, begin=begin, end=end, step=step)
+        else:
+            flat = np.arange(self.size).reshape(self.shape)[full].ravel()
+            indices = like_jax(jax.device_put(flat.astype(np.int32)), self.context)
+            part = invoke(function_named("take"), invoke(function_named("reshape"), self, shape=(-1,)), indices)
+        return part if part.shape == shape else invoke(function_named("reshape"), part, shape=shape)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Write elements: a number, or an array that broadcasts to the part. Raises ValueError where it does not."""
+        given = value.value if isinstance(value, NDArray) else value
+        if not isinstance(given, jax.Array):
+            given = np.asarray(given)
+        if isinstance(self.cell, HostCell):
+            self.cell.array[key] = np.asarray(given)
+            return
+        if isinstance(key, slice) and key == slice(None):
+            whole = given if given.shape in (self.shape, ()) else _broadcast(given, self.shape)
+            self.cell.assign(whole, cast=True)
+        else:
+            full = indexing.expanded(key, self.shape) if self.ndim else key
+            self.cell.assign(put(self.value, full, given))
+        if self.entry is not None and not isinstance(self.entry, recording.Leaf):
+            self.entry = None
+
+    # -- Python's operators ------------------------------------------------------------------------------------------
+
+    def _operator(self, op: str, symbols: tuple[Any, ...], params: dict[str, str], hint: str) -> NDArray:
+        for other in symbols:
+            if not isinstance(other, NDArray):
+                raise SymbolTypeError(f"type {type(other)} not supported: {self._operands}")
+        return invoke(function_named(_BROADCASTING.get(op, op)), *symbols, **params)
+
+    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return id(self) // 16
+
+    def _becomes(self, result: NDArray) -> NDArray:
+        self.cell.assign(result.value, cast=True)
+        self.entry = result.entry if result.entry is not None else self.entry
+        return self
+
+    def __iadd__(self, other: Any) -> NDArray:
+        return self._becomes(self + other)
+
+    def __isub__(self, other: Any) -> NDArray:
+        return self._becomes(self - other)
+
+    def __imul__(self, other: Any) -> NDArray:
+        return self._becomes(self * other)
+
+    def __itruediv__(self, other: Any) -> NDArray:
+        return self._becomes(self / other)
+
+    def __imod__(self, other: Any) -> NDArray:
+        return self._becomes(self % other)
+
+    def __ipow__(self, other: Any) -> NDArray:
+        return self._becomes(self**other)
+
+    # -- what symbols refuse and arrays have nothing of --------------------------------------------------------------
+
+    def bind(self, *_: Any, **__: Any) -> NoReturn:
+        """Not here: symbols are bound."""
+        raise CallError("An NDArray cannot be bound: it has values.", fix="mx.sym builds graphs: net.bind(mx.cpu(), …)")
+
+    simple_bind = eval = optimize_for = get_backend_symbol = bind
+
+
+_hooks: dict[str, Callable[..., None]] = {}
+"""What `mx.autograd` does for the methods of arrays."""
+
+
+def on_backward(function: Callable[..., None]) -> Callable[..., None]:
+    """A decorator: what `x.backward()` calls."""
+    _hooks["backward"] = function
+    return function
+
+
+def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
+    """Make an array a leaf of the tape, whose gradient is kept in another one."""
+    if grad_req not in ("write", "add", "null"):
+        raise CallError("No such grad_req", expected="'write', 'add' or 'null'", got=repr(grad_req))
+    array.gradient = grad
+
+    def keep(value: jax.Array, request: str) -> None:
+        kept = grad.value + value if request == "add" else value
+        grad.cell.assign(kept, cast=True)
+
+    array.entry = recording.Leaf(keep, grad_req)
+
+
+def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:
+    """An NDArray of a jax.Array, which is moved to the context where that is not where JAX puts arrays."""
+    device = context.device if context else None
+    if device is not None and value.devices() != {device}:
+        value = jax.device_put(value, device)
+    return NDArray(new_cell(value, device), context or current_context())
+
+
+def as_jax(value: Any, dtype: Any = None) -> jax.Array:
+    """A jax.Array of anything that is an array; NumPy's memory is copied."""
+    found = value.value if isinstance(value, NDArray) else value
+    if not isinstance(found, jax.Array):
+        found = jax.device_put(np.array(found, jax.dtypes.canonicalize_dtype(np.asarray(found).dtype)))
+    return found if dtype is None else found.astype(dtype)
+
+
+def _unpickled(value: np.ndarray, device_type: str, device_id: int) -> NDArray:
+    context = Context(device_type, device_id)
+    return like_jax(jax.device_put(value, context.device), context)
+
+
+def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
+    try:
+        return (jnp if isinstance(value, jax.Array) else np).broadcast_to(value, shape)
+    except ValueError:
+        if value.size == prod(shape):
+            return value.reshape(shape)
+        problem = "A value does not fit the part of the array that it is written to"
+        raise SymbolValueError(problem, expected=f"what broadcasts to {shape}", got=f"shape {value.shape}") from None
+
+
+# -- operators -------------------------------------------------------------------------------------------------------
+
+
+def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
+    """What a function of symbols computes, for arrays in the place of symbols.
+
+    out: arrays to write the result to. ctx: of functions without arrays, where the result lies. Raises what the
+    function raises, CallError for arrays that are missing, and what inference and lowering raise.
+    """
+    arrays: list[NDArray] = []
+
+    def variable(given: Any) -> Any:
+        if isinstance(given, NDArray):
+            arrays.append(given)
+            return Symbol.create_variable(variable_name(len(arrays) - 1))
+        if isinstance(given, list | tuple) and any(isinstance(item, NDArray) for item in given):
+            return [variable(item) for item in given]
+        return given
+
+    with NameManager():
+        symbols = [variable(arg) for arg in args]
+        named = {key: variable(value) for key, value in kwargs.items() if key != "name"}
+        made = function(*symbols, **named)
+    parts = [made] if isinstance(made, Symbol) else list(made)
+    symbol = parts[0] if len(parts) == 1 else Group(parts)
+    context = arrays[0].context if arrays and ctx is None else as_context(ctx)
+    found = run_symbol(symbol, arrays, context)
+    if out is not None:
+        return _written(out, found)
+    return found[0] if len(found) == 1 and len(parts) == 1 else found
+
+
+def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
+    """The outputs of a symbol over a0, a1, … for arrays; states are written, and the call recorded."""
+    device = context.device
+    platform = device.platform if device is not None else jax.default_backend()
+    expression = shared_expression(symbol, len(arrays), recording.is_training(), platform)
+    inputs = [arrays[int(name[1:])] for name in expression.names]
+    values = [array.value for array in inputs]
+    outputs, states, key = evaluate(expression, values)
+    for name, value in states.items():
+        arrays[int(name[1:])].cell.assign(value)
+    if device is not None and not arrays:
+        outputs = [jax.device_put(output, device) for output in outputs]
+    found = [like_jax(output, context) for output in outputs]
+    entries = [array.entry for array in inputs]
+    if recording.is_recording() and any(entry is not None for entry in entries):
+        call = recording.Call(expression, values, entries, key, outputs)
+        for i, array in enumerate(found):
+            array.entry = (call, i)
+    return found
+
+
+def _written(out: Any, found: list[NDArray]) -> Any:
+    """The results in the arrays that were given for them. Raises CallError."""
+    targets = [out] if isinstance(out, NDArray) else list(out)
+    if len(targets) > len(found) or any(not isinstance(target, NDArray) for target in targets):
+        problem = "out= takes an NDArray for each result"
+        raise CallError(problem, expected=f"{len(found)} arrays", got=f"{len(targets)} of {type(out).__name__}")
+    for target, result in zip(targets, found, strict=False):
+        if target.shape != result.shape:
+            raise CallError("An array given as out= has another shape", expected=result.shape, got=target.shape)
+        target.cell.assign(result.value, cast=True)
+        if result.entry is not None:
+            target.entry = result.entry
+    return out

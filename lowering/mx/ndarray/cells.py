@@ -1,0 +1,116 @@
+"""What an NDArray holds: a cell of its own, the executor's kind, or a view of another one's, written through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.executor.arrays import ArrayCell, Place
+
+
+def new_cell(value: jax.Array, device: Place) -> ArrayCell:
+    """A cell of a value that is on the device already. It is named by whoever binds it."""
+    return ArrayCell("", value, device, shown=True)
+
+
+class HostCell:
+    """An array in NumPy's memory: what Python code that runs within a compiled program is given to read and write.
+
+    JAX must not be asked for anything there that it would do on the threads that wait for the code to end.
+    """
+
+    __slots__ = ("array", "dtype", "shape")
+
+    place = None
+
+    def __init__(self, array: np.ndarray):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    def show(self) -> jax.Array:
+        """The value now."""
+        return jax.device_put(self.array.copy())
+
+    def assign(self, value: Any, *, cast: bool = False) -> None:
+        """Write the array. value: of its shape, or one number."""
+        np.copyto(self.array, np.asarray(value), casting="unsafe")
+
+
+class View:
+    """A part of another array, or all of it in another shape. What is written to it is written there.
+
+    take: value of the whole → value of the part. put: (value of the whole, value of the part) → value of the whole.
+    """
+
+    __slots__ = ("_base", "_put", "_seen", "_take", "_value", "dtype", "shape")
+
+    def __init__(
+        self,
+        base: Any,
+        take: Callable[[jax.Array], jax.Array],
+        put: Callable[[jax.Array, jax.Array], jax.Array],
+    ):
+        self._base, self._take, self._put = base, take, put
+        self._seen = base.show()
+        self._value = take(self._seen)
+        self.shape, self.dtype = self._value.shape, self._value.dtype
+
+    @property
+    def place(self) -> Place:
+        """Where the whole lies."""
+        return self._base.place
+
+    def show(self) -> jax.Array:
+        """The value of the part."""
+        whole = self._base.show()
+        if whole is not self._seen:
+            self._seen, self._value = whole, self._take(whole)
+        return self._value
+
+    def assign(self, value: Any, *, cast: bool = False) -> None:
+        """Write the part. value: of its shape, or one number."""
+        part = ArrayCell("", self.show(), self.place, shown=True)
+        part.assign(value, cast=cast)
+        self._base.assign(self._put(self._base.show(), part.value))
+
+
+def host(cell: Any) -> np.ndarray:
+    """The value of a cell in NumPy's memory, not to be written."""
+    return cell.array if isinstance(cell, HostCell) else np.asarray(cell.show())
+
+
+def part_of(base: Any, key: Any) -> View:
+    """The view of an array at a basic index."""
+    return View(base, lambda whole: at(whole, key), lambda whole, part: put(whole, key, part))
+
+
+def reshaped(base: Any, shape: tuple[int, ...]) -> View:
+    """The view of an array in another shape."""
+    return View(base, lambda whole: jnp.reshape(whole, shape), lambda whole, part: jnp.reshape(part, whole.shape))
+
+
+def at(value: jax.Array, key: Any) -> jax.Array:
+    """`value[key]`. On a CPU by NumPy: JAX would compile a program for each shape and key."""
+    if _on_cpu(value):
+        return jax.device_put(np.asarray(value)[key], _device(value))
+    return value[key]
+
+
+def put(value: jax.Array, key: Any, part: Any) -> jax.Array:
+    """The value with another part at a key; the part is broadcast. Raises ValueError where it does not fit."""
+    if _on_cpu(value):
+        whole = np.array(value)
+        whole[key] = np.asarray(part)
+        return jax.device_put(whole, _device(value))
+    return value.at[key].set(jnp.asarray(part, value.dtype))
+
+
+def _on_cpu(value: jax.Array) -> bool:
+    return all(device.platform == "cpu" for device in value.devices()) and len(value.devices()) == 1
+
+
+def _device(value: jax.Array) -> Place:
+    return next(iter(value.devices())) if value.committed else None

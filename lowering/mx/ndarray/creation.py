@@ -1,0 +1,134 @@
+"""Arrays from nothing, from numbers and from other libraries' arrays: `mx.nd.zeros`, `mx.nd.array`, and their kin."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.mx.context import as_context
+from lowering.mx.ndarray.array import NDArray, invoke, like_jax
+from symjax_nnvm.errors import CallError, NarrowedDtypeWarning
+from symjax_nnvm.symbol import function_named
+
+
+def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
+    """An array on a context. NumPy's memory is copied, so that it may be changed at once.
+
+    Warns of 64 bits, which JAX has only where they are switched on.
+    """
+    context = as_context(ctx)
+    wanted = jnp.dtype(dtype)
+    held = jax.dtypes.canonicalize_dtype(wanted)
+    if held != wanted:
+        problem = f"An array of {wanted.name} was asked for and is {held.name}: JAX's 64-bit mode is off."
+        warnings.warn(f"{problem} Switch it on with JAX_ENABLE_X64=1.", NarrowedDtypeWarning, stacklevel=3)
+    return like_jax(jax.device_put(np.array(value, held), context.device), context)
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(size) for size in shape)
+
+
+def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
+    """An array of anything that is one: an NDArray or a jax.Array in its dtype, all else in float32.
+
+    Raises CallError, a TypeError, for what is no array.
+    """
+    if isinstance(source_array, NDArray | jax.Array):
+        value = source_array.value if isinstance(source_array, NDArray) else source_array
+        kept = value if dtype is None else value.astype(dtype)
+        context = as_context(ctx)
+        return like_jax(jax.device_put(kept, context.device), context)
+    try:
+        given = np.asarray(source_array)
+        if given.dtype == object:
+            raise ValueError("rows of different lengths, or objects")
+        return _place(given, ctx, np.float32 if dtype is None else dtype)
+    except ValueError as error:
+        problem = "source_array must be array like object"
+        raise CallError(problem, got=f"{type(source_array).__name__}: {error}") from None
+
+
+def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
+    """Zeros, float32 unless dtype says another. stype: arrays are dense, whatever it says."""
+    return full(shape, 0, ctx, np.float32 if dtype is None else dtype, kwargs.get("out"))
+
+
+def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+    """Ones, float32 unless dtype says another."""
+    return full(shape, 1, ctx, np.float32 if dtype is None else dtype, kwargs.get("out"))
+
+
+def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None) -> NDArray:
+    """An array to be written: zeros, where MXNet's holds what the memory held."""
+    return zeros(shape, ctx, dtype)
+
+
+def full(shape: Any, val: float, ctx: Any = None, dtype: Any = np.float32, out: NDArray | None = None) -> NDArray:
+    """One number everywhere."""
+    if out is not None:
+        out[:] = val
+        return out
+    return _place(np.full(_shape(shape), val), ctx, dtype)
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1.0,
+    repeat: int = 1,
+    infer_range: bool | None = None,
+    ctx: Any = None,
+    dtype: Any = np.float32,
+) -> NDArray:
+    """Numbers from start, or from 0 when stop is left out, each `repeat` times."""
+    if stop is None:
+        start, stop = 0, start
+    return _place(np.repeat(np.arange(start, stop, step), repeat), ctx, dtype)
+
+
+def linspace(
+    start: float, stop: float, num: int, endpoint: bool = True, ctx: Any = None, dtype: Any = np.float32
+) -> NDArray:
+    """num numbers at equal distances."""
+    return _place(np.linspace(start, stop, num, endpoint=endpoint), ctx, dtype)
+
+
+def eye(N: int, M: int = 0, k: int = 0, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> NDArray:
+    """Ones on a diagonal. M: the number of columns, N where it is 0."""
+    return _place(np.eye(N, M or None, k), ctx, np.float32 if dtype is None else dtype)
+
+
+def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
+    """An array in NumPy's dtype. It is copied: a jax.Array never changes, and NumPy's memory may."""
+    return _place(ndarray, None, ndarray.dtype)
+
+
+def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
+    """Arrays one after the other along an axis."""
+    return invoke(function_named("concat"), *arrays, dim=axis)
+
+
+def moveaxis(tensor: NDArray, source: int | Sequence[int], destination: int | Sequence[int]) -> NDArray:
+    """An array with some of its axes at other places."""
+    return invoke(function_named("transpose"), tensor, axes=_order(tensor.ndim, source, destination))
+
+
+def _order(ndim: int, source: Any, destination: Any) -> tuple[int, ...]:
+    """The axes in their new order."""
+    sources = [axis % ndim for axis in np.atleast_1d(source)]
+    targets = [axis % ndim for axis in np.atleast_1d(destination)]
+    order = [axis for axis in range(ndim) if axis not in sources]
+    for target, axis in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, axis)
+    return tuple(int(axis) for axis in order)
+
+
+def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
+    """Rows with a one at each index, written into `out` (rows, classes)."""
+    return invoke(function_named("one_hot"), indices, depth=out.shape[1], out=out)

@@ -1,0 +1,41 @@
+"""`mx.nd.save` and `mx.nd.load`: MXNet's array files, by the project's one reader and writer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.creation import array
+from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.mxnet.params import load_arrays, save_arrays
+from symjax_nnvm.mxnet.sparse import SparseArray
+
+
+def save(fname: str, data: NDArray | Mapping[str, NDArray] | Sequence[NDArray]) -> None:
+    """Write arrays, by name or as a list, as MXNet 1.9.1's `nd.save` writes them. Raises ParamsFormatError, OSError."""
+    given = [data] if isinstance(data, NDArray) else data
+    if isinstance(given, Mapping):
+        save_arrays(fname, {name: np.asarray(value) for name, value in given.items()})
+    elif isinstance(given, list | tuple):
+        save_arrays(fname, [np.asarray(value) for value in given])
+    else:
+        raise ParamsFormatError("data needs to either be a NDArray, dict of str, NDArray pairs or a list of NDarrays.")
+
+
+def load(fname: str) -> dict[str, NDArray] | list[NDArray]:
+    """The arrays of a file, by name or as a list; sparse ones dense. Raises ParamsFormatError, OSError."""
+    arrays = load_arrays(fname)
+    if isinstance(arrays, dict):
+        return {name: as_ndarray(value) for name, value in arrays.items()}
+    return [as_ndarray(value) for value in arrays]
+
+
+def as_ndarray(value: Any) -> NDArray:
+    """An NDArray of an array of a file, or of any other, in its dtype."""
+    if isinstance(value, NDArray):
+        return value
+    dense = value.todense() if isinstance(value, SparseArray) else value
+    return array(dense, dtype=dense.dtype)

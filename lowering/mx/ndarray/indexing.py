@@ -1,0 +1,92 @@
+"""MXNet's indices of arrays: which are views of the memory, which shapes come out, which operators take them."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from symjax_nnvm.errors import SymbolIndexError
+
+Key = tuple[Any, ...]
+
+
+def expanded(key: Any, shape: tuple[int, ...]) -> Key:
+    """The key with an entry for every axis: whole numbers in range, slices, None for new axes, NumPy arrays.
+
+    Raises SymbolIndexError, an IndexError, for too many entries and for numbers out of range.
+    """
+    entries = list(key) if isinstance(key, tuple) else [key]
+    entries = [entry if _is_basic(entry) else _index_array(entry) for entry in entries]
+    used = sum(1 for entry in entries if entry is not None and entry is not Ellipsis)
+    if used > len(shape):
+        raise SymbolIndexError(f"too many indices ({used}) for array with {len(shape)} dimensions")
+    dots = next((i for i, entry in enumerate(entries) if entry is Ellipsis), len(entries))
+    rest = [slice(None)] * (len(shape) - used)
+    entries = [*entries[:dots], *rest, *(entry for entry in entries[dots:] if entry is not Ellipsis)]
+    axis, found = 0, []
+    for entry in entries:
+        if entry is None:
+            found.append(entry)
+            continue
+        found.append(_in_range(entry, axis, shape[axis]))
+        axis += 1
+    return tuple(found)
+
+
+def _is_basic(entry: Any) -> bool:
+    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+        return True
+    return isinstance(entry, int | np.integer) and not isinstance(entry, bool | np.bool_)
+
+
+def _index_array(entry: Any) -> np.ndarray:
+    found = np.asarray(entry)
+    return found if found.dtype == np.bool_ else found.astype(np.int64)
+
+
+def _in_range(entry: Any, axis: int, length: int) -> Any:
+    if not isinstance(entry, int | np.integer):
+        return entry
+    number = operator.index(entry)
+    if not -length <= number < length:
+        raise SymbolIndexError(f"index {number} is out of bounds for axis {axis} with size {length}")
+    return number + length if number < 0 else number
+
+
+def is_basic(key: Key) -> bool:
+    """Whether a key has numbers, slices and new axes alone."""
+    return not any(isinstance(entry, np.ndarray) for entry in key)
+
+
+def kept_rank(key: Key) -> Key:
+    """The key, which gives one element for `()`: classic arrays have at least one axis."""
+    if key and all(isinstance(entry, int) for entry in key):
+        return (*key[:-1], slice(key[-1], key[-1] + 1))
+    return key
+
+
+def is_contiguous(key: Key, shape: tuple[int, ...]) -> bool:
+    """Whether a basic key takes one run of the memory: MXNet's views; of others it makes copies."""
+    whole = False  # whether an axis before has more than one element: then all after it must be taken in full
+    for entry, length in zip((entry for entry in key if entry is not None), shape, strict=True):
+        start, stop, step = (entry, entry + 1, 1) if isinstance(entry, int) else entry.indices(length)
+        count = len(range(start, stop, step))
+        if (whole and count != length) or (step != 1 and count > 1):
+            return False
+        whole = whole or count > 1
+    return True
+
+
+def slices(key: Key, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """begin, end and step of the operator `slice` for a basic key without its new axes."""
+    rows = []
+    for entry, length in zip((entry for entry in key if entry is not None), shape, strict=True):
+        if isinstance(entry, int):
+            rows.append((entry, entry + 1, 1))
+            continue
+        start, stop, step = entry.indices(length)
+        rows.append((start, None if stop < 0 else stop, step))
+    begin, end, step = zip(*rows, strict=True)
+    return begin, end, step

@@ -1,0 +1,302 @@
+"""`mx.operator`: operators written in Python, which a compiled program calls (`jax.pure_callback`), gradients too.
+
+A class derived from CustomOpProp says what an operator is, one derived from CustomOp what it computes;
+`register("name")` makes it `mx.sym.Custom(..., op_type="name")` and `mx.nd.Custom`. It becomes an operator like those
+that `symjax_nnvm.register_custom` makes, and its gradient another one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.mx.context import Context, current_context
+from lowering.mx.ndarray.array import NDArray
+from lowering.mx.ndarray.cells import HostCell
+from lowering.registry import lowers
+from symjax_nnvm.errors import InferenceError, ParamError
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
+from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.register import register_op
+from symjax_nnvm.ir.types import is_known, shape_from_legacy
+from symjax_nnvm.ops.custom import custom_name, register_custom
+
+Shapes = Sequence[Any]
+
+_BACKWARD = ":backward"
+"""The end of the names of operators that are gradients of others."""
+
+_NODE = "__custom_node__"
+"""The attribute by which the gradient of a node knows its operator, which may have kept something."""
+
+
+class CustomOp:
+    """What an operator computes. A subclass says `forward` and `backward`, and writes by `assign`."""
+
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        """Write the outputs, `self.assign(out_data[0], req[0], value)`; arrays are NDArrays."""
+
+    def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        """Write the gradients of the inputs, `self.assign(in_grad[0], req[0], value)`."""
+
+    def assign(self, dst: NDArray, req: str, src: Any) -> None:
+        """Write, or add to, an array, as is asked for: "null", "write", "inplace" or "add"."""
+        if req in ("write", "inplace"):
+            dst[:] = src
+        elif req == "add":
+            dst[:] = dst + src
+
+
+class CustomOpProp:
+    """What an operator is: its inputs, outputs, states, shapes and dtypes. A subclass is made with the parameters, as
+    text. need_top_grad: whether `backward` reads the gradients of the outputs; a loss does not."""
+
+    def __init__(self, need_top_grad: bool = True):
+        self.need_top_grad_ = need_top_grad
+
+    def infer_shape(self, in_shape: Any) -> Any:
+        """(shapes of inputs, of outputs, of states) from the inputs', of which the first is known."""
+        return in_shape, [in_shape[0]] * len(self.list_outputs()), []
+
+    def infer_type(self, in_type: Any) -> Any:
+        """(dtypes of inputs, of outputs, of states) from the inputs'."""
+        return in_type, [in_type[0]] * len(self.list_outputs()), [in_type[0]] * len(self.list_auxiliary_states())
+
+    def list_outputs(self) -> list[str]:
+        """The names of the outputs."""
+        return ["output"]
+
+    def list_arguments(self) -> list[str]:
+        """The names of the inputs."""
+        return ["data"]
+
+    def list_auxiliary_states(self) -> list[str]:
+        """The names of the states."""
+        return []
+
+    def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:
+        """What computes."""
+        return CustomOp()
+
+
+_numbers = itertools.count()
+_known: weakref.WeakValueDictionary[int, _Operator] = weakref.WeakValueDictionary()
+
+
+class _Operator:
+    """A node's operator: what it is, and, once shapes are known, what computes it. number: the node's own."""
+
+    def __init__(self, prop: CustomOpProp, key: Any):
+        self.prop, self._key = prop, key
+        self.arguments, self.states = list(prop.list_arguments()), list(prop.list_auxiliary_states() or ())
+        self.outputs = list(prop.list_outputs())
+        self.number = next(_numbers)
+        _known[self.number] = self
+        self._made: dict[Any, CustomOp] = {}
+
+    @classmethod
+    def of(cls, attrs: NodeAttrs, prop_class: Callable[..., CustomOpProp]) -> _Operator:
+        """The operator of a node's attributes: that of the node that they name, or a new one. Raises ParamError."""
+        known = _known.get(int(attrs.dict.get(_NODE, -1)))
+        if known is not None:
+            return known
+        given = {key: text for key, text in attrs.dict.items() if key != "op_type" and not key.startswith("__")}
+        try:
+            return cls(prop_class(**given), (prop_class, tuple(sorted(given.items()))))
+        except TypeError as error:
+            problem = f"The operator does not take these parameters: {error}"
+            raise ParamError(problem, op=attrs.op, node=attrs.name, got=listed_parameters(given)) from error
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Operator) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def num_inputs(self) -> int:
+        """Arguments and states."""
+        return len(self.arguments) + len(self.states)
+
+    @property
+    def num_heads(self) -> int:
+        """How many gradients of outputs its gradient reads."""
+        return len(self.outputs) if self.prop.need_top_grad_ else 0
+
+    def gradients_of(self, ins: Sequence[Any]) -> list[Any]:
+        """What is known of the gradient's outputs, from its inputs: they are like the arguments."""
+        return list(ins[self.num_heads : self.num_heads + len(self.arguments)])
+
+    def shapes(self, ins: Shapes) -> tuple[list[Any], list[Any], list[Any]]:
+        """Shapes of inputs, outputs and states. Raises InferenceError."""
+        asked = [[] if shape is None else [size or 0 for size in shape] for shape in ins[: len(self.arguments)]]
+        found = [list(part) for part in self.prop.infer_shape(asked)]
+        found += [[]] * (3 - len(found))
+        for what, names, got in zip(("inputs", "outputs", "states"), self._names, found, strict=True):
+            if len(names) != len(got):
+                problem = f"{type(self.prop).__name__}.infer_shape gives other than one shape for each of the {what}"
+                raise InferenceError(problem, expected=len(names), got=len(got))
+        ins_, outs, aux = ([shape_from_legacy(tuple(int(size) for size in shape)) for shape in part] for part in found)
+        return ins_, outs, aux
+
+    @property
+    def _names(self) -> tuple[list[str], list[str], list[str]]:
+        return self.arguments, self.outputs, self.states
+
+    def dtypes(self, ins: Sequence[str | None]) -> tuple[list[str], list[str], list[str]]:
+        """Dtypes of inputs, outputs and states; inputs of unknown ones have the first's."""
+        first = ins[0]
+        asked = [np.dtype(dtype or first).type for dtype in ins[: len(self.arguments)]]
+        found = [*self.prop.infer_type(asked), []][:3]
+        ins_, outs, aux = ([np.dtype(dtype).name for dtype in part] for part in found)
+        return ins_, outs, aux
+
+    def computes(self, inputs: Sequence[Any]) -> CustomOp:
+        """What computes it for inputs of these shapes and dtypes; made once, so that it may keep something."""
+        shapes = tuple(tuple(x.shape) for x in inputs[: len(self.arguments)])
+        dtypes = tuple(np.dtype(x.dtype).type for x in inputs[: len(self.arguments)])
+        if (shapes, dtypes) not in self._made:
+            made = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
+            self._made[shapes, dtypes] = made
+        return self._made[shapes, dtypes]
+
+
+def listed_parameters(given: dict[str, str]) -> str:
+    """Parameters as they are written in a call."""
+    return ", ".join(f"{key}={text!r}" for key, text in given.items())
+
+
+# -- what an operator means ------------------------------------------------------------------------------------------
+
+
+def _infer_shape(p: _Operator, ins: Shapes, outs: Shapes) -> tuple[Any, Any]:
+    if not is_known(ins[0]):
+        return ins, outs
+    arguments, outputs, states = p.shapes(ins)
+    return [*arguments, *states], outputs
+
+
+def _infer_type(p: _Operator, ins: Any, outs: Any) -> tuple[Any, Any]:
+    if ins[0] is None:
+        return ins, outs
+    arguments, outputs, states = p.dtypes(ins)
+    return [*arguments, *states], outputs
+
+
+def _gradient(node: Node, ograds: Sequence[NodeEntry]) -> list[NodeEntry | None]:
+    """What `backward` writes; of the states nothing."""
+    p: _Operator = node.attrs.parsed
+    outputs = [NodeEntry(node, i, 0) for i in range(len(p.outputs))]
+    heads = ograds if p.prop.need_top_grad_ else []
+    given: dict[str, Any] = {key: text for key, text in node.attrs.dict.items() if key != "op_type"}
+    given[_NODE] = str(p.number)
+    assert node.op is not None
+    made = apply(f"{node.op.name}{_BACKWARD}", *heads, *node.inputs, *outputs, **given)
+    return [*(NodeEntry(made.node, i, 0) for i in range(len(p.arguments))), *([None] * len(p.states))]
+
+
+# -- how it runs -----------------------------------------------------------------------------------------------------
+
+
+def _ndarrays(values: Sequence[Any]) -> list[NDArray]:
+    """Values as arrays in NumPy's memory, which may be written."""
+    return [NDArray(HostCell(np.array(value)), current_context()) for value in values]
+
+
+def _blank(models: Sequence[Any]) -> list[NDArray]:
+    return _ndarrays([np.zeros(model.shape, model.dtype) for model in models])
+
+
+def _values(arrays: Sequence[NDArray]) -> tuple[np.ndarray, ...]:
+    return tuple(array.asnumpy() for array in arrays)
+
+
+def _forward(p: _Operator, *inputs: jax.Array, is_train: bool) -> Any:
+    """The outputs, and the new states, by `CustomOp.forward`."""
+    count, custom = len(p.arguments), p.computes(inputs)
+    _, shapes, _ = p.shapes([x.shape for x in inputs])
+    _, dtypes, _ = p.dtypes([x.dtype.name for x in inputs])
+    models = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+
+    def run(*values: Any) -> tuple[np.ndarray, ...]:
+        data, aux, out = _ndarrays(values[:count]), _ndarrays(values[count:]), _blank(models)
+        custom.forward(is_train=is_train, req=["write"] * len(out), in_data=data, out_data=out, aux=aux)
+        return _values([*out, *aux])
+
+    states = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs[count:]]
+    return tuple(jax.pure_callback(run, (*models, *states), *inputs, vmap_method="sequential"))
+
+
+def _backward(p: _Operator, *inputs: jax.Array) -> Any:
+    """The gradients of the inputs, by `CustomOp.backward`."""
+    outputs, arguments = len(p.outputs), len(p.arguments)
+    heads = p.num_heads
+    data = inputs[heads : heads + arguments]
+    custom = p.computes(data)
+    models = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in data]
+
+    def run(*values: Any) -> tuple[np.ndarray, ...]:
+        arrays, grads = _ndarrays(values), _blank(models)
+        rest = arrays[heads + arguments :]
+        aux, out = rest[: len(rest) - outputs], rest[len(rest) - outputs :]
+        top = arrays[:heads] if heads else _blank([array.cell for array in out])
+        given, requests = arrays[heads : heads + arguments], ["write"] * arguments
+        custom.backward(req=requests, out_grad=top, in_data=given, out_data=out, in_grad=grads, aux=aux)
+        return _values(grads)
+
+    return tuple(jax.pure_callback(run, tuple(models), *inputs, vmap_method="sequential"))
+
+
+# -- registering -----------------------------------------------------------------------------------------------------
+
+
+def register(reg_name: str) -> Callable[[Any], Any]:
+    """A decorator: makes a CustomOpProp the operator `mx.sym.Custom(..., op_type=reg_name)`; a new one takes its
+    place."""
+
+    def do_register(prop_cls: Any) -> Any:
+        name = custom_name(reg_name)
+        if not Op.exists(name):
+            _declare(reg_name, name)
+        for each in (name, f"{name}{_BACKWARD}"):
+            Op.get(each).set_attr_parser(lambda attrs: setattr(attrs, "parsed", _Operator.of(attrs, prop_cls)))
+        return prop_cls
+
+    return do_register
+
+
+def _declare(reg_name: str, name: str) -> None:
+    """Register the operator and its gradient, and their rules."""
+    op = register_custom(
+        reg_name,
+        inputs=(),
+        inputs_used=lambda p: (*p.arguments, *p.states),
+        num_outputs=lambda p: len(p.outputs),
+        infer_shape=_infer_shape,
+        infer_type=_infer_type,
+        gradient=_gradient,
+        FListOutputNames=lambda attrs: attrs.parsed.outputs,
+        FMutateInputs=lambda attrs: tuple(range(len(attrs.parsed.arguments), attrs.parsed.num_inputs)),
+        TWritesInForward=True,
+        flops="Python code",
+        doc=f"An operator in Python, `mx.operator.register({reg_name!r})`.",
+    )
+    lowers(op.name, needs=("is_train",))(_forward)
+    register_op(
+        f"{name}{_BACKWARD}",
+        inputs=(),
+        inputs_used=lambda p: ["ograd"] * (p.num_heads + p.num_inputs + len(p.outputs)),
+        num_outputs=lambda p: len(p.arguments),
+        infer_shape=lambda p, ins, outs: (ins, p.gradients_of(ins)),
+        infer_type=lambda p, ins, outs: (ins, p.gradients_of(ins)),
+        flops="Python code",
+        THasDeterministicOutput=False,
+        recompute="never",
+        TIsBackward=True,
+    )
+    lowers(f"{name}{_BACKWARD}")(_backward)

@@ -1,0 +1,322 @@
+"""`mx.optimizer`: MXNet's optimisers by class and by name, with the update rules of `lowering.training`.
+
+An optimiser says the learning rate and the weight decay of each parameter and updates it; an `Updater` keeps what it
+remembers. All parameters of a step are updated by one compiled function.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.mx.keys import next_key
+from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.training.optimizers import apply_rule, check_known, rule_hyper, rule_slots
+from lowering.training.update_rules import RULES, Rule, Update
+from symjax_nnvm.errors import ParamError, TrainingError, did_you_mean, listed
+from symjax_nnvm.mxnet.params import named_arrays, save_arrays
+from symjax_nnvm.symbol.symbol import Symbol
+
+_BASE = (
+    "rescale_grad", "param_idx2name", "wd", "clip_gradient", "learning_rate", "lr_scheduler", "sym", "begin_num_update",
+    "multi_precision", "param_dict",
+)  # fmt: skip
+
+
+class Optimizer:
+    """Base class. A subclass of one's own says `create_state(index, weight)` and `update(index, weight, grad, state)`,
+    which writes the weight and the state in place; `@mx.optimizer.register` makes it known by its name.
+
+    rescale_grad: what gradients are multiplied with. param_idx2name: the parameters' names by number. sym: the network,
+    whose variables say `lr_mult` and `wd_mult`.
+    """
+
+    opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
+
+    def __init__(
+        self,
+        rescale_grad: float = 1.0,
+        param_idx2name: Mapping[int, str] | None = None,
+        wd: float = 0.0,
+        clip_gradient: float | None = None,
+        learning_rate: float | None = None,
+        lr_scheduler: Any = None,
+        sym: Symbol | None = None,
+        begin_num_update: int = 0,
+        multi_precision: bool = False,
+        param_dict: Mapping[Any, Any] | None = None,
+    ):
+        self.rescale_grad = rescale_grad
+        self.lr_scheduler = lr_scheduler
+        self.lr = 0.01 if lr_scheduler is None and learning_rate is None else learning_rate
+        if lr_scheduler is not None and learning_rate is not None:
+            lr_scheduler.base_lr = learning_rate
+        self.wd = wd
+        self.clip_gradient = clip_gradient
+        self.multi_precision = multi_precision
+        self.begin_num_update = self.num_update = begin_num_update
+        self.counts: dict[Any, int] = {}
+        self.idx2name = dict(param_idx2name or {})
+        self.param_dict = dict(param_dict or {})
+        self._attrs = {} if sym is None else sym.attr_dict()
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+
+    # -- rates ---------------------------------------------------------------------------------------------------
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate now, before multipliers."""
+        return self.lr if self.lr_scheduler is None else self.lr_scheduler(self.num_update)  # pyright: ignore
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Change the rate. Raises TrainingError where a scheduler sets it."""
+        if self.lr_scheduler is not None:
+            raise TrainingError("LRScheduler of the optimizer has already been defined.", fix="Change its base_lr.")
+        self.lr = lr
+
+    def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
+        """Multipliers of the rate, by name or number; those of variables' attributes hold where none is given."""
+        self.lr_mult = {**self._declared("__lr_mult__"), **args_lr_mult}
+
+    def set_wd_mult(self, args_wd_mult: Mapping[Any, float]) -> None:
+        """Multipliers of the weight decay likewise; 0 for what is called neither …_weight nor …_gamma."""
+        spared = {name: 0.0 for name in self.idx2name.values() if not name.endswith(("_weight", "_gamma"))}
+        self.wd_mult = {**spared, **self._declared("__wd_mult__"), **args_wd_mult}
+
+    def _declared(self, key: str) -> dict[str, float]:
+        return {name: float(attrs[key]) for name, attrs in self._attrs.items() if key in attrs}
+
+    def _multiplier(self, index: Any, key: str) -> float:
+        if index in self.param_dict:
+            return getattr(self.param_dict[index], key)
+        given = getattr(self, key)
+        return given[index] if index in given else given.get(self.idx2name.get(index), 1.0)
+
+    def _get_lr(self, index: Any) -> float:
+        return self.learning_rate * self._multiplier(index, "lr_mult")
+
+    def _get_wd(self, index: Any) -> float:
+        return self.wd * self._multiplier(index, "wd_mult")
+
+    def _update_count(self, index: Any) -> None:
+        for each in index if isinstance(index, list | tuple) else [index]:
+            self.counts[each] = self.counts.get(each, self.begin_num_update) + 1
+            self.num_update = max(self.counts[each], self.num_update)
+
+    # -- updates -------------------------------------------------------------------------------------------------
+
+    def create_state(self, index: Any, weight: NDArray) -> Any:
+        """What is kept for a parameter: an NDArray, a tuple of them, or None."""
+        return None
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """Update a parameter and its state in place."""
+        raise NotImplementedError(f"{type(self).__name__} does not say update(index, weight, grad, state)")
+
+    def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
+        """As `create_state`; for a parameter of half precision, if that is wanted, with a copy in float32."""
+        if not (self.multi_precision and weight.dtype == np.float16):
+            return self.create_state(index, weight)
+        wide = weight.astype("float32")
+        return wide, self.create_state(index, wide)
+
+    def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """As `update`, on the copy in float32 where there is one."""
+        if not (self.multi_precision and weight.dtype == np.float16):
+            self.update(index, weight, grad, state)
+            return
+        wide, own = state
+        self.update(index, wide, grad.astype("float32"), own)
+        weight[:] = wide
+
+    def update_all(
+        self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
+    ) -> None:
+        """Update some parameters and their states in place."""
+        for index, weight, grad, state in zip(indices, weights, grads, states, strict=True):
+            self.update_multi_precision(index, weight, grad, state)
+
+    @staticmethod
+    def register(klass: Any) -> Any:
+        """Make an optimiser known by its class name, in any case; a decorator."""
+        Optimizer.opt_registry[klass.__name__.lower()] = klass
+        return klass
+
+    @staticmethod
+    def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
+        """An optimiser by its name. Raises ParamError."""
+        found = Optimizer.opt_registry.get(name.lower())
+        if found is None:
+            known = sorted(Optimizer.opt_registry)
+            fix = did_you_mean(name.lower(), known) or None
+            raise ParamError(f"Cannot find optimizer {name}", expected=f"one of {listed(known, 30)}", fix=fix)
+        return found(**kwargs)
+
+
+register = Optimizer.register
+create = Optimizer.create_optimizer
+
+
+class RuleOptimizer(Optimizer):
+    """One of `lowering.training`'s rules. Its hyper-parameters have MXNet's names and defaults. Raises ParamError."""
+
+    rule: Rule
+
+    def __init__(self, **kwargs: Any):
+        defaults = dict(self.rule.defaults)
+        check_known(type(self).__name__, kwargs, dict.fromkeys((*_BASE, *defaults)))
+        rate = None if kwargs.get("lr_scheduler") is not None else defaults.get("learning_rate")
+        base = {name: kwargs[name] for name in _BASE if name in kwargs}
+        super().__init__(**{"learning_rate": rate, **base})
+        self._hyper = rule_hyper(self.rule, {**defaults, **kwargs})
+        self._previous: dict[Any, float] = {}
+        self._jitted: dict[Any, Callable[..., Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_hyper" and name in self.__dict__.get("_hyper", ()):
+            return self._hyper[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
+        """The rule's slots, as NDArrays."""
+        slots = rule_slots(self.rule, self._hyper, weight.value, self.multi_precision)
+        return tuple(like_jax(slot, weight.context) for slot in slots)
+
+    create_state = create_state_multi_precision
+
+    def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """Update a parameter and its slots in place."""
+        self.update_all([index], [weight], [grad], [state])
+
+    update = update_multi_precision
+
+    def update_all(
+        self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
+    ) -> None:
+        """Update some parameters, and their slots, in one program."""
+        self._update_count(list(indices))
+        lrs = [self._get_lr(index) for index in indices]
+        before = [self._previous.get(index, lr) for index, lr in zip(indices, lrs, strict=True)]
+        self._previous.update(zip(indices, lrs, strict=True))
+        numbers = (np.asarray(row, np.float32) for row in (lrs, before, [self.counts[index] for index in indices]))
+        wds = tuple(self._get_wd(index) for index in indices)
+        values = [[array.value for array in arrays] for arrays in (weights, grads)]
+        slots = [[slot.value for slot in state or ()] for state in states]
+        run = self._update_of(tuple(indices), wds)
+        made = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key())
+        for weight, state, (value, *kept) in zip(weights, states, made, strict=True):
+            weight.cell.assign(value)
+            for slot, new in zip(state or (), kept, strict=True):
+                slot.cell.assign(new)
+
+    def _update_of(self, indices: tuple[Any, ...], wds: tuple[float, ...]) -> Callable[..., Any]:
+        """The jitted update of these parameters, with these weight decays."""
+        key = (indices, wds, self.clip_gradient)
+        found = self._jitted.get(key)
+        if found is not None:
+            return found
+        names = [str(self.idx2name.get(index, index)) for index in indices]
+
+        def update(
+            weights: Any, grads: Any, slots: Any, lrs: Any, before: Any, counts: Any, scale: Any, key: Any
+        ) -> Any:
+            made = []
+            for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
+                at = Update(
+                    name=names[i],
+                    lr=lrs[i],
+                    previous_lr=lambda i=i: before[i],
+                    wd=wds[i],
+                    rescale_grad=scale,
+                    clip_gradient=float(self.clip_gradient or -1.0),
+                    t=counts[i],
+                    key=jax.random.fold_in(key, zlib.crc32(names[i].encode())),
+                )
+                made.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
+            return made
+
+        self._jitted[key] = jax.jit(update)
+        return self._jitted[key]
+
+
+_NAMES = (
+    "SGD", "NAG", "Signum", "LARS", "LAMB", "DCASGD", "SGLD", "Adam", "AdamW", "AdaGrad", "GroupAdaGrad", "RMSProp",
+    "AdaDelta", "Ftrl", "FTML", "Adamax", "Nadam", "ccSGD",
+)  # fmt: skip
+
+for _name in _NAMES:
+    _made = type(_name, (RuleOptimizer,), {"rule": RULES[_name.lower()], "__module__": __name__})
+    globals()[_name] = register(_made)
+
+
+@register
+class Test(Optimizer):
+    """Adds gradients to the weights, and keeps the weights: for tests."""
+
+    def create_state(self, index: Any, weight: NDArray) -> Any:
+        """Zeros."""
+        return like_jax(jnp.zeros_like(weight.value), weight.context)
+
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
+        """weight += rescale_grad · grad; state = weight."""
+        weight[:] = weight + grad * self.rescale_grad
+        state[:] = weight
+
+
+class Updater:
+    """Updates parameters by number, and keeps their states: `updater(index, grad, weight)`, or lists of each."""
+
+    def __init__(self, optimizer: Optimizer):
+        self.optimizer = optimizer
+        self.states: dict[Any, Any] = {}
+        self._loaded: dict[str, Any] = {}
+
+    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+        """Update one parameter, or a list of them."""
+        several = isinstance(index, list | tuple)
+        indices, grads, weights = (index, grad, weight) if several else ([index], [grad], [weight])
+        for each, array in zip(indices, weights, strict=True):
+            if each not in self.states:
+                self.states[each] = self.optimizer.create_state_multi_precision(each, array)
+                self._fill(each)
+        self.optimizer.update_all(indices, weights, grads, [self.states[each] for each in indices])
+
+    def _fill(self, index: Any) -> None:
+        for name, array in _flat(index, self.states[index]):
+            if name in self._loaded:
+                array[:] = self._loaded.pop(name)
+
+    def save(self, fname: str) -> None:
+        """Write the states as an array file. Raises OSError."""
+        save_arrays(
+            fname, {name: np.asarray(a) for each, state in self.states.items() for name, a in _flat(each, state)}
+        )
+
+    def load(self, fname: str) -> None:
+        """Take the states that `save` wrote; updates are counted anew, from begin_num_update on, as in MXNet.
+
+        Raises ParamsFormatError for MXNet's own files, which are pickled.
+        """
+        self._loaded = named_arrays(fname, "optimiser states")
+        for index in self.states:
+            self._fill(index)
+
+
+def get_updater(optimizer: Optimizer) -> Updater:
+    """An updater with this optimiser."""
+    return Updater(optimizer)
+
+
+def _flat(index: Any, state: Any) -> list[tuple[str, NDArray]]:
+    """The arrays of a state, each with a name."""
+    if isinstance(state, NDArray):
+        return [(f"state.{index}", state)]
+    if state is None:
+        return []
+    return [pair for i, part in enumerate(state) for pair in _flat(f"{index}.{i}", part)]

@@ -1,0 +1,70 @@
+"""What `mx.autograd` records: whether this thread records, whether it trains, and the entries of arrays on the tape."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+
+class _State(threading.local):
+    recording = False
+    training = False
+
+
+_state = _State()
+
+
+def is_recording() -> bool:
+    """Whether operators called in this thread are recorded."""
+    return _state.recording
+
+
+def is_training() -> bool:
+    """Whether operators called in this thread run as in training."""
+    return _state.training
+
+
+def set_recording(flag: bool) -> bool:
+    """Record from now on, or do not; returns what was before."""
+    before, _state.recording = _state.recording, bool(flag)
+    return before
+
+
+def set_training(flag: bool) -> bool:
+    """Train from now on, or do not; returns what was before."""
+    before, _state.training = _state.training, bool(flag)
+    return before
+
+
+@dataclass(eq=False, slots=True)
+class Leaf:
+    """An array that gradients are wanted of. keep: (gradient, grad_req) → None, which keeps it."""
+
+    keep: Callable[[jax.Array, str], None]
+    grad_req: str
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """An operator, or several, that was called while recording.
+
+    expression: what was computed (`eager.Expression`), or what computes its gradients by itself. values: of its
+    variables, in their order. entries: where each value came from, None for constants. key: of its random numbers.
+    outputs: their values. number: which call it was.
+    """
+
+    expression: Any
+    values: Sequence[jax.Array]
+    entries: Sequence[Entry | None]
+    key: jax.Array | None
+    outputs: Sequence[jax.Array]
+    number: int = field(default_factory=itertools.count().__next__)
+
+
+Entry = Leaf | tuple[Call, int]
+"""Where an array on the tape came from: a leaf, or an output of a call, by number."""

@@ -1,0 +1,65 @@
+"""`mx.rnn`: recurrent cells as symbols, batches of sentences, checkpoints with each gate's weights apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lowering.mx.model import Params, load_checkpoint, save_checkpoint
+from lowering.mx.rnn.cells import BaseRNNCell as BaseRNNCell
+from lowering.mx.rnn.cells import GRUCell as GRUCell
+from lowering.mx.rnn.cells import LSTMCell as LSTMCell
+from lowering.mx.rnn.cells import RNNCell as RNNCell
+from lowering.mx.rnn.cells import RNNParams as RNNParams
+from lowering.mx.rnn.composed import BidirectionalCell as BidirectionalCell
+from lowering.mx.rnn.composed import DropoutCell as DropoutCell
+from lowering.mx.rnn.composed import ModifierCell as ModifierCell
+from lowering.mx.rnn.composed import ResidualCell as ResidualCell
+from lowering.mx.rnn.composed import SequentialRNNCell as SequentialRNNCell
+from lowering.mx.rnn.composed import ZoneoutCell as ZoneoutCell
+from lowering.mx.rnn.fused import FusedRNNCell as FusedRNNCell
+from lowering.mx.rnn.sentences import BucketSentenceIter as BucketSentenceIter
+from lowering.mx.rnn.sentences import encode_sentences as encode_sentences
+from lowering.mx.symbol import Symbol
+from symjax_nnvm.errors import UnknownAttributeError, did_you_mean
+
+
+def save_rnn_checkpoint(
+    cells: Any, prefix: str, epoch: int, symbol: Symbol, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]
+) -> None:
+    """Write a checkpoint with the gates' weights apart, so that fused and unfused cells may read it."""
+    args = dict(arg_params)
+    for cell in _listed(cells):
+        args = cell.unpack_weights(args)
+    save_checkpoint(prefix, epoch, symbol, args, aux_params)
+
+
+def load_rnn_checkpoint(cells: Any, prefix: str, epoch: int) -> tuple[Symbol, Params, Params]:
+    """(symbol, arguments, states) of such a checkpoint, with the weights as these cells have them."""
+    symbol, args, aux = load_checkpoint(prefix, epoch)
+    for cell in _listed(cells):
+        args = cell.pack_weights(args)
+    return symbol, args, aux
+
+
+def do_rnn_checkpoint(cells: Any, prefix: str, period: int = 1) -> Callable[..., None]:
+    """At the end of every `period` epochs, such a checkpoint."""
+    period = int(max(1, period))
+
+    def callback(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
+        if (iter_no + 1) % period == 0:
+            save_rnn_checkpoint(cells, prefix, iter_no + 1, sym, arg, aux)
+
+    return callback
+
+
+def _listed(cells: Any) -> list[BaseRNNCell]:
+    return [cells] if isinstance(cells, BaseRNNCell) else list(cells)
+
+
+def __getattr__(name: str) -> object:
+    if name.startswith("Conv"):
+        way = "Write its step with mx.sym.Convolution: a subclass of mx.rnn.BaseRNNCell."
+    else:
+        way = did_you_mean(name, globals())
+    raise UnknownAttributeError(f"mx.rnn has no {name!r}. {way}".rstrip(), name=name)

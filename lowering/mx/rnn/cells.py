@@ -1,0 +1,248 @@
+"""Recurrent cells that unroll into symbols: RNNCell, LSTMCell, GRUCell, and what all cells share.
+
+Names of nodes and parameters, and the order of the gates, are MXNet's, so that its files fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lowering.mx import symbol as sym
+from lowering.mx.init import LSTMBias
+from lowering.mx.ndarray import NDArray, concatenate
+from lowering.mx.symbol import Symbol
+from symjax_nnvm.errors import ComposeError
+
+Params = dict[str, NDArray]
+States = list[Any]
+
+
+class RNNParams:
+    """The variables of a cell, made when they are first asked for; cells that share them share weights."""
+
+    def __init__(self, prefix: str = ""):
+        self.prefix = prefix
+        self.made: dict[str, Symbol] = {}
+
+    def get(self, name: str, **kwargs: Any) -> Symbol:
+        """A variable; kwargs: those of `Variable`."""
+        name = self.prefix + name
+        if name not in self.made:
+            self.made[name] = sym.Variable(name, **kwargs)
+        return self.made[name]
+
+
+class BaseRNNCell:
+    """A cell: `cell(input, states)` → (output, new states). prefix: of the names; params: those of another cell."""
+
+    gate_names: Sequence[str] = ()
+
+    def __init__(self, prefix: str = "", params: RNNParams | None = None):
+        self._prefix = prefix
+        self.own_params = params is None
+        self._params = RNNParams(prefix) if params is None else params
+        self.modified = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin to count steps anew, as each unrolling does."""
+        self._init_counter = self._counter = -1
+
+    def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
+        """One step."""
+        raise ComposeError(f"{type(self).__name__} cannot be stepped", fix="Please use unroll.")
+
+    @property
+    def params(self) -> RNNParams:
+        """Its variables, for another cell to share."""
+        self.own_params = False
+        return self._params
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        """The shape, 0 where the batch's size stands, and the layout of each state."""
+        return []
+
+    @property
+    def state_shape(self) -> list[tuple[int, ...]]:
+        """The shapes alone."""
+        return [info["shape"] for info in self.state_info]
+
+    def begin_state(self, func: Callable[..., Symbol] | None = None, **kwargs: Any) -> States:
+        """The states before the first step: zeros, or what func(name=, shape=, …) makes."""
+        if self.modified:
+            problem = "After applying modifier cells the base cell cannot be called directly"
+            raise ComposeError(problem, fix="Call the modifier cell instead.")
+        make, states = func or sym.zeros, []
+        for info in self.state_info:
+            self._init_counter += 1
+            states.append(make(name=f"{self._prefix}begin_state_{self._init_counter}", **kwargs, **info))
+        return states
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: States | None = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+    ) -> tuple[Any, States]:
+        """(outputs, last states) of `length` steps.
+
+        inputs: a symbol of the layout (T is the axis of steps), or a list of them. merge_outputs: one symbol, else a
+        list; None: as it comes.
+        """
+        self.reset()
+        inputs, _ = normalized(length, inputs, layout, merge=False)
+        states = self.begin_state() if begin_state is None else begin_state
+        outputs = []
+        for step in range(length):
+            output, states = self(inputs[step], states)
+            outputs.append(output)
+        return normalized(length, outputs, layout, merge_outputs)[0], states
+
+    # -- weights in files --------------------------------------------------------------------------------------------
+
+    def unpack_weights(self, args: Mapping[str, NDArray]) -> Params:
+        """Arguments with each gate's weights apart."""
+        return self._exchanged(args, unpack=True)
+
+    def pack_weights(self, args: Mapping[str, NDArray]) -> Params:
+        """Arguments with the gates' weights in one, as the cell has them."""
+        return self._exchanged(args, unpack=False)
+
+    def _exchanged(self, args: Mapping[str, NDArray], *, unpack: bool) -> Params:
+        found = dict(args)
+        for group in ("i2h", "h2h") if self.gate_names else ():
+            for kind in ("weight", "bias"):
+                whole = f"{self._prefix}{group}_{kind}"
+                parts = [f"{self._prefix}{group}{gate}_{kind}" for gate in self.gate_names]
+                if unpack:
+                    value = found.pop(whole)
+                    size = value.shape[0] // len(parts)
+                    found |= {part: value[i * size : (i + 1) * size].copy() for i, part in enumerate(parts)}
+                else:
+                    found[whole] = concatenate([found.pop(part) for part in parts])
+        return found
+
+
+def normalized(
+    length: int | None, inputs: Any, layout: str, merge: bool | None, in_layout: str | None = None
+) -> tuple[Any, int]:
+    """(a symbol of all steps, or a list with one for each, the axis of steps). merge: which; None: as it comes."""
+    axis = layout.find("T")
+    in_axis = axis if in_layout is None else in_layout.find("T")
+    if isinstance(inputs, Symbol):
+        if merge is False:
+            inputs = list(sym.split(inputs, axis=in_axis, num_outputs=length, squeeze_axis=1))
+    elif length is not None and len(inputs) != length:
+        raise ComposeError("unroll needs an input for each step", expected=length, got=len(inputs))
+    elif merge is True:
+        inputs = sym.Concat(*(sym.expand_dims(each, axis=axis) for each in inputs), dim=axis)
+        in_axis = axis
+    if isinstance(inputs, Symbol) and axis != in_axis:
+        inputs = sym.swapaxes(inputs, dim0=axis, dim1=in_axis)
+    return inputs, axis
+
+
+class _Gated(BaseRNNCell):
+    """A cell whose gates are one product with the input, and one with the state."""
+
+    def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None, **bias: Any):
+        super().__init__(prefix, params)
+        self._num_hidden = num_hidden
+        self._weights = {
+            group: (
+                self.params.get(f"{group}_weight"),
+                self.params.get(f"{group}_bias", **(bias if group == "i2h" else {})),
+            )
+            for group in ("i2h", "h2h")
+        }
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        """One state."""
+        return [{"shape": (0, self._num_hidden), "__layout__": "NC"}]
+
+    def _products(self, inputs: Symbol, state: Symbol, separator: str = "") -> tuple[str, Symbol, Symbol]:
+        """(beginning of the step's names, product with the input, with the state)."""
+        self._counter += 1
+        name = f"{self._prefix}t{self._counter}_"
+        size = self._num_hidden * len(self.gate_names)
+
+        def product(group: str, data: Symbol) -> Symbol:
+            weight, bias = self._weights[group]
+            called = f"{name}{separator}{group}"
+            return sym.FullyConnected(data=data, weight=weight, bias=bias, num_hidden=size, name=called)
+
+        return name, product("i2h", inputs), product("h2h", state)
+
+
+class RNNCell(_Gated):
+    """h' = activation(W x + U h + b). activation: a name, or a function of a symbol."""
+
+    gate_names = ("",)
+
+    def __init__(
+        self, num_hidden: int, activation: Any = "tanh", prefix: str = "rnn_", params: RNNParams | None = None
+    ):
+        super().__init__(num_hidden, prefix, params)
+        self._activation = activation
+
+    def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
+        """One step."""
+        name, i2h, h2h = self._products(inputs, states[0])
+        if isinstance(self._activation, str):
+            output = sym.Activation(i2h + h2h, act_type=self._activation, name=f"{name}out")
+        else:
+            output = self._activation(i2h + h2h, name=f"{name}out")
+        return output, [output]
+
+
+class LSTMCell(_Gated):
+    """Long short-term memory; its states are (output, cell). forget_bias: what the forget gate's bias starts with."""
+
+    gate_names = ("_i", "_f", "_c", "_o")
+
+    def __init__(
+        self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None, forget_bias: float = 1.0
+    ):
+        super().__init__(num_hidden, prefix, params, init=LSTMBias(forget_bias=forget_bias))
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        """Output and cell."""
+        return super().state_info * 2
+
+    def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
+        """One step."""
+        name, i2h, h2h = self._products(inputs, states[0])
+        gates = sym.SliceChannel(i2h + h2h, num_outputs=4, name=f"{name}slice")
+        kinds = (("i", "sigmoid"), ("f", "sigmoid"), ("c", "tanh"), ("o", "sigmoid"))
+        i, f, c, o = (
+            sym.Activation(gates[k], act_type=kind, name=f"{name}{letter}") for k, (letter, kind) in enumerate(kinds)
+        )
+        cell = sym.elemwise_add(f * states[1], i * c, name=f"{name}state")
+        output = sym.elemwise_mul(o, sym.Activation(cell, act_type="tanh"), name=f"{name}out")
+        return output, [output, cell]
+
+
+class GRUCell(_Gated):
+    """Gated recurrent unit, as cuDNN computes it."""
+
+    gate_names = ("_r", "_z", "_o")
+
+    def __init__(self, num_hidden: int, prefix: str = "gru_", params: RNNParams | None = None):
+        super().__init__(num_hidden, prefix, params)
+
+    def __call__(self, inputs: Symbol, states: States) -> tuple[Symbol, States]:
+        """One step."""
+        name, i2h, h2h = self._products(inputs, states[0], "_")
+        xs = sym.SliceChannel(i2h, num_outputs=3, name=f"{name}_i2h_slice")
+        hs = sym.SliceChannel(h2h, num_outputs=3, name=f"{name}_h2h_slice")
+        reset = sym.Activation(xs[0] + hs[0], act_type="sigmoid", name=f"{name}_r_act")
+        update = sym.Activation(xs[1] + hs[1], act_type="sigmoid", name=f"{name}_z_act")
+        new = sym.Activation(xs[2] + reset * hs[2], act_type="tanh", name=f"{name}_h_act")
+        output = sym.elemwise_add((1.0 - update) * new, update * states[0], name=f"{name}out")
+        return output, [output]

@@ -1,0 +1,119 @@
+"""Sentences as numbers, and batches of sentences of like lengths."""
+
+from __future__ import annotations
+
+import bisect
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
+from lowering.mx.ndarray import array
+from symjax_nnvm.errors import CallError
+
+
+def encode_sentences(
+    sentences: Sequence[Sequence[Any]],
+    vocab: Mapping[Any, int] | None = None,
+    invalid_label: int = -1,
+    invalid_key: Any = "\n",
+    start_label: int = 0,
+    unknown_token: Any = None,
+) -> tuple[list[list[int]], dict[Any, int]]:
+    """(sentences as numbers, words → numbers).
+
+    vocab: the numbers of words that are known; then others are unknown_token's. Raises CallError for unknown words.
+    """
+    known = {invalid_key: invalid_label} if vocab is None else dict(vocab)
+    number, coded = start_label, []
+    for sentence in sentences:
+        for word in sentence:
+            if word in known:
+                continue
+            if vocab is not None and not unknown_token:
+                raise CallError(f"Unknown token {word}", fix="encode_sentences(..., unknown_token='<unk>')")
+            number += number == invalid_label
+            known[unknown_token or word] = number
+            number += 1
+        coded.append([known[word] if word in known else known[unknown_token] for word in sentence])
+    return coded, known
+
+
+class BucketSentenceIter(DataIter):
+    """Batches of sentences, which are lists of numbers, of like lengths; labels are the next words.
+
+    buckets: the lengths, by default all that have a batch of sentences; longer sentences are left out. The order is
+    shuffled by Python's and NumPy's global generators, so that their seeds give MXNet's. layout: "NT", or "TN" for
+    steps first.
+    """
+
+    def __init__(
+        self,
+        sentences: Sequence[Sequence[int]],
+        batch_size: int,
+        buckets: Sequence[int] | None = None,
+        invalid_label: int = -1,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        dtype: str = "float32",
+        layout: str = "NT",
+    ):
+        super().__init__(batch_size)
+        if sorted(layout) != ["N", "T"]:
+            raise CallError(f"Invalid layout {layout}: Must by NT (batch major) or TN (time major)")
+        lengths = np.bincount([len(sentence) for sentence in sentences])
+        sizes = sorted(buckets or [length for length, count in enumerate(lengths) if count >= batch_size])
+        rows: list[list[np.ndarray]] = [[] for _ in sizes]
+        for sentence in sentences:
+            chosen = bisect.bisect_left(sizes, len(sentence))
+            if chosen < len(sizes):
+                padded = np.full((sizes[chosen],), invalid_label, dtype)
+                padded[: len(sentence)] = sentence
+                rows[chosen].append(padded)
+        self.buckets = [size for size, found in zip(sizes, rows, strict=True) if found]
+        self.data = [np.asarray(found, dtype) for found in rows if found]
+        self.data_name, self.label_name = data_name, label_name
+        self.dtype, self.invalid_label, self.layout = dtype, invalid_label, layout
+        self.default_bucket_key = max(self.buckets)
+        self.provide_data = self._described(data_name, self.default_bucket_key)
+        self.provide_label = self._described(label_name, self.default_bucket_key)
+        self.idx = [
+            (i, first)
+            for i, found in enumerate(self.data)
+            for first in range(0, len(found) - batch_size + 1, batch_size)
+        ]
+        self.reset()
+
+    def _described(self, name: str, length: int) -> list[DataDesc]:
+        shape = (self.batch_size, length)
+        return [DataDesc(name, shape if self.layout == "NT" else shape[::-1], layout=self.layout)]
+
+    def reset(self) -> None:
+        """Begin anew, in another order."""
+        self.curr_idx = 0
+        random.shuffle(self.idx)
+        for found in self.data:
+            np.random.shuffle(found)
+
+    def next(self) -> DataBatch:
+        """The next batch. Raises StopIteration at the end."""
+        if self.curr_idx == len(self.idx):
+            raise StopIteration
+        bucket, first = self.idx[self.curr_idx]
+        self.curr_idx += 1
+        data = self.data[bucket][first : first + self.batch_size]
+        label = np.full_like(data, self.invalid_label)
+        label[:, :-1] = data[:, 1:]
+        if self.layout == "TN":
+            data, label = data.T, label.T
+        length = self.buckets[bucket]
+        return DataBatch(
+            [array(data, dtype=self.dtype)],
+            [array(label, dtype=self.dtype)],
+            pad=0,
+            bucket_key=length,
+            provide_data=self._described(self.data_name, length),
+            provide_label=self._described(self.label_name, length),
+        )

@@ -1,0 +1,117 @@
+"""Symbols that know how to run: `net.bind`, `net.simple_bind`, `net.eval`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lowering.executor import bind, simple_bind
+from lowering.mx.context import Context, as_context
+from lowering.mx.executor import Executor
+from lowering.mx.keys import next_key
+from lowering.mx.ndarray.array import NDArray
+from symjax_nnvm.errors import CallError
+from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
+
+Given = Sequence[Any] | Mapping[str, Any] | None
+
+
+class Symbol(GraphSymbol):
+    """A symbol of `symjax_nnvm`, with the methods of MXNet's that run it."""
+
+    __slots__ = ()
+
+    def _operator(self, op: str, symbols: tuple[Any, ...], params: dict[str, str], hint: str) -> Symbol:
+        if any(isinstance(other, NDArray) for other in symbols):
+            raise CallError(
+                "A symbol and an NDArray do not combine",
+                fix="An array becomes an input: mx.sym.Variable(name), given when the graph is bound.",
+            )
+        return as_symbol(super()._operator(op, symbols, params, hint))
+
+    def simple_bind(
+        self,
+        ctx: Any = None,
+        grad_req: Any = "write",
+        type_dict: Mapping[str, Any] | None = None,
+        stype_dict: Mapping[str, str] | None = None,
+        group2ctx: Mapping[str, Context] | None = None,
+        shared_arg_names: Sequence[str] | None = None,
+        shared_exec: Executor | None = None,
+        shared_buffer: dict[str, NDArray] | None = None,
+        **kwargs: Any,
+    ) -> Executor:
+        """An executor with new arrays of the shapes that follow from those given by name; see `lowering.simple_bind`.
+
+        stype_dict, shared_buffer: nothing to do here: arrays are dense, and XLA plans the memory. Raises BindError.
+        """
+        context = as_context(ctx)
+        shared = None if shared_exec is None else shared_exec.held
+        device = context.device
+        held = simple_bind(
+            self,
+            device,
+            grad_req,
+            type_dict,
+            group2ctx=_devices(group2ctx),
+            shared_exec=shared,
+            shared_arg_names=shared_arg_names,
+            seed=next_key(),
+            **kwargs,
+        )
+        return Executor(held, self, context)
+
+    def bind(
+        self,
+        ctx: Any,
+        args: Given,
+        args_grad: Given = None,
+        grad_req: Any = "write",
+        aux_states: Given = None,
+        group2ctx: Mapping[str, Context] | None = None,
+        shared_exec: Executor | None = None,
+    ) -> Executor:
+        """An executor over NDArrays, which both sides then write: `args`, gradients and states by name, or as lists in
+        the graph's order. Raises BindError, ExecutorValueError, ExecutorTypeError."""
+        context = as_context(ctx)
+        given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux_states": _cells(aux_states)}
+        groups = _devices(group2ctx)
+        held = bind(self, context.device, grad_req=grad_req, group2ctx=groups, seed=next_key(), **given)
+        return Executor(held, self, context)
+
+    def eval(self, ctx: Any = None, **kwargs: NDArray) -> list[NDArray]:
+        """The outputs for arrays by name."""
+        return self.bind(ctx, kwargs, grad_req="null").forward()
+
+    def grad(self, wrt: Sequence[str]) -> Symbol:
+        """The gradients with respect to arguments, as a symbol."""
+        return as_symbol(self.gradient(list(wrt)))
+
+
+def as_symbol(made: Any) -> Any:
+    """The symbols that a function made, alone or in lists, as symbols that can be bound."""
+    if isinstance(made, GraphSymbol):
+        return made if isinstance(made, Symbol) else Symbol(made.outputs)
+    if isinstance(made, list | tuple):
+        return type(made)(as_symbol(item) for item in made)
+    return made
+
+
+def _cells(given: Given) -> Any:
+    """Arrays as what an executor shares: the cells of NDArrays."""
+    if isinstance(given, Mapping):
+        return {name: _cell(array) for name, array in given.items()}
+    return None if given is None else [_cell(array) for array in given]
+
+
+def _cell(array: Any) -> Any:
+    return array.cell if isinstance(array, NDArray) else array
+
+
+def _devices(groups: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The JAX device of each group; contexts of the CPU are one."""
+    return None if groups is None else {name: _first(ctx).device for name, ctx in groups.items()}
+
+
+def _first(ctx: Any) -> Context:
+    return as_context(ctx[0] if isinstance(ctx, list | tuple) else ctx)

@@ -1,0 +1,36 @@
+"""`mx.viz`: drawings and tables of networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import symjax_nnvm
+from symjax_nnvm.plot import NetworkPlot
+from symjax_nnvm.symbol.symbol import Symbol
+
+
+def plot_network(
+    symbol: Symbol,
+    title: str = "plot",
+    save_format: str = "pdf",
+    shape: Mapping[str, Sequence[int]] | None = None,
+    dtype: Any = None,
+    node_attrs: Mapping[str, str] | None = None,
+    hide_weights: bool = True,
+) -> NetworkPlot:
+    """A drawing: `.save("net.svg")` writes it, and a notebook shows it.
+
+    dtype, node_attrs, save_format: MXNet's; the drawing has its own style, and the file's name says the format.
+    """
+    return symjax_nnvm.plot_network(symbol, shape, title=title, hide_weights=hide_weights)
+
+
+def print_summary(
+    symbol: Symbol,
+    shape: Mapping[str, Sequence[int]] | None = None,
+    line_length: int = 120,
+    positions: Sequence[float] = (),
+) -> None:
+    """Print a table of the layers, their shapes and parameters. line_length, positions: MXNet's; columns fit."""
+    symjax_nnvm.print_summary(symbol, shape)

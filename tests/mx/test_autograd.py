@@ -1,0 +1,139 @@
+"""`mx.autograd`: MXGradient through what was called."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symjax_nnvm as nn
+from lowering import mx
+from lowering.mx import autograd
+
+
+def leaf(*values: float) -> mx.nd.NDArray:
+    """An array with a gradient."""
+    x = mx.nd.array(values)
+    x.attach_grad()
+    return x
+
+
+def test_gradients_of_what_was_recorded():
+    x, w = leaf(1, 2, 3), leaf(4, 5, 6)
+    with autograd.record():
+        y = (x * w + x[1]).sum() * 2
+    assert not autograd.is_recording()
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [8, 16, 12]  # pyright: ignore
+    assert w.grad.asnumpy().tolist() == [2, 4, 6]  # pyright: ignore
+
+
+def test_head_gradients_and_requests():
+    x = mx.nd.array([1.0, 2])
+    x.attach_grad(grad_req="add")
+    for _ in range(2):
+        with autograd.record():
+            y = x * x
+        y.backward(mx.nd.array([1.0, 10]))
+    assert x.grad.asnumpy().tolist() == [4, 80]  # pyright: ignore
+    target = mx.nd.zeros(2)
+    autograd.mark_variables(x, target)
+    with autograd.record():
+        heads = [x * 2, x * 3]
+    autograd.backward(heads, [mx.nd.ones(2), mx.nd.ones(2)])
+    assert target.asnumpy().tolist() == [5, 5]
+
+
+def test_what_is_detached_or_paused_is_constant():
+    x = leaf(2)
+    with autograd.record():
+        y = x * x
+        with autograd.pause():
+            z = x * 3
+        out = y.detach() * x + z
+    out.backward()
+    assert x.grad.asnumpy().tolist() == [4]  # pyright: ignore
+
+
+def test_dropout_drops_the_same_in_both_directions():
+    x = leaf(*np.ones(64))
+    with autograd.record():
+        y = mx.nd.Dropout(x, p=0.5)
+    y.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())  # pyright: ignore
+    assert {0.0, 2.0} == set(y.asnumpy())
+    with autograd.record(train_mode=False):
+        assert (mx.nd.Dropout(x, p=0.5).asnumpy() == 1).all()
+    with autograd.record(), autograd.predict_mode():
+        assert (mx.nd.Dropout(x, p=0.5).asnumpy() == 1).all()
+
+
+def test_training_writes_moving_averages():
+    mean, var = mx.nd.zeros(2), mx.nd.ones(2)
+    args = (mx.nd.array([[1.0, 2], [3, 4]]), mx.nd.ones(2), mx.nd.zeros(2), mean, var)
+    mx.nd.BatchNorm(*args, momentum=0.5)
+    assert mean.asnumpy().tolist() == [0, 0]
+    with autograd.train_mode():
+        mx.nd.BatchNorm(*args, momentum=0.5)
+    assert mean.asnumpy().tolist() == [1, 1.5]
+
+
+def test_second_order():
+    x = leaf(2, 3)
+    with autograd.record():
+        (slope,) = autograd.grad([x * x * x], [x], create_graph=True)
+        out = (slope * x).sum()
+    out.backward()
+    assert slope.asnumpy().tolist() == [12, 27]
+    assert x.grad.asnumpy().tolist() == [36, 81]  # pyright: ignore  # of 3x³
+
+
+def test_a_loss_head_ignores_what_comes_down():
+    x = leaf(*np.zeros(4)).reshape((1, 4))
+    x.attach_grad()
+    with autograd.record():
+        out = mx.nd.SoftmaxOutput(x, mx.nd.array([2]))
+    out.backward()
+    assert x.grad.asnumpy().tolist() == [[0.25, 0.25, -0.75, 0.25]]  # pyright: ignore
+
+
+def test_a_function_of_ones_own():
+    class Double(autograd.Function):
+        def forward(self, x: mx.nd.NDArray) -> mx.nd.NDArray:  # pyright: ignore
+            self.save_for_backward(x)
+            return x * 2
+
+        def backward(self, dy: mx.nd.NDArray) -> mx.nd.NDArray:  # pyright: ignore
+            return dy * 100 * self.saved_tensors[0]
+
+    x = leaf(1, 2)
+    with autograd.record():
+        y = Double()(x) * 3
+    y.backward()
+    assert y.asnumpy().tolist() == [6, 12]
+    assert x.grad.asnumpy().tolist() == [300, 600]  # pyright: ignore
+
+
+def test_loops_and_branches():
+    """Python's, so that what they do is recorded."""
+    x = leaf(1, 2, 3)
+    with autograd.record():
+        outputs, state = mx.nd.contrib.foreach(lambda row, s: (row * s, s + row), x, mx.nd.ones(1))
+        y = mx.nd.contrib.cond(state > 5, lambda: outputs.sum(), lambda: outputs)
+    y.backward()
+    assert outputs.asnumpy().ravel().tolist() == [1, 4, 12]
+    assert x.grad.asnumpy().tolist() == [6, 5, 4]  # pyright: ignore  # of a + b (1 + a) + c (1 + a + b)
+    steps, (last,) = mx.nd.contrib.while_loop(lambda i: i < 3, lambda i: (i * 2, [i + 1]), [mx.nd.zeros(1)], 4)
+    assert (steps.asnumpy().ravel().tolist(), last.asscalar()) == ([0, 2, 4, 0], 3)
+    with pytest.raises(nn.CallError, match="max_iterations should be specified"):
+        mx.nd.contrib.while_loop(lambda i: i < 3, lambda i: (i, [i]), [x])
+
+
+def test_what_was_not_recorded_is_told():
+    x = leaf(1)
+    with pytest.raises(nn.GradientError, match="not in a computational graph. Call attach_grad"):
+        (x * 2).backward()
+    with autograd.record():
+        y = x * 2
+    with pytest.raises(nn.GradientError, match=r"Variables \[0\] are not among"):
+        autograd.grad(y, [leaf(3)])
+    assert autograd.get_symbol(y).list_arguments() == ["a0"]

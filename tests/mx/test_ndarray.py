@@ -1,0 +1,262 @@
+"""`mx.nd`: arrays with MXNet's manners. What is expected here was asked of MXNet 1.9.1."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import symjax_nnvm as nn
+from lowering import mx
+
+
+def numbers(*shape: int) -> mx.nd.NDArray:
+    """0, 1, 2, … in float32."""
+    return mx.nd.array(np.arange(np.prod(shape)).reshape(shape))
+
+
+X = numbers(2, 3)
+
+
+def test_it_prints_as_mxnet_prints():
+    assert repr(mx.nd.array([[1, 2], [3, 4]])) == "\n[[1. 2.]\n [3. 4.]]\n<NDArray 2x2 @cpu(0)>"
+    assert repr(mx.nd.ones((1,), dtype="int32")) == "\n[1]\n<NDArray 1 @cpu(0)>"
+
+
+def test_what_it_is():
+    assert (X.shape, X.ndim, X.size, X.dtype, len(X)) == ((2, 3), 2, 6, np.float32, 2)
+    assert X.context == X.ctx == mx.cpu() == mx.Context("cpu", 0) != mx.cpu(1)
+    assert X.stype == "default"
+    assert X.T.shape == (3, 2)
+    assert isinstance(X.value, jax.Array)
+
+
+@pytest.mark.parametrize(
+    ("made", "value"),
+    [
+        (mx.nd.array(np.arange(3)), np.arange(3, dtype=np.float32)),
+        (mx.nd.array(jnp.arange(3)), np.arange(3, dtype=np.int32)),
+        (mx.nd.zeros(3), np.zeros(3, np.float32)),
+        (mx.nd.ones((2,), dtype="int32"), np.ones(2, np.int32)),
+        (mx.nd.full((2,), 7), np.full(2, 7, np.float32)),
+        (mx.nd.arange(5), np.arange(5, dtype=np.float32)),
+        (mx.nd.arange(1, 3, repeat=2), np.array([1, 1, 2, 2], np.float32)),
+        (mx.nd.linspace(0, 1, 3), np.array([0, 0.5, 1], np.float32)),
+        (mx.nd.eye(2, 3, 1), np.eye(2, 3, 1, dtype=np.float32)),
+        (mx.nd.concatenate([X, X], axis=1), np.tile(np.arange(6, dtype=np.float32).reshape(2, 3), (1, 2))),
+        (mx.nd.moveaxis(numbers(2, 3, 4), 0, 2), np.moveaxis(np.arange(24.0).reshape(2, 3, 4), 0, 2)),
+        (mx.nd.from_numpy(np.ones(2, np.int32)), np.ones(2, np.int32)),
+        (mx.nd.onehot_encode(mx.nd.array([1, 0]), mx.nd.zeros((2, 3))), np.eye(3)[[1, 0]]),
+    ],
+)
+def test_creation(made: mx.nd.NDArray, value: np.ndarray):
+    np.testing.assert_array_equal(made.asnumpy(), value)
+    assert value.dtype == np.float64 or made.dtype == value.dtype
+
+
+def test_64_bits_are_told_to_be_narrowed():
+    with pytest.warns(nn.NarrowedDtypeWarning, match="int64 was asked for and is int32"):
+        assert mx.nd.zeros(2, dtype="int64").dtype == np.int32
+
+
+INDICES = {
+    "row": (1, [3, 4, 5]),
+    "element": ((1, 2), [5]),
+    "last row": (-1, [3, 4, 5]),
+    "column": ((slice(0, 2), 1), [1, 4]),
+    "rows": ([1, 0], [[3, 4, 5], [0, 1, 2]]),
+    "array": (mx.nd.array([1, 0]), [[3, 4, 5], [0, 1, 2]]),
+    "reversed": (slice(None, None, -1), [[3, 4, 5], [0, 1, 2]]),
+    "new axis": ((slice(None), None), [[[0, 1, 2]], [[3, 4, 5]]]),
+    "dots": ((Ellipsis, 0), [0, 3]),
+    "pairs": (([0, 1], [1, 2]), [1, 5]),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_indexing(name: str):
+    """One element is of shape (1,): classic arrays have at least one axis. Recorded, it goes through operators."""
+    key, value = INDICES[name]
+    np.testing.assert_array_equal(X[key].asnumpy(), np.array(value))
+    x = numbers(2, 3)
+    x.attach_grad()
+    with mx.autograd.record():
+        recorded = x[key]
+    np.testing.assert_array_equal(recorded.asnumpy(), np.array(value))
+    assert recorded.entry is not None
+
+
+def test_an_index_out_of_range():
+    with pytest.raises(IndexError, match="index 5 is out of bounds for axis 0 with size 2"):
+        _ = X[5]
+    with pytest.raises(IndexError, match="too many indices"):
+        _ = X[0, 0, 0]
+    assert [row.asnumpy().tolist() for row in X] == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_writing_and_views():
+    """What takes one run of the memory is a view, as in MXNet; a column is a copy."""
+    x = numbers(2, 3)
+    x[0] = 7
+    x[:, 2] = mx.nd.array([8, 9])
+    row, flat, column = x[1], x.reshape((-1,)), x[:, 0]
+    row[:] = [1, 2, 3]
+    flat[0] = -1
+    column[:] = 100
+    assert x.asnumpy().tolist() == [[-1, 7, 8], [1, 2, 3]]
+    x[:] = 4
+    assert row.asnumpy().tolist() == [4, 4, 4]
+    assert flat.sum().asscalar() == 24
+    x += 1
+    assert flat[3].asscalar() == 5
+
+
+def test_a_value_that_does_not_fit_is_refused():
+    x = numbers(2, 3)
+    with pytest.raises(ValueError, match=r"what broadcasts to \(2, 3\); got shape \(5,\)"):
+        x[:] = np.ones(5)
+
+
+def test_numpys_memory_is_copied():
+    source = np.ones(3, np.float32)
+    x, y = mx.nd.array(source), mx.nd.zeros(3)
+    y[:] = source
+    source[:] = 5
+    assert x.sum().asscalar() == y.sum().asscalar() == 3
+    copy = x.asnumpy()
+    copy[:] = 9
+    assert x.sum().asscalar() == 3
+
+
+INT = mx.nd.array([1, 2, 3], dtype="int32")
+
+
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        (INT + 1.5, np.array([2, 3, 4], np.int32)),
+        (INT / 2, np.array([0, 1, 1], np.int32)),
+        (INT > 1, np.array([0, 1, 1], np.int32)),
+        (1 - X[0], np.array([1, 0, -1], np.float32)),
+        (2 ** X[0], np.array([1, 2, 4], np.float32)),
+        (X % 2 == 1, np.array([[0, 1, 0], [1, 0, 1]], np.float32)),
+        (X + X[0], np.array([[0, 2, 4], [3, 5, 7]], np.float32)),
+        (mx.nd.maximum(X[0], 1), np.array([1, 1, 2], np.float32)),
+        (mx.nd.subtract(1, X[0]), np.array([1, 0, -1], np.float32)),
+        (mx.nd.lesser(1, X[0]), np.array([0, 0, 1], np.float32)),
+        (-X[0], np.array([0, -1, -2], np.float32)),
+        (abs(X[0] - 1), np.array([1, 0, 1], np.float32)),
+        (X.sum(axis=1), np.array([3, 12], np.float32)),
+        (X.astype("int32") * INT, np.array([[0, 2, 6], [3, 8, 15]], np.int32)),
+    ],
+)
+def test_arithmetic_has_mxnets_dtypes(result: mx.nd.NDArray, value: np.ndarray):
+    np.testing.assert_array_equal(result.asnumpy(), value)
+    assert result.dtype == value.dtype
+
+
+def test_what_does_not_combine():
+    with pytest.raises(nn.InferenceError, match="expected float32, got int32"):
+        _ = X + INT
+    with pytest.raises(TypeError, match=r"'numpy.ndarray'> not supported: an NDArray combines .* mx.nd.array"):
+        _ = X + np.ones((2, 3))
+    with pytest.raises(TypeError, match="A symbol and an NDArray do not combine"):
+        _ = mx.sym.Variable("x") + X
+
+
+def test_reshape_knows_mxnets_codes():
+    assert numbers(2, 3, 4).reshape((0, -4, 1, 3, -2)).shape == (2, 1, 3, 4)
+    assert X.reshape(3, -1).shape == X.reshape(shape=(3, 2)).shape == (3, 2)
+    assert X.expand_dims(0).shape == (1, 2, 3)
+    assert X.flatten().shape == (2, 3)
+
+
+def test_scalars_and_truth():
+    one = mx.nd.array([2.5])
+    assert (one.asscalar(), float(one), int(one), bool(one)) == (2.5, 2.5, 2, True)
+    with pytest.raises(ValueError, match="The current array is not a scalar"):
+        X.asscalar()
+    with pytest.raises(ValueError, match="truth value of an NDArray with multiple elements is ambiguous"):
+        bool(X)
+
+
+def test_copies():
+    x = numbers(3)
+    copy, target = x.copy(), mx.nd.zeros(3, dtype="int32")
+    assert x.copyto(target) is target
+    assert target.asnumpy().tolist() == [0, 1, 2]
+    assert x.as_in_context(mx.cpu()) is x
+    assert x.as_in_context(mx.cpu(1)).context == mx.cpu(1)
+    assert x.astype("float32", copy=False) is x
+    assert x.astype("float16").dtype == np.float16
+    x[:] = 0
+    assert copy.asnumpy().tolist() == [0, 1, 2]
+    assert pickle.loads(pickle.dumps(copy)).asnumpy().tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="copyto needs an array of the same shape"):
+        x.copyto(mx.nd.zeros(2))
+
+
+def test_an_operator_runs_by_the_rules_of_graphs():
+    weight, out = mx.nd.ones((2, 3)), mx.nd.zeros((2, 2))
+    assert mx.nd.FullyConnected(X, weight, num_hidden=2, no_bias=True, out=out) is out
+    np.testing.assert_array_equal(out.asnumpy(), [[3, 3], [12, 12]])
+    parts = mx.nd.split(X, num_outputs=3, axis=1)
+    assert [part.shape for part in parts] == [(2, 1)] * 3
+    assert mx.nd.concat(X, X, dim=1).shape == (2, 6)
+    assert mx.nd.stack(X, X).shape == (2, 2, 3)
+    assert mx.nd.linalg.gemm2(X, X, transpose_b=True).shape == (2, 2)
+
+
+def test_states_are_written():
+    """An update operator writes its states and what it is given as out=."""
+    weight, grad, mom = mx.nd.ones(2), mx.nd.ones(2), mx.nd.zeros(2)
+    mx.nd.sgd_mom_update(weight, grad, mom, lr=0.5, momentum=0.9, out=weight)
+    assert weight.asnumpy().tolist() == [0.5, 0.5]
+    assert mom.asnumpy().tolist() == [-0.5, -0.5]
+
+
+def test_an_array_that_is_missing_is_named():
+    with pytest.raises(nn.CallError, match=r"FullyConnected needs more inputs.*'weight', 'bias'.*mx.nd has no graph"):
+        mx.nd.FullyConnected(X, num_hidden=2)
+    with pytest.raises(AttributeError, match="mx.nd: .*'flor'.*Did you mean"):
+        mx.nd.flor(X)
+
+
+def test_an_expression_with_a_number_runs_alike_before_and_after_it_is_compiled():
+    assert [float((X * 3.25)[1, 2]) for _ in range(6)] == [16.25] * 6
+
+
+def test_draws_begin_anew_with_a_seed():
+    mx.random.seed(3)
+    first, other = (mx.random.uniform(0, 1, shape=(3,)).asnumpy() for _ in range(2))
+    mx.random.seed(3)
+    assert (mx.nd.random.uniform(shape=(3,)).asnumpy() == first).all()
+    assert not (first == other).all()
+    assert mx.nd.random_normal(shape=(2,)).shape == mx.random.normal(0, 1, (2,)).shape == (2,)
+
+
+def test_saving_and_loading(tmp_path: Path):
+    file = str(tmp_path / "x.params")
+    mx.nd.save(file, {"x": X, "i": INT})
+    loaded = mx.nd.load(file)
+    assert isinstance(loaded, dict)
+    assert loaded["i"].dtype == np.int32
+    np.testing.assert_array_equal(loaded["x"].asnumpy(), X.asnumpy())
+    mx.nd.save(file, [X])
+    assert isinstance(mx.nd.load(file), list)
+    mx.nd.waitall()
+
+
+def test_contexts():
+    with mx.Context("cpu", 3):
+        assert mx.current_context() == mx.cpu(3)
+        assert mx.nd.zeros(1).context == mx.cpu(3)
+    assert mx.current_context() == mx.cpu(0)
+    assert str(mx.cpu_pinned()) == "cpu_pinned(0)"
+    if not mx.num_gpus():
+        with pytest.raises(TypeError, match=r"gpu\(0\) asked for.*mx.cpu\(\)"):
+            mx.nd.zeros(1, ctx=mx.gpu())

@@ -1,0 +1,127 @@
+"""`mx.sym`, the executor over NDArrays, initialisers, names, and what `mx` says of what it has not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import lowering
+import symjax_nnvm as nn
+from lowering import mx
+
+
+def dense() -> mx.sym.Symbol:
+    """data (n, 3) → (n, 2)."""
+    return mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+
+
+def test_symbols_stay_bindable_whatever_is_done_with_them():
+    net = dense()
+    others = [net + 1, net.relu(), net.get_internals()["fc_output"], net[0], net.copy(), net(data=dense()), -net]
+    others += [
+        mx.sym.Group([net, net]),
+        mx.sym.load_json(net.tojson()),
+        mx.sym.contrib.quadratic(net),
+        net.grad(["data"]),
+    ]
+    assert {type(other) for other in others} == {mx.sym.Symbol}
+    assert isinstance(net, nn.Symbol)
+
+
+def test_an_executors_arrays_are_written_in_place():
+    ex = dense().simple_bind(mx.cpu(), data=(1, 3))
+    ex.arg_dict["fc_weight"][:] = 1
+    ex.arg_dict["fc_bias"][1] = 5
+    (out,) = ex.forward(is_train=True, data=mx.nd.array([[1, 2, 3]]))
+    assert out.asnumpy().tolist() == [[6, 11]] == ex.outputs[0].asnumpy().tolist()
+    ex.backward(mx.nd.ones((1, 2)))
+    assert ex.grad_dict["fc_weight"].asnumpy().tolist() == [[1, 2, 3]] * 2  # pyright: ignore
+    assert list(ex.output_dict) == ["fc_output"]
+    assert len(ex.arg_arrays) == len(ex.grad_arrays) == 3
+
+
+def test_arrays_that_are_bound_are_shared():
+    """What the caller writes, the graph reads; and gradients are written to the caller's arrays."""
+    x, y = mx.sym.Variable("x"), mx.sym.Variable("y")
+    a, b, grad = mx.nd.array([1.0, 2]), mx.nd.array([3.0, 4]), mx.nd.zeros(2)
+    ex = (x * y).bind(mx.cpu(), [a, b], args_grad={"x": grad})
+    other = (x + 1).bind(mx.cpu(), {"x": a}, grad_req="null")
+    a[:] = 10
+    ex.forward(is_train=True)
+    ex.backward([mx.nd.ones(2)])
+    assert ex.outputs[0].asnumpy().tolist() == [30, 40]
+    assert grad.asnumpy().tolist() == [3, 4]
+    assert other.forward()[0].asnumpy().tolist() == [11, 11]
+    assert (x * 2).eval(x=a)[0].asnumpy().tolist() == [20, 20]
+
+
+def test_an_executor_for_other_shapes_shares_parameters():
+    ex = dense().simple_bind(mx.cpu(), grad_req="null", data=(4, 3))
+    small = ex.reshape(data=(2, 3))
+    ex.copy_params_from({"fc_weight": mx.nd.ones((2, 3))})
+    assert small.forward(data=mx.nd.ones((2, 3)))[0].asnumpy().tolist() == [[3, 3]] * 2
+
+
+def test_a_monitor_sees_ndarrays():
+    seen: list[str] = []
+    ex = dense().simple_bind(mx.cpu(), data=(1, 3))
+    ex.set_monitor_callback(lambda name, array: seen.append(f"{name} {type(array).__name__} {array.shape}"))
+    ex.forward(is_train=False)
+    assert seen == ["fc_output NDArray (1, 2)"]
+
+
+def test_initialisers_fill_arrays():
+    array = mx.nd.zeros((2, 2))
+    mx.init.Constant(3)("w_weight", array)
+    assert array.asnumpy().tolist() == [[3, 3], [3, 3]]
+    mx.init.Xavier(magnitude=2)(mx.init.InitDesc("w_weight"), array)
+    assert 0 < np.abs(array.asnumpy()).max() < 3
+    with pytest.raises(AttributeError, match="mx.init has no 'Xaviar'. Did you mean 'Xavier'"):
+        mx.init.Xaviar  # noqa: B018
+
+
+def test_an_initialiser_in_mxnets_way():
+    class Half(mx.init.Initializer):
+        def _init_weight(self, name: str, arr: mx.nd.NDArray) -> None:  # pyright: ignore
+            arr[:] = 0.5
+
+    args, _ = lowering.init_params(dense(), {"data": (1, 3)}, 0, Half())
+    assert np.asarray(args["fc_weight"]).tolist() == [[0.5] * 3] * 2
+    assert not np.asarray(args["fc_bias"]).any()
+    variable = mx.sym.Variable("w", init=mx.init.Normal(0.1))
+    assert variable.attr("__init__") == '["normal", {"sigma": 0.1}]'
+
+
+def test_names_and_attributes():
+    with mx.name.Prefix("p_"), mx.AttrScope(ctx_group="dev1"):
+        net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2)
+    assert net.name == "p_fullyconnected0"
+    assert net.attr("ctx_group") == "dev1"
+
+
+def test_drawings_and_tables(capsys: pytest.CaptureFixture[str]):
+    mx.viz.print_summary(dense(), {"data": (1, 3)})
+    assert "fc" in capsys.readouterr().out
+    assert "1 operators drawn" in str(mx.viz.plot_network(dense(), title="net", shape={"data": (1, 3)}))
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("gluon", "mx.sym and mx.mod.Module"),
+        ("np", "mx.nd"),
+        ("sim", "Did you mean 'sym'"),
+        ("contrib", "mx.nd.contrib"),
+    ],
+)
+def test_what_is_not_here_says_what_to_use(name: str, way: str):
+    with pytest.raises(AttributeError, match=way):
+        getattr(mx, name)
+
+
+def test_it_is_loaded_when_it_is_asked_for():
+    code = "import sys, lowering; assert 'lowering.mx' not in sys.modules; lowering.mx.nd"
+    subprocess.run([sys.executable, "-c", code], check=True)
