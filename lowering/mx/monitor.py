@@ -36,7 +36,7 @@ class Monitor:
     ):
         self.interval, self.sort, self.monitor_all = interval, sort, monitor_all
         self.stat_func = stat_func or _size
-        self.re_prog = re.compile(pattern)
+        self.re_prog = _pattern(pattern)
         self.activated, self.step = False, 0
         self.queue: list[tuple[int, str, Any]] = []
         self.exes: list[Executor] = []
@@ -73,6 +73,10 @@ class Monitor:
         """The same as lines of the log."""
         for step, name, text in self.toc():
             logging.info("Batch: %7d %-30s %s", step, name, text)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text)
 
 
 def _listed(found: Any) -> list[NDArray]:

@@ -58,7 +58,10 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("symjax_nnvm/surgery/names.py", "_DATA"): ("data12",),
 }
 
-CALLERS_OWN = {("lowering/initializer/composite.py", "(re.compile(p), _nested(i))")}
+CALLERS_OWN = {
+    ("lowering/initializer/composite.py", "(re.compile(p), _nested(i))"),
+    ("lowering/mx/monitor.py", "return re.compile(text)"),
+}
 """Patterns that a program hands over; no file can (`test_files_hold_no_patterns`)."""
 
 
@@ -100,9 +103,9 @@ def test_every_pattern_is_in_the_table():
         for line in path.read_text(encoding="utf-8").splitlines()
         if "re.compile(" in line and not re.match(r"_[A-Z]", line)
     ]
-    assert [(f, part) for f, line in compiled_inside for g, part in CALLERS_OWN if f == g and part in line] == [
-        *CALLERS_OWN
-    ]
+    assert {(f, part) for f, line in compiled_inside for g, part in CALLERS_OWN if f == g and part in line} == (
+        CALLERS_OWN
+    )
     assert len(compiled_inside) == len(CALLERS_OWN)
 
 
