@@ -96,10 +96,8 @@ def test_value_equals_mxnet(family: str, case: Case):
 
 
 def only_ours(case: Case) -> bool:
-    """Whether an ONNX file computes the case, and MXNet has no result of it: `tests/onnx/test_cases.py` has the others."""
-    return (
-        bool(case.no_mxnet) and has_form(case) and not trains(case) and not why_not_run(case) and case.id not in NO_FORM
-    )
+    """Whether an ONNX file computes a case of which MXNet has no result; `tests/onnx/test_cases.py` has the others."""
+    return bool(case.no_mxnet) and has_form(case) and not (trains(case) or why_not_run(case) or case.id in NO_FORM)
 
 
 @cases(only_ours)
@@ -110,7 +108,8 @@ def test_an_onnx_file_computes_the_same(family: str, case: Case):
     with jax.enable_x64(wide):
         outputs, _ = forward(case)(args, aux, KEY)
     for i, (found, output) in enumerate(zip(run(*exported(case)), outputs, strict=True)):
-        assert_close(found, output, max(case.rtol, 1e-5), f"output {i}")
+        step = 2**-10 if found.dtype == np.float16 else 1e-5  # sums of another order may end on the next number
+        assert_close(found, output, max(case.rtol, step), f"output {i}")
 
 
 @cases(lambda case: has_gradient(case) and case.is_train and not case.no_mxnet)

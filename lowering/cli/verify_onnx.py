@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from symjax_nnvm.cli.console import print_json, print_table, working
 from symjax_nnvm.cli.model import find_model
 from symjax_nnvm.errors import MissingExtraError, plain_list
 from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.recognise import require_file
 from symjax_nnvm.surgery import inference_symbol
 
 _RTOL = {"float16": 2e-2}
@@ -60,7 +62,13 @@ def _session(path: str) -> Any:
     except ImportError as error:
         what = "ONNX files are run by onnxruntime. Install it with: pip install onnxruntime"
         raise MissingExtraError(what) from error
-    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    require_file(Path(path))
+    states = onnxruntime.capi.onnxruntime_pybind11_state
+    refused = (states.Fail, states.InvalidArgument, states.InvalidGraph, states.InvalidProtobuf, states.NotImplemented)
+    try:
+        return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    except refused as error:
+        raise InputError(f"onnxruntime cannot run {path}: {error}") from error
 
 
 def _dtype(text: str) -> str:

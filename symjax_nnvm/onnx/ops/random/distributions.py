@@ -17,7 +17,8 @@ def _draw(g: Builder, name: str, first: float, second: float) -> Tensor:
     """Numbers in the shape and dtype of the output; ONNX draws float32."""
     kind, *names = _DRAWN[name]
     shape = list(g.static(g.outs[0]))
-    found = g.op(kind, shape=shape, **dict(zip(names, (first, second), strict=True)))
+    numbers: dict[str, Any] = dict(zip(names, (first, second), strict=True))
+    found = g.op(kind, shape=shape, **numbers)
     return g.cast(found, g.outs[0].dtype)
 
 
