@@ -220,8 +220,8 @@ def test_commands_within_sentences_are_understood(command: str, monkeypatch: pyt
     """Their words are parsed and no more; a bare subcommand is asked for help."""
     words = shlex.split(command)[1:]
     understood: list[argparse.Namespace] = []
-    ours = *(f"symjax_nnvm.cli.{name}" for name in ("inspect", "check", "plot", "diff")), "lowering.cli.convert"
-    for module in (*ours, "lowering.cli.verify"):
+    ours = (f"symjax_nnvm.cli.{name}" for name in ("inspect", "check", "plot", "diff"))
+    for module in (*ours, *(f"lowering.cli.{name}" for name in ("run", "verify", "convert"))):
         monkeypatch.setattr(f"{module}.run", lambda options: understood.append(options) or 0)
     if len(words) == 1 or "--help" in words:
         with pytest.raises(SystemExit, match="0"):
