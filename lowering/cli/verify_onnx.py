@@ -59,11 +59,11 @@ def run(options: argparse.Namespace) -> int:
 def _session(path: str) -> Any:
     try:
         import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as states  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError as error:
         what = "ONNX files are run by onnxruntime. Install it with: pip install onnxruntime"
         raise MissingExtraError(what) from error
     require_file(Path(path))
-    states = onnxruntime.capi.onnxruntime_pybind11_state
     refused = (states.Fail, states.InvalidArgument, states.InvalidGraph, states.InvalidProtobuf, states.NotImplemented)
     try:
         return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
