@@ -26,7 +26,10 @@ jax.config.update("jax_num_cpu_devices", 8)
 CLEAR_AFTER = 2500
 """Tests between two clearings of JAX's caches; otherwise compiled programs are kept, about 1 MB for each test."""
 
-QUICK_RUNGS = {"test_inference_agrees_with_the_lowered_result", "test_value_equals_mxnet", "test_json_round_trip"}
+QUICK_RUNGS = {
+    *("test_inference_agrees_with_the_lowered_result", "test_value_equals_mxnet", "test_json_round_trip"),
+    "test_onnxruntime_computes_what_mxnet_does",
+}
 """Rungs that the quick selection climbs with one case of each operator; of other tests it leaves out the slow ones and
 those that `tests/expensive.txt` lists."""
 

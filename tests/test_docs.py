@@ -227,8 +227,9 @@ def test_commands_within_sentences_are_understood(command: str, monkeypatch: pyt
     """Their words are parsed and no more; a bare subcommand is asked for help."""
     words = shlex.split(command)[1:]
     understood: list[argparse.Namespace] = []
-    for module in ("inspect", "check", "plot", "diff", "records"):
-        monkeypatch.setattr(f"symjax_nnvm.cli.{module}.run", lambda options: understood.append(options) or 0)
+    ours = (f"symjax_nnvm.cli.{name}" for name in ("inspect", "check", "plot", "diff", "records"))
+    for module in (*ours, *(f"lowering.cli.{name}" for name in ("run", "verify", "tune", "convert"))):
+        monkeypatch.setattr(f"{module}.run", lambda options: understood.append(options) or 0)
     if len(words) == 1 or "--help" in words:
         with pytest.raises(SystemExit, match="0"):
             main([words[0], "--help"])

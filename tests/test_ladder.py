@@ -20,6 +20,8 @@ from symjax_nnvm.ir.op import Op
 from tests import ladder
 from tests.cases import Case
 from tests.comparison import assert_close
+from tests.onnx.not_run import NO_FORM, has_form, trains, why_not_run
+from tests.onnx.runtime import exported, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
 
@@ -91,6 +93,23 @@ def test_value_equals_mxnet(family: str, case: Case):
             assert np.dtype(output.dtype) == expected.dtype
     for name, value in new_aux.items():
         assert_close(value, stored[f"aux{name.removeprefix('in')}"], case.rtol, f"auxiliary state {name}")
+
+
+def only_ours(case: Case) -> bool:
+    """Whether an ONNX file computes a case of which MXNet has no result; `tests/onnx/test_cases.py` has the others."""
+    return bool(case.no_mxnet) and has_form(case) and not (trains(case) or why_not_run(case) or case.id in NO_FORM)
+
+
+@cases(only_ours)
+def test_an_onnx_file_computes_the_same(family: str, case: Case):
+    symbol = ladder.build(case)
+    args, aux = ladder.arrays(case, symbol)
+    wide = any(tensor.dtype in ("float64", "int64") for tensor in case.inputs)
+    with jax.enable_x64(wide):
+        outputs, _ = forward(case)(args, aux, KEY)
+    for i, (found, output) in enumerate(zip(run(*exported(case)), outputs, strict=True)):
+        step = 2**-10 if found.dtype == np.float16 else 1e-5  # sums of another order may end on the next number
+        assert_close(found, output, max(case.rtol, step), f"output {i}")
 
 
 @cases(lambda case: has_gradient(case) and case.is_train and not case.no_mxnet)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ import lowering
 from lowering.cli.inputs import InputError, gather
 from symjax_nnvm.cli.console import print_json, print_table, working
 from symjax_nnvm.cli.model import find_model
-from symjax_nnvm.errors import MissingExtraError, plain_list, printable
+from symjax_nnvm.errors import MissingExtraError, plain_list
 from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.recognise import require_file
 from symjax_nnvm.surgery import inference_symbol
 
 _RTOL = {"float16": 2e-2}
@@ -58,16 +59,16 @@ def run(options: argparse.Namespace) -> int:
 def _session(path: str) -> Any:
     try:
         import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as states  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError as error:
         what = "ONNX files are run by onnxruntime. Install it with: pip install onnxruntime"
         raise MissingExtraError(what) from error
-    state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
-    refusals = tuple(c for c in vars(state).values() if isinstance(c, type) and issubclass(c, Exception))
+    require_file(Path(path))
+    refused = (states.Fail, states.InvalidArgument, states.InvalidGraph, states.InvalidProtobuf, states.NotImplemented)
     try:
         return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    except refusals as error:
-        what = printable(str(error).splitlines()[0])
-        raise InputError(f"{printable(path)} is no ONNX file that onnxruntime runs: {what}") from error
+    except refused as error:
+        raise InputError(f"onnxruntime cannot run {path}: {error}") from error
 
 
 def _dtype(text: str) -> str:

@@ -35,10 +35,17 @@ NOT_RUN: dict[str, str] = {
 }
 """Case → why onnxruntime does not run it."""
 
+_CELL = "ONNX' LSTM neither projects its output nor clips its cell state"
 _SAME_CHANNELS = "ONNX' RoiAlign takes all bins from the same channels"
 NO_FORM: dict[str, str] = {
     "RNN:mode=lstm,state_size=3,num_layers=2,projection_size=1,bidirectional=True,state_outputs=True:"
-    "(3,2,3)x(276,)x(4,2,1)x(4,2,3):eval": "ONNX' LSTM does not project its output",
+    "(3,2,3)x(276,)x(4,2,1)x(4,2,3):eval": _CELL,
+    "RNN:mode=lstm,state_size=2,num_layers=1,projection_size=1,bidirectional=True,state_outputs=True:"
+    "(3,2,3)x(100,)x(2,2,1)x(2,2,2)": _CELL,
+    "RNN:mode=lstm,state_size=2,num_layers=1,state_outputs=True,lstm_state_clip_min=-0.2,lstm_state_clip_max=0.3:"
+    "(3,2,3)x(56,)x(1,2,2)x(1,2,2)": _CELL,
+    "RNN:mode=lstm,state_size=2,num_layers=1,projection_size=1,use_sequence_length=True:"
+    "(2,16,1)x(34,)x(1,16,1)x(1,16,2)x(16,)int32": _CELL,
     "_contrib_ROIAlign:pooled_size=(2,3),spatial_scale=0.5,position_sensitive=True:(6,12,4,5)x(3,5)": _SAME_CHANNELS,
     "_contrib_ROIAlign:pooled_size=(2,2),spatial_scale=1.0,sample_ratio=1,position_sensitive=True:(6,8,4,5)x(3,5)": (
         _SAME_CHANNELS

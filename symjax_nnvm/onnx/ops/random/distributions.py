@@ -17,8 +17,8 @@ def _draw(g: Builder, name: str, first: float, second: float) -> Tensor:
     """Numbers in the shape and dtype of the output; ONNX draws float32."""
     kind, *names = _DRAWN[name]
     shape = list(g.static(g.outs[0]))
-    attrs: dict[str, Any] = dict(zip(names, (first, second), strict=True))
-    found = g.op(kind, shape=shape, **attrs)
+    numbers: dict[str, Any] = dict(zip(names, (first, second), strict=True))
+    found = g.op(kind, shape=shape, **numbers)
     return g.cast(found, g.outs[0].dtype)
 
 

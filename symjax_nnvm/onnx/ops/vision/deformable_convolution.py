@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from symjax_nnvm.onnx.builder import Builder
@@ -49,8 +47,8 @@ def _deformable(
     ]
     offset, mask = (g.op("Pad", x, [0, 0, 0, 0, 0, 0, *wider]) if any(wider) else x for x in (offset, mask))
     attrs = {**window(p), "pads": [*(pad for *_, pad in p.steps), *ends]}
-    more: dict[str, Any] = {"group": p.num_group, "offset_group": p.num_deformable_group}
-    out = g.op("DeformConv", last, weight, offset, bias, mask, **attrs, **more)
+    attrs |= {"group": p.num_group, "offset_group": p.num_deformable_group}
+    out = g.op("DeformConv", last, weight, offset, bias, mask, **attrs)
     return g.op("Slice", out, [0, 0], list(counts), [2, 3]) if any(wider) else out
 
 
