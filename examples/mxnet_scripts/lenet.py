@@ -49,7 +49,7 @@ def main():
     shape = (16, 1, 16, 16)
     model = bound(network(), shape)
     model.init_params(mx.init.Zero(), arg_params=first_values(network(), shape), aux_params=None, allow_missing=True)
-    model.init_optimizer(optimizer="adam", optimizer_params={"learning_rate": 0.01, "wd": 1e-3})
+    model.init_optimizer(optimizer="adam", optimizer_params={"learning_rate": 0.01, "wd": 1e-3, "epsilon": 1e-3})
     metric = mx.metric.create(["acc", "ce"])
     history = []
     for epoch in range(2):
@@ -67,7 +67,9 @@ def main():
                 model.save_checkpoint(prefix, 1, save_optimizer_states=True)
                 restored = mx.mod.Module.load(prefix, 1, load_optimizer_states=True, context=mx.cpu())
                 restored.bind(data_shapes=[("data", shape)], label_shapes=[("softmax_label", shape[:1])])
-                restored.init_optimizer(optimizer="adam", optimizer_params={"learning_rate": 0.01, "wd": 1e-3})
+                restored.init_optimizer(
+                    optimizer="adam", optimizer_params={"learning_rate": 0.01, "wd": 1e-3, "epsilon": 1e-3}
+                )
                 model = restored
     args, aux = model.get_params()
     features = mx.mod.Module(model.symbol.get_internals()["fc_output"], label_names=None, context=mx.cpu())

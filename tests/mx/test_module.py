@@ -209,8 +209,21 @@ def test_what_the_trainer_takes_is_an_iterator_here():
         assert [labels for labels, _ in found] == [b["softmax_label"].tolist() for b in source.epoch(epoch)]
         assert [pad for _, pad in found] == [0, 0, 1]
         it.reset()
-    with pytest.raises(AttributeError, match="mx.io.EpochsIter"):
-        mx.io.ImageRecordIter  # noqa: B018
+    with pytest.raises(AttributeError, match="mx.io.NDArrayIter"):
+        mx.io.MNISTIter  # noqa: B018
+
+
+def test_files_are_read_by_the_data_sets_of_the_library(tmp_path: Path):
+    records = Path(__file__).parents[1] / "goldens" / "records" / "images.rec"
+    images = mx.io.ImageRecordIter(path_imgrec=str(records), data_shape=(3, 8, 8), batch_size=2, resize=10)
+    batch = next(images)
+    assert batch.data[0].shape == (2, 3, 8, 8)
+    assert images.provide_label[0].name == "softmax_label"
+    text = tmp_path / "rows.libsvm"
+    text.write_text("1 0:0.5 2:2\n0 1:3\n")
+    (batch,) = mx.io.LibSVMIter(data_libsvm=str(text), data_shape=(3,), batch_size=2)
+    assert batch.data[0].asnumpy().tolist() == [[0.5, 0, 2], [0, 3, 0]]
+    assert batch.label[0].asnumpy().ravel().tolist() == [1, 0]
 
 
 def test_schedules_say_what_they_were_made_with():

@@ -9,14 +9,14 @@ from lowering.mx.io.desc import DataDesc as DataDesc
 from lowering.mx.io.desc import DataIter as DataIter
 from lowering.mx.io.desc import as_desc as as_desc
 from lowering.mx.io.epochs import EpochsIter as EpochsIter
+from lowering.mx.io.files import ImageRecordIter as ImageRecordIter
+from lowering.mx.io.files import LibSVMIter as LibSVMIter
 from lowering.mx.io.wrapped import PrefetchingIter as PrefetchingIter
 from lowering.mx.io.wrapped import ResizeIter as ResizeIter
 from symjax_nnvm.errors import UnknownAttributeError, did_you_mean
 
 _ELSEWHERE = {
-    "ImageRecordIter": "mx.io.EpochsIter(source), with a source of batches by name",
     "MNISTIter": "numpy reads the files: mx.io.NDArrayIter(images, labels, batch_size)",
-    "LibSVMIter": "scikit-learn's load_svmlight_file, made dense, in mx.io.NDArrayIter",
     "ImageDetRecordIter": "an iterator of one's own, a subclass of mx.io.DataIter",
 }
 
