@@ -20,7 +20,7 @@ MeshAxes = tuple[str | tuple[str, ...] | None, ...]
 """For each axis of an array the axis of the mesh that it is split over, several, or None."""
 
 _FIX = 'Write one word for each axis of the array: "model, None", or "(data, model)" where one axis is split over two.'
-_ITEM = re.compile(r"\s*(?:\(([^()]*)\)|([^(),]*))\s*(?:,|$)")
+_ITEM = re.compile(r"(?:\s*\(([^()]*)\)\s*|([^(),]*))(?:,|$)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _LONGEST = 4096  # characters; files have no more for a few names
 

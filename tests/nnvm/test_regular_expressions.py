@@ -49,6 +49,9 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("symjax_nnvm/ir/params.py", "_TUPLE"): ("(1, 2)", "[1,)]"),
     ("symjax_nnvm/ir/types.py", "_SHAPE_TEXT"): (" ( 1, 2L, ) ", "[1]", " +12 "),
     ("symjax_nnvm/ir/types.py", "_DIM_TEXT"): ("-12L",),
+    ("lowering/training/processes.py", "_CONNECTION"): ("Gloo", "DEADLINE_EXCEEDED"),
+    ("symjax_nnvm/ir/sharding.py", "_ITEM"): (" (data, model) ,", "model", "(data"),
+    ("symjax_nnvm/ir/sharding.py", "_NAME"): ("data_1",),
     ("symjax_nnvm/mxnet/npy_file.py", "_ITEM"): (
         " 'descr' : '<f4' , ",
         "'fortran_order' : False",
