@@ -19,7 +19,7 @@ highlight_language = "none"
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True}
 maximum_signature_line_length = 90
 
 html_theme = "furo"

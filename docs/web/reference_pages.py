@@ -32,8 +32,8 @@ def pages() -> dict[str, str]:
 
 
 def index() -> str:
-    """The page that leads to the parts, with every name on it."""
-    lines = ["# API reference\n", "What the two packages offer, without [the operators](operators.md).\n"]
+    """Links to the parts, with every name, for the end of docs/reference.md."""
+    lines = [""]
     for title, names in parts().items():
         listed = ", ".join(f"`{name.rpartition('.')[2]}`" for name in names)
         lines.append(f"- [{title}]({path_of(title)}.md): {listed}")
@@ -46,11 +46,11 @@ def path_of(title: str) -> str:
 
 
 def _page(title: str, names: list[str]) -> str:
-    directives = [f".. auto{_kind(found(name))}:: {name}\n" for name in names]
+    directives = [_directive(name, found(name)) for name in names]
     return f"# {title}\n\n```{{eval-rst}}\n" + "\n".join(directives) + "```\n"
 
 
-def _kind(value: Any) -> str:
-    if inspect.isclass(value):
-        return "exception" if issubclass(value, BaseException) else "class"
-    return "function"
+def _directive(name: str, value: Any) -> str:
+    if inspect.isclass(value) and issubclass(value, BaseException):
+        return f".. autoexception:: {name}\n   :show-inheritance:\n"
+    return f".. auto{'class' if inspect.isclass(value) else 'function'}:: {name}\n"

@@ -32,7 +32,7 @@ def pages() -> dict[str, Path]:
 def navigation() -> dict[str, list[str]]:
     """Part → its pages, in order, of those that there are; pages in no part come last, under "More"."""
     text = (HERE / "navigation.txt").read_text(encoding="utf-8")
-    there = {*pages(), "reference"} - {"index"}
+    there = pages().keys() - {"index"}
     found: dict[str, list[str]] = {}
     for part, names in re.findall(r"^([^#\s].*)\n((?: {4}\S+\n)+)", text, re.MULTILINE):
         found[part] = [name for name in names.split() if name in there]
@@ -44,13 +44,12 @@ def stage(folder: Path) -> None:
     """Write the source of the whole site into an empty folder. Raises ValueError where a page links to no file."""
     shutil.copytree(HERE / "_static", folder / "_static")
     for name, source in pages().items():
-        _write(folder / f"{name}.md", linked(source, folder))
-    with (folder / "index.md").open("a", encoding="utf-8") as front:
-        front.write("".join(toctree(names, part) for part, names in navigation().items()))
+        text = linked(source, folder)
+        _write(folder / f"{name}.md", with_sections(text) if name == "operators" else text)
     operators, reference = operator_pages.pages(), reference_pages.pages()
-    table = (folder / "operators.md").read_text(encoding="utf-8")
-    _write(folder / "operators.md", with_sections(table) + toctree(operators))
-    _write(folder / "reference.md", reference_pages.index() + toctree(reference))
+    _append(folder / "index.md", "".join(toctree(names, part) for part, names in navigation().items()))
+    _append(folder / "operators.md", toctree(operators))
+    _append(folder / "reference.md", reference_pages.index() + toctree(reference))
     for path, text in {**operators, **reference}.items():
         _write(folder / f"{path}.md", text)
 
@@ -90,3 +89,8 @@ def toctree(names: Iterable[str], caption: str = "") -> str:
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
