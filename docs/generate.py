@@ -1,6 +1,6 @@
 """Write what is generated: from the operator registry `docs/operators.md`, the stub that editors read and the number of
 operators that other pages tell; from the list of stages and `docs/layers.txt` the pictures of `docs/architecture.md`;
-from the first paragraphs of modules `docs/files.md`.
+from the first paragraphs of modules `docs/files.md`; from the table of `docs/benchmarks.md` its chart.
 
 Run from the project's root after changing one of them: `python docs/generate.py`. The suite fails while they are old.
 """
@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 import symjax_nnvm.symbol as sym  # noqa: E402
+from docs.web.charts import zoo_chart  # noqa: E402
 from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent  # noqa: E402
 from symjax_nnvm.ir.op import Op, list_unique_ops  # noqa: E402
 from symjax_nnvm.ir.params import ParamField  # noqa: E402
@@ -39,6 +40,7 @@ TARGETS = {
     "CHANGELOG.md": "changelog",
     "docs/architecture.md": "architecture",
     "docs/files.md": "files_page",
+    "docs/pictures/zoo.svg": zoo_chart.__name__,
 }
 """File → the function below that makes its text."""
 
