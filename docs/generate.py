@@ -1,6 +1,6 @@
 """Write what is generated: from the operator registry `docs/operators.md`, the stub that editors read and the number of
 operators that other pages tell; from the list of stages and `docs/layers.txt` the pictures of `docs/architecture.md`;
-from the first paragraphs of modules `docs/files.md`.
+from the first paragraphs of modules `docs/files.md`; from the table of `docs/benchmarks.md` its chart.
 
 Run from the project's root after changing one of them: `python docs/generate.py`. The suite fails while they are old.
 """
@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 import symjax_nnvm.symbol as sym  # noqa: E402
+from docs.web.charts import zoo_chart  # noqa: E402
 from symjax_nnvm.ir.attributes import FGradient, FLossEquivalent  # noqa: E402
 from symjax_nnvm.ir.op import Op, list_unique_ops  # noqa: E402
 from symjax_nnvm.ir.params import ParamField  # noqa: E402
@@ -41,6 +42,7 @@ TARGETS = {
     "CHANGELOG.md": "changelog",
     "docs/architecture.md": "architecture",
     "docs/files.md": "files_page",
+    "docs/pictures/zoo.svg": zoo_chart.__name__,
 }
 """File → the function below that makes its text."""
 
@@ -200,16 +202,24 @@ evaluation and vmap take one case of each operator, second order one of each set
 """
 
 
-def operators_page() -> str:
-    """One table per family."""
-    table = families()
+def by_family() -> tuple[dict[str, list[Op]], dict[Op, list[Case]]]:
+    """(`nn/pooling` → its public operators by name, operator → its cases); what has no case comes last."""
     by_op: dict[Op, list[Case]] = {}
     family_of: dict[Op, str] = {}
-    for family, cases in table.items():
+    for family, cases in families().items():
         for case in cases:
             op = Op.get(case.op)
             by_op.setdefault(op, []).append(case)
-            family_of.setdefault(op, family)
+            family_of.setdefault(op, family.replace(".", "/"))
+    groups: dict[str, list[Op]] = {}
+    for op in sorted(public_operators(), key=lambda op: op.name.lower()):
+        groups.setdefault(family_of.get(op, "without cases"), []).append(op)
+    return dict(sorted(groups.items(), key=lambda item: (item[0] == "without cases", item[0]))), by_op
+
+
+def operators_page() -> str:
+    """One table per family."""
+    groups, by_op = by_family()
     ops = public_operators()
     gradients = sum(op in FGradient for op in ops)
     losses = sum(op in FLossEquivalent for op in ops)
@@ -218,16 +228,13 @@ def operators_page() -> str:
     counts = (
         f"{classic_count()} and {own} more that gradient rules are written with;\n{gradients} of them have gradients "
         f"({losses} are loss heads). {backward} `_backward_…` operators, which only gradients hold,\nare not listed. "
-        f"{sum(map(len, table.values()))} cases."
+        f"{sum(map(len, families().values()))} cases."
     )
     parts = [_PAGE_HEAD.format(counts=counts)]
-    groups: dict[str, list[Op]] = {}
-    for op in ops:
-        groups.setdefault(family_of.get(op, "without cases"), []).append(op)
-    for family in sorted(groups, key=lambda name: (name == "without cases", name)):
-        parts.append(f"## {family.replace('.', '/')}\n")
+    for family, members in groups.items():
+        parts.append(f"## {family}\n")
         parts.append("| operator | inputs | parameters | gradient | ONNX | checked |\n|---|---|---|---|---|---|")
-        parts += [_row(op, by_op.get(op, [])) for op in sorted(groups[family], key=lambda op: op.name.lower())]
+        parts += [_row(op, by_op.get(op, [])) for op in members]
         parts.append("")
     return "\n".join(parts)
 
@@ -238,7 +245,7 @@ def _row(op: Op, cases: list[Case]) -> str:
     fields = op.params.fields.values() if op.params is not None else ()
     params = ", ".join(f"*{field.name}*" if field.required else field.name for field in fields)
     checked = f"{len(cases)}: {_checks(op, cases)}" if cases else NO_CASES.get(op.name, "see its tests")
-    return f"| {names} | {inputs} | {params} | {_gradient(op, cases)} | {_onnx(op)} | {checked} |"
+    return f"| {names} | {inputs} | {params} | {gradient_word(op, cases)} | {_onnx(op)} | {checked} |"
 
 
 def _onnx(op: Op) -> str:
@@ -249,7 +256,8 @@ def _onnx(op: Op) -> str:
     return "yes" if form.opset <= OPSET else f"opset {form.opset}"
 
 
-def _gradient(op: Op, cases: list[Case]) -> str:
+def gradient_word(op: Op, cases: list[Case]) -> str:
+    """How far an operator can be differentiated, as the page says at its head."""
     if op not in FGradient:
         return NOT_DIFFERENTIABLE.get(op.name, "-")
     if op in FLossEquivalent:
@@ -312,12 +320,12 @@ def stub() -> str:
 
 
 def _function(op: Op) -> str:
-    arguments = list(_arguments(op))
+    arguments = list(arguments_of(op))
     doc = "\n\n    ".join([op.description.replace("\\", "\\\\") or op.name, *_argument_lines(op)])
     return f'def {op.name}({", ".join(arguments)}) -> Symbol:\n    """{doc}"""'
 
 
-def _arguments(op: Op) -> Iterator[str]:
+def arguments_of(op: Op) -> Iterator[str]:
     """The function's arguments: inputs, then parameters; by keyword only once a required one follows a default."""
     defaulted = keyword_only = False
     if not op.inputs and (op.fixed_num_inputs is None or op.params is None):

@@ -222,7 +222,9 @@ def register_op(
     if mutates:
         op.set_attr("FMutateInputs", lambda attrs: mutates)
     if infer_shape is not None:
-        op.set_attr("FInferShape", lambda attrs, ins, outs: infer_shape(attrs.parsed, ins, outs))
+        rule = lambda attrs, ins, outs: infer_shape(attrs.parsed, ins, outs)  # noqa: E731
+        rule.__doc__ = infer_shape.__doc__  # which the operator's page shows
+        op.set_attr("FInferShape", rule)
     if infer_type is not None:
         op.set_attr("FInferType", lambda attrs, ins, outs: infer_type(attrs.parsed, ins, outs))
     if gradient is not None:

@@ -81,7 +81,7 @@ def test_the_command_knows_a_new_row(toy_net: Path, capsys: pytest.CaptureFixtur
         assert toy_net.with_name(name).read_bytes() == toy_net.with_name("net.toy").read_bytes()
     assert main(["diff", str(toy_net), str(toy_net.with_name("again"))]) == 0
     assert main(["convert", str(toy_net), f"{toy_net}.pt"]) == 2
-    assert "Suffixes are .onnx, .stablehlo, .mlir, .safetensors, .toy;" in capsys.readouterr().err
+    assert "Suffixes are .stablehlo, .mlir, .onnx, .safetensors, .toy;" in capsys.readouterr().err
 
 
 def test_what_is_no_symbol_is_told_by_the_row(toy_net: Path):
