@@ -30,6 +30,7 @@ from symjax_nnvm.summary import Summary, summarize
 from symjax_nnvm.surgery import cut, inference_symbol, replace_head
 from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol, load
+from symjax_nnvm.tables import table_html
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -147,6 +148,10 @@ class Model:
             f"<Model {printable(self.net.name or 'Grouped')}: inputs {plain_list(self.inputs)}; "
             f"{len(self.args)} arguments, {len(self.aux)} states{without}>"
         )
+
+    def _repr_html_(self) -> str:
+        summary = self.summary()
+        return table_html(summary.columns, summary.rows(), 3, [repr(self), *summary.totals()])
 
     # -- running and saving -----------------------------------------------------------------------------------------
 
