@@ -47,13 +47,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("out", type=file_path, metavar="OUT", help="file to write, or prefix of MXNet's files")
     parser.add_argument("--to", choices=tuple(_writers()), help="format; default by OUT's suffix, else mxnet")
-    add_shapes(parser)
+    add_shapes(parser, named=True)
     add_max_memory(parser)
     parser.add_argument(
         "--platforms",
         type=_platforms,
         metavar="NAMES",
         help="StableHLO: cpu, cuda, rocm, tpu, with commas; default here",
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("inside", "beside"),
+        help="StableHLO: parameters in the program, or in a .npz beside it; default neither, they are arguments. The "
+        "program is then call(NAME=array), and --shape may leave sizes open: data=N,3,224,224",
     )
     parser.add_argument("--train", action="store_true", help="StableHLO: the network in training, with its labels")
 
@@ -110,6 +116,10 @@ def _stablehlo(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Pat
     no labels: at inference they are left out, with the training heads that read them."""
     model.keep(options.out)
     whole = _loaded(model)
+    if options.weights:
+        return _program(options, whole)
+    if any(isinstance(size, str) for _, shape in options.shape for size in shape):
+        raise InputError("Names of sizes, as in data=N,3,224,224, need --weights inside or --weights beside.")
     symbol, args, aux = whole if options.train else whole.inference()
     shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux), args | aux)
     unknown = [name for name, shape in shapes.items() if not is_known(shape)]
@@ -135,6 +145,20 @@ def _stablehlo(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Pat
     for label, arrays in zip(("args", "aux"), call[:2], strict=True):
         remarks += [f"  {label}[{name!r}]  {a.dtype.name} {format_shape(a.shape)}" for name, a in arrays.items()]
     return [options.out], remarks
+
+
+def _program(options: argparse.Namespace, model: Model) -> tuple[list[Path], list[str]]:
+    """The network with its parameters, as a function of its inputs."""
+    if options.train or options.out.suffix == ".mlir" or options.to == "mlir":
+        raise InputError("--weights is for .stablehlo at inference: leave --train out, or --weights.")
+    make_folder(options.out)
+    shapes, places = dict(options.shape), options.platforms
+    with working("exporting"):
+        exported = lowering.export_program(options.out, *model, shapes, weights=options.weights, platforms=places)
+    beside = options.weights == "beside"
+    remarks = [f"call({'weights, ' if beside else ''}{', '.join(f'{name}=…' for name in shapes)}) -> outputs:"]
+    remarks += [f"  {aval.dtype.name} {aval.shape}" for aval in exported.out_avals]
+    return [options.out, *([options.out.with_suffix(".npz")] if beside else [])], remarks
 
 
 def _arrays(row: FileFormat, options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], list[str]]:

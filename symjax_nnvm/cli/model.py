@@ -26,11 +26,11 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epoch", type=EPOCH, metavar="N", help="parameters of this epoch; default the highest")
 
 
-def add_shapes(parser: argparse.ArgumentParser) -> None:
-    """`--shape`, repeatable."""
+def add_shapes(parser: argparse.ArgumentParser, *, named: bool = False) -> None:
+    """`--shape`, repeatable. named: names may stand in the place of sizes."""
     parser.add_argument(
         "--shape",
-        type=shape_of,
+        type=named_shape_of if named else shape_of,
         action="append",
         default=[],
         metavar="NAME=N,C,H,W",
@@ -47,6 +47,16 @@ def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
             f"{text[:80]!r} is no shape; write, for instance, data=1,3,224,224 (0 is a size that is not known)"
         )
     return name, tuple(int(number) for number in numbers)
+
+
+def named_shape_of(text: str) -> tuple[str, tuple[int | str, ...]]:
+    """`shape_of`, where names leave sizes open: (`data`, ("N", 3, 224, 224)) of `data=N,3,224,224`."""
+    name, found, sizes = text.partition("=")
+    parts = [size.strip() for size in sizes.strip().strip("()[]").split(",")]
+    if not found or not any(part.isidentifier() for part in parts):
+        return shape_of(text)
+    _, numbers = shape_of(f"{name}={','.join('1' if part.isidentifier() else part for part in parts)}")
+    return name, tuple(p if p.isidentifier() else n for p, n in zip(parts, numbers, strict=True))
 
 
 def of_options(options: argparse.Namespace) -> ModelFiles:
