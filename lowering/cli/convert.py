@@ -154,7 +154,9 @@ def _program(options: argparse.Namespace, model: Model) -> tuple[list[Path], lis
     make_folder(options.out)
     shapes, places = dict(options.shape), options.platforms
     with working("exporting"):
-        exported = lowering.export_program(options.out, *model, shapes, weights=options.weights, platforms=places)
+        exported = lowering.export_program(
+            options.out, *model, shapes=shapes, weights=options.weights, platforms=places
+        )
     beside = options.weights == "beside"
     remarks = [f"call({'weights, ' if beside else ''}{', '.join(f'{name}=…' for name in shapes)}) -> outputs:"]
     remarks += [f"  {aval.dtype.name} {aval.shape}" for aval in exported.out_avals]

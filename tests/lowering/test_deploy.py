@@ -31,7 +31,7 @@ def reloaded(path: Path) -> Any:
 @pytest.mark.parametrize("weights", ["inside", "beside"])
 def test_any_batch_equals_the_network(net: Path, weights: Any):
     model, out = nn.Model.load(net, 3), net.with_name("p.stablehlo")
-    lowering.export_program(out, *model, OPEN, weights=weights)
+    lowering.export_program(out, *model, shapes=OPEN, weights=weights)
     with np.load(f"{net}_expected.npz") as archive:
         data, expected = archive["data"], archive["output"]
     first = (dict(np.load(out.with_suffix(".npz"))),) if weights == "beside" else ()
@@ -42,7 +42,7 @@ def test_any_batch_equals_the_network(net: Path, weights: Any):
 
 
 def test_it_needs_jax_and_nothing_of_ours(net: Path):
-    lowering.export_program(net.with_name("p.stablehlo"), *nn.Model.load(net, 3), OPEN)
+    lowering.export_program(net.with_name("p.stablehlo"), *nn.Model.load(net, 3), shapes=OPEN)
     code = """
 import sys, jax, jax.export, numpy as np
 program = jax.export.deserialize(bytearray(open("p.stablehlo", "rb").read()))
