@@ -9,6 +9,7 @@ import lowering.ops as ops
 import lowering.training as training
 from lowering.compile import CompiledFunction as CompiledFunction
 from lowering.compile import compile as compile
+from lowering.deploy import export_program as export_program
 from lowering.executor import Executor as Executor
 from lowering.executor import bind as bind
 from lowering.executor import simple_bind as simple_bind
@@ -53,6 +54,7 @@ __all__ = [
     "data",
     "differentiable",
     "explain",
+    "export_program",
     "grad_fn",
     "init_params",
     "initializer",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from symjax_nnvm.errors import GradientError
-from symjax_nnvm.tables import table_text
+from symjax_nnvm.tables import table_html, table_text
 
 _SHOWN = 10
 
@@ -54,6 +55,18 @@ class _Report:
         """Whether our gradient agrees with every witness, row by row."""
         return all(row.ok for row in self.rows)
 
+    def _table(self) -> tuple[Sequence[str], list[tuple[str, ...]], list[str]]:
+        """Columns, rows and the lines under them."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        columns, rows, notes = self._table()
+        return "\n".join([table_text(columns, rows), *notes, *_reasons(self)])
+
+    def _repr_html_(self) -> str:
+        columns, rows, notes = self._table()
+        return table_html(columns, rows, notes=[*notes, *_reasons(self)])
+
 
 @dataclass(frozen=True)
 class GradientReport(_Report):
@@ -63,7 +76,7 @@ class GradientReport(_Report):
     rtol: float
     fd_rtol: float
 
-    def __str__(self) -> str:
+    def _table(self) -> tuple[Sequence[str], list[tuple[str, ...]], list[str]]:
         header = ("argument", "shape", "max |grad|", "vs jax.vjp: abs", "rel", "vs finite diff.: abs", "rel", "verdict")
         rows = [
             (
@@ -75,7 +88,7 @@ class GradientReport(_Report):
             for row in self.rows
         ]
         bounds = f"bounds, relative to max |grad|: {self.rtol:g} against jax.vjp, {self.fd_rtol:g} against finite"
-        return f"{table_text(header, rows)}\n{bounds} differences; all in float64{_reasons(self)}"
+        return header, rows, [f"{bounds} differences; all in float64"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +114,7 @@ class ProjectionReport(_Report):
     rtol: float
     fd_rtol: float
 
-    def __str__(self) -> str:
+    def _table(self) -> tuple[Sequence[str], list[tuple[str, ...]], list[str]]:
         header = ("direction", "by MXGradient", "by jax.jvp", "rel. error", "by finite diff.", "rel. error", "verdict")
         rows = [
             (
@@ -112,7 +125,7 @@ class ProjectionReport(_Report):
         ]
         moved = f"each direction moves all {self.elements:,} elements of {self.arguments} arguments"
         bounds = f"bounds: {self.rtol:g} against jax.jvp, {self.fd_rtol:g} against finite differences; all in float64"
-        return f"{table_text(header, rows)}\n{moved}\n{bounds}{_reasons(self)}"
+        return header, rows, [moved, bounds]
 
 
 class GradientsDisagreeError(GradientError):
@@ -123,7 +136,7 @@ class GradientsDisagreeError(GradientError):
         self.report = report
 
 
-def _reasons(report: GradientReport | ProjectionReport) -> str:
+def _reasons(report: _Report) -> list[str]:
     """Lines about the nodes that differ by themselves, the wrong ones first; empty where there are none."""
     order = ("wrong", "deliberate", "at a kink")
     nodes = sorted(report.nodes, key=lambda finding: order.index(finding.kind))
@@ -136,7 +149,7 @@ def _reasons(report: GradientReport | ProjectionReport) -> str:
         lines.append("There our own gradient counts, which finite differences do not see; all else is compared.")
     if not report.ok and not nodes:
         lines.append("No operator's gradient differs by itself: what differs is how they are put together.")
-    return "".join(f"\n{line}" for line in lines)
+    return lines
 
 
 def _digits(number: float | None) -> str:

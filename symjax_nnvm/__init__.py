@@ -59,6 +59,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass as apply_pass
 from symjax_nnvm.ir.pass_registry import apply_passes as apply_passes
 from symjax_nnvm.ir.pass_registry import register_pass as register_pass
 from symjax_nnvm.ir.register import register_op as register_op
+from symjax_nnvm.model import Model as Model
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint as load_checkpoint
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint as save_checkpoint
 from symjax_nnvm.mxnet.match import ParamsMatch as ParamsMatch

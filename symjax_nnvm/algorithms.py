@@ -83,6 +83,8 @@ def choose(
     library of the platform may be called; where the weight is constant, and it does what follows in the same pass, it
     is taken unless Winograd's algorithm saves much more. Raises FileError for a table of the user's that is none.
     """
+    if not isinstance(geometry.macs, int):  # a size that an exported program leaves open
+        return "xla"
     rows = _rows(platform)
     fused = library and constant
     if not rows or (geometry.groups == 1 and geometry.macs <= SMALL):

@@ -1,14 +1,15 @@
 """Repeated blocks: runs of consecutive, isomorphic parts of a network, found in its order of operators.
 
-A run is a tandem repeat in the sequence of operator nodes: node i and node i + p say the same (operator, parameters,
-shapes) and read the same things, which are p places apart too, or one thing outside. Comparing neighbours at one
+A run is a tandem repeat in the sequence of operator nodes: node i and node i + p say the same (operator, parameters),
+are of the same shapes, or of shapes that grow by the same from copy to copy, as DenseNet's, and read the same things,
+which are p places apart too, or one thing outside. Comparing neighbours at one
 distance p is all it takes, so time is linear in nodes for the distances tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import Node
@@ -30,13 +31,21 @@ _REACH = 2
 """Blocks from which a block may be read; what is read from farther away belongs to no run."""
 
 
+_GROWING = 3
+"""Fewest copies from which it can be said that their sizes grow by the same."""
+
+Sizes = tuple[Shape | None, ...]
+
+
 @dataclass(frozen=True)
 class Run:
-    """`count` copies of a block of `length` operators, from place `start` in the order of operators on."""
+    """`count` copies of a block of `length` operators, from place `start` in the order of operators on. grows: whether
+    sizes of each copy are those of the copy before and something more."""
 
     start: int
     length: int
     count: int
+    grows: bool = False
 
     @property
     def end(self) -> int:
@@ -47,9 +56,9 @@ class Run:
 def repeated_blocks(index: IndexedGraph, shapes: Sequence[Shape | None] | None = None) -> list[Run]:
     """The runs of a graph, in order, without overlap; places count operators, variables left out.
 
-    shapes: one per entry; blocks that differ in the shapes of outputs or variables are then different. A run is only
-    reported when nothing after it, and no head, reads from another copy than the last, so that drawing one copy loses
-    no connection.
+    shapes: one per entry; blocks that differ in the shapes of outputs or variables are then different, unless every
+    copy differs by the same from the one before. A run is only reported when nothing after it, and no head, reads from
+    another copy than the last, so that drawing one copy loses no connection.
     """
     order = _Order(index, shapes)
     runs: list[Run] = []
@@ -93,32 +102,36 @@ class _Order:
                 else:  # a variable of one reader is the block's own; one of several must be the very same
                     reads.append(-1 if entry.node_id in learned else entry.node_id)
             self.reads.append(reads)
-            says.append((_said(node.source), None if shapes is None else _sizes(index, nid, shapes)))
+            says.append(_said(node.source))
         for head in index.outputs:
             if head.node_id in place_of:
                 self.last_reader[place_of[head.node_id]] = len(nids)
-        numbers: dict[object, int] = {}
-        self.says = [numbers.setdefault(said, len(numbers)) for said in says]
-        self._next_alike = [len(nids)] * len(nids)
-        seen: dict[int, int] = {}
-        for place in range(len(nids) - 1, -1, -1):
-            self._next_alike[place] = seen.get(self.says[place], len(nids))
-            seen[self.says[place]] = place
+        self.sizes = None if shapes is None else [_sizes(index, nid, shapes) for nid in nids]
+        self.says = _numbered(says)
+        chains = [self.says]
+        if self.sizes is not None:
+            chains.append(_numbered(list(zip(self.says, self.sizes, strict=True))))
+        self._next_alike = [_next_alike(chain) for chain in chains]
         self._crossing = self._entries_alive()
 
     def distances(self, place: int) -> Iterable[int]:
-        """Distances to the next places that say the same."""
-        other = place
-        for _ in range(_DISTANCES):
-            other = self._next_alike[other]
-            if other >= len(self.says) or other - place > _LONGEST:
-                return
-            yield other - place
+        """Distances to the next places that say the same, and to those that are of the same sizes, too."""
+        found: set[int] = set()
+        for following in self._next_alike:
+            other = place
+            for _ in range(_DISTANCES):
+                other = following[other]
+                if other >= len(self.says) or other - place > _LONGEST:
+                    break
+                found.add(other - place)
+        return sorted(found)
 
     def run_at(self, place: int, distance: int) -> Run | None:
         """The longest run of blocks of this length from here on, moved to where its blocks begin most naturally."""
         end = place
         while end + distance < len(self.says) and self._alike(end, end + distance, place):
+            if not self._grows_evenly(end, distance, place):
+                break
             if self.last_reader[end] - end > _REACH * distance:
                 break
             end += 1
@@ -128,10 +141,23 @@ class _Order:
             return None
         slack = matched - (count - 1) * distance
         begin = min(range(place, place + slack + 1), key=self._seam)
-        run = Run(begin, distance, count)
+        run = Run(begin, distance, count, self._grows(begin, distance))
         while run.count > 1 and self._read_from_outside(run):
-            run = Run(begin, distance, run.count - 1)
-        return run if run.count > 1 else None
+            run = replace(run, count=run.count - 1)
+        return run if run.count >= (_GROWING if run.grows else 2) else None
+
+    def _grows(self, begin: int, distance: int) -> bool:
+        """Whether the second copy of a block is of other sizes than the first."""
+        sizes, middle, end = self.sizes, begin + distance, begin + 2 * distance
+        return sizes is not None and sizes[begin:middle] != sizes[middle:end]
+
+    def _grows_evenly(self, place: int, distance: int, begin: int) -> bool:
+        """Whether a node's sizes differ from those one block later as they did from those one block before."""
+        if self.sizes is None:
+            return True
+        before, here, after = (self.sizes[i] for i in (max(place - distance, 0), place, place + distance))
+        growth = _growth(here, after)
+        return growth is not None and (place - distance < begin or growth == _growth(before, here))
 
     def _read_from_outside(self, run: Run) -> bool:
         """Whether something after a run reads another copy than the last; only the last few can be reached."""
@@ -180,7 +206,7 @@ def common_start(names: Sequence[str]) -> str:
     return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
 
 
-def _said(node: Node) -> object:
+def _said(node: Node) -> Hashable:
     """What a node says besides its name: attributes of the form `__x__` are remarks."""
     attrs = node.attrs
     text = tuple(sorted((k, v) for k, v in attrs.dict.items() if not (k.startswith("__") and k.endswith("__"))))
@@ -188,7 +214,7 @@ def _said(node: Node) -> object:
     return attrs.op.name, text, tuple(id(subgraph) for subgraph in attrs.subgraphs)
 
 
-def _sizes(index: IndexedGraph, nid: int, shapes: Sequence[Shape | None]) -> tuple[Shape | None, ...]:
+def _sizes(index: IndexedGraph, nid: int, shapes: Sequence[Shape | None]) -> Sizes:
     """The shapes of a node's outputs and of the variables it reads."""
     variables = (e for e in index.nodes[nid].inputs if index.nodes[e.node_id].source.is_variable)
     outputs = shapes[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
@@ -201,3 +227,36 @@ def _own_variables(index: IndexedGraph) -> set[int]:
     for entry in index.input_entries:
         readers[entry.node_id] += 1
     return {nid for nid in index.input_nodes if readers[nid] == 1}
+
+
+def _growth(a: Sizes, b: Sizes) -> list[int] | None:
+    """How much larger each size of b is than that of a; None where ranks differ or sizes are not known."""
+    if a == b:
+        return [0] * sum(len(shape or ()) for shape in a)
+    growth: list[int] = []
+    if len(a) != len(b):
+        return None
+    for x, y in zip(a, b, strict=True):
+        if x is None or y is None or len(x) != len(y):
+            return None
+        for before, after in zip(x, y, strict=True):
+            if before is None or after is None:
+                return None
+            growth.append(after - before)
+    return growth
+
+
+def _numbered(things: Sequence[Hashable]) -> list[int]:
+    """Equal things as equal numbers."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(thing, len(numbers)) for thing in things]
+
+
+def _next_alike(numbers: Sequence[int]) -> list[int]:
+    """For each place the next one of its number; the places' count where there is none."""
+    following = [len(numbers)] * len(numbers)
+    seen: dict[int, int] = {}
+    for place in range(len(numbers) - 1, -1, -1):
+        following[place] = seen.get(numbers[place], len(numbers))
+        seen[numbers[place]] = place
+    return following

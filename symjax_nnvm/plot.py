@@ -171,7 +171,11 @@ class _Drawing:
                 self.drawn += 1
             if run:
                 self.folded += (run.count - 1) * run.length
-                lines += self._box(_run_label([index.nodes[nid].source.name for nid in nids], run), inside)
+                label = _run_label([index.nodes[nid].source.name for nid in nids], run)
+                if run.grows:
+                    copies = (nids[run.start + run.length - 1], nids[run.end - 1])
+                    label += f"   {' … '.join(_size(index, IndexedEntry(nid, 0, 0), shapes) for nid in copies)}"
+                lines += self._box(label, inside)
             else:
                 lines += inside
             place = run.end if run else place + 1

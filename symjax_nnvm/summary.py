@@ -19,7 +19,7 @@ from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.given import expect_symbol, known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
-from symjax_nnvm.tables import count_text, table_text
+from symjax_nnvm.tables import count_text, table_html, table_text
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,9 @@ class Summary:
 
     def __str__(self) -> str:
         return "\n".join([table_text(self.columns, self.rows(), right=3), *self.totals()])
+
+    def _repr_html_(self) -> str:
+        return table_html(self.columns, self.rows(), 3, self.totals())
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict: shapes are lists with None for what is unknown."""

@@ -1,11 +1,12 @@
-"""Tables as plain text: what reports print wherever they go, a file included.
+"""Tables as plain text, what reports print wherever they go, and as HTML, what notebooks show of them.
 
 Names come from files that anybody may have written: what a terminal would take for a command is shown as an escape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from html import escape
 
 from symjax_nnvm.errors import printable
 
@@ -26,3 +27,18 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int
 def count_text(number: int | None) -> str:
     """A count with separators; `-` when it is not known."""
     return "-" if number is None else f"{number:,}"
+
+
+def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0, notes: Iterable[str] = ()) -> str:
+    """A table for notebooks; the last `right` columns are numbers, and notes are lines under it. Nothing in a cell is
+    taken for HTML."""
+    left = len(columns) - right
+    sides = ["left" if i < left else "right" for i in range(len(columns))]
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        texts = (escape(printable(cell)) for cell in cells)
+        return "".join(f'<{tag} style="text-align:{s}">{t}</{tag}>' for s, t in zip(sides, texts, strict=True))
+
+    head, body = line("th", columns), "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
+    under = "".join(f"<div>{escape(printable(note))}</div>" for note in notes)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{under}"

@@ -205,7 +205,7 @@ COMMANDS: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "an input's name": (["run", "net", "dta=zeros", "--shape", "data=1,1,8,8"], ("Did you mean 'data'?",)),
     "an array's file": (["run", "net", "data=net.npy", "--shape", "data=1,1,8,8"], ("No such file: net.npy", "In /")),
     "an argument": (["verify", "net", "--shape", "data=1,1,8,8", "--wrt", "fc_wieght"], ("Did you mean 'fc_weight'",)),
-    "ONNX": (["convert", "net", "m.onnx"], ("ONNX files are not written yet", ".stablehlo, .mlir, .safetensors")),
+    "ONNX": (["convert", "net", "m.onnx"], ("shape of the input 'data'", "--shape data=batch")),
     "a suffix": (["convert", "net", "m.pt"], (".pt is no format", ".stablehlo", "--to")),
     "MXNet's suffix": (["convert", "net", "m.params"], ("m-symbol.json", "m-0000.params")),
     "an option": (["run", "net", "--tpok", "3"], ("unrecognized arguments: --tpok", "usage: symjax-nnvm")),

@@ -22,18 +22,16 @@ from lowering.cli.budget import add_max_memory, check_budget
 from lowering.cli.inputs import InputError, signature
 from symjax_nnvm.cli.arguments import file_path, whole
 from symjax_nnvm.cli.console import note, print_json, show, working
-from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes, make_folder, of_options
+from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, make_folder, of_options
 from symjax_nnvm.errors import plain_list
-from symjax_nnvm.files import atomic_writes, write_file
+from symjax_nnvm.files import write_file
 from symjax_nnvm.formats import FORMATS, FileFormat, array_suffixes, format_of_name
 from symjax_nnvm.ir.types import format_shape, is_known
-from symjax_nnvm.mxnet.checkpoint import save_checkpoint
-from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX
+from symjax_nnvm.model import Model
 from symjax_nnvm.mxnet.formats import MXNET
-from symjax_nnvm.mxnet.names import with_kinds
+from symjax_nnvm.mxnet.model_files import ModelFiles
 from symjax_nnvm.onnx import save_onnx, signature_of, to_onnx
 from symjax_nnvm.surgery import inference_symbol
-from symjax_nnvm.symbol.symbol import Symbol
 
 _PROGRAMS = (".stablehlo", ".mlir", ".onnx")
 """Suffixes of programs: they are never loaded, so they are no rows of the table of array files."""
@@ -59,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="StableHLO: cpu, cuda, rocm, tpu, with commas; default here",
     )
+    parser.add_argument(
+        "--weights",
+        choices=("inside", "beside"),
+        help="StableHLO: parameters in the program, or in a .npz beside it; default neither, they are arguments. The "
+        "program is then call(NAME=array), and --shape may leave sizes open: data=N,3,224,224",
+    )
     onnx = parser.add_argument_group("ONNX")
     onnx.add_argument("--opset", type=whole(1, 1000), metavar="N", help="version of its operators; default 18 or later")
     onnx.add_argument("--float16", action="store_true", help="half precision throughout, inputs included")
@@ -71,14 +75,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the files."""
     model = of_options(options)
-    symbol = model.symbol()
     format = options.to or _format_of(options.out)
     if options.out.is_dir() or not options.out.name:
         raise InputError(f"{str(options.out)!r} is a folder: name a file in it, or the prefix of MXNet's files.")
-    all_shapes(options, symbol)  # which refuses names that the network lacks, whatever the format
-    if format != "onnx" and any(isinstance(size, str) for _, shape in options.shape for size in shape):
-        raise InputError("--shape: only ONNX files have sizes with names; write numbers, as in data=1,3,224,224.")
-    files, remarks = _writers()[format](options, model, symbol)
+    all_shapes(options, model.symbol())  # which refuses names that the network lacks, whatever the format
+    named = any(isinstance(size, str) for _, shape in options.shape for size in shape)
+    if named and format != "onnx" and not options.weights:
+        where = "in ONNX files, and in StableHLO with --weights inside or beside"
+        raise InputError(f"--shape: sizes have names {where}; else write numbers, as in data=1,3,224,224.")
+    files, remarks = _writers()[format](options, model)
     if options.json:
         print_json({"format": format, "files": [str(path) for path in files], "remarks": remarks})
         return 0
@@ -118,12 +123,14 @@ def _platforms(text: str) -> tuple[str, ...]:
     return names
 
 
-def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+def _stablehlo(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], list[str]]:
     """The network as a function of its arguments and states; parameters are never part of it. What is deployed needs
     no labels: at inference they are left out, with the training heads that read them."""
     model.keep(options.out)
-    args, aux = model.params(symbol, complete=True)
-    symbol = symbol if options.train else inference_symbol(symbol)
+    whole = _loaded(model)
+    if options.weights:
+        return _program(options, whole)
+    symbol, args, aux = whole if options.train else whole.inference()
     shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux), args | aux)
     unknown = [name for name, shape in shapes.items() if not is_known(shape)]
     if unknown:
@@ -150,10 +157,16 @@ def _stablehlo(options: argparse.Namespace, model: Model, symbol: Symbol) -> tup
     return [options.out], remarks
 
 
-def _onnx(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], list[str]]:
     """The network at inference with its parameters; what has no array is an input."""
     model.keep(options.out)
+    symbol = model.symbol()
     args, aux = model.params(symbol, complete=True)
+    unknown = [n for n in inference_symbol(symbol).list_arguments() if n not in args and n not in dict(options.shape)]
+    if unknown:
+        raise InputError(
+            f"Nothing says the shape of the input {unknown[0]!r}: give --shape {unknown[0]}=batch,3,224,224."
+        )
     made = to_onnx(
         *(symbol, args, aux),
         shapes=dict(options.shape),
@@ -168,41 +181,53 @@ def _onnx(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[li
     return files, [f"{side} {each.name}  {signature_of(each)}" for side, infos in sides for each in infos]
 
 
-def _arrays(row: FileFormat, options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+def _program(options: argparse.Namespace, model: Model) -> tuple[list[Path], list[str]]:
+    """The network with its parameters, as a function of its inputs."""
+    if options.train or options.out.suffix == ".mlir" or options.to == "mlir":
+        raise InputError("--weights is for .stablehlo at inference: leave --train out, or --weights.")
+    make_folder(options.out)
+    shapes, places = dict(options.shape), options.platforms
+    with working("exporting"):
+        exported = lowering.export_program(
+            options.out, *model, shapes=shapes, weights=options.weights, platforms=places
+        )
+    beside = options.weights == "beside"
+    remarks = [f"call({'weights, ' if beside else ''}{', '.join(f'{name}=…' for name in shapes)}) -> outputs:"]
+    remarks += [f"  {aval.dtype.name} {aval.shape}" for aval in exported.out_avals]
+    return [options.out, *([options.out.with_suffix(".npz")] if beside else [])], remarks
+
+
+def _arrays(row: FileFormat, options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], list[str]]:
     """An array file of a kind, and the network beside it."""
-    assert row.write is not None
-    args, aux = model.params(symbol, complete=True)
     path = options.out.with_suffix(row.suffixes[0])
-    symbol_path = path.with_name(f"{path.stem}{SYMBOL_SUFFIX}")
-    make_folder(path)
-    with working("writing"), atomic_writes(path, symbol_path) as (weights, graph):
-        graph.write(symbol.tojson().encode())
-        row.write(weights, with_kinds(args, aux))
-    return [symbol_path, path], []
+    return _saved(model, path, 0, row.name), []
 
 
-def _mxnet(options: argparse.Namespace, model: Model, symbol: Symbol) -> tuple[list[Path], list[str]]:
+def _mxnet(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], list[str]]:
     """MXNet 1.9.1's files, byte for byte as it would write them."""
-    args, aux = model.params(symbol, complete=True)
     named = _MXNET_NAME.fullmatch(options.out.name)
     prefix = options.out.with_name(named["prefix"]) if named else options.out
     source = _MXNET_NAME.fullmatch(model.params_path.name) if model.params_path else None
     epoch = next((int(found["epoch"]) for found in (named, source) if found and found["epoch"]), 0)
-    paths = [prefix.with_name(f"{prefix.name}{end}") for end in (SYMBOL_SUFFIX, f"-{epoch:04d}.params")]
+    remarks = [] if model.params_path else ["there were no parameters to convert"]
+    return _saved(model, prefix, epoch, MXNET.name), remarks
+
+
+def _saved(model: ModelFiles, path: Path, epoch: int, format: str) -> list[Path]:
+    make_folder(path)
     with working("writing"):
-        make_folder(prefix)
-        if model.params_path is None:
-            symbol.save(paths.pop(0))
-            return [prefix.with_name(f"{prefix.name}{SYMBOL_SUFFIX}")], ["there were no parameters to convert"]
-        save_checkpoint(prefix, epoch, symbol, args, aux)
-    return paths, []
+        return _loaded(model).save(path, epoch, format=format)
+
+
+def _loaded(model: ModelFiles) -> Model:
+    return Model.load(model.symbol_path, params=model.params_path)
 
 
 def _dtype(name: str | None) -> Any:
     return jax.numpy.dtype("float32" if name is None else name)
 
 
-def _writers() -> dict[str, Callable[[argparse.Namespace, Model, Symbol], tuple[list[Path], list[str]]]]:
+def _writers() -> dict[str, Callable[[argparse.Namespace, ModelFiles], tuple[list[Path], list[str]]]]:
     """Format → what writes it: returns the files, and lines for the user."""
     programs = {suffix.removeprefix("."): _onnx if suffix == ".onnx" else _stablehlo for suffix in _PROGRAMS}
     files = {name: partial(_arrays, row) for name, row in FORMATS.items() if row.write is not None}

@@ -16,12 +16,13 @@ import numpy as np
 from lowering.cli.budget import add_max_memory, check_budget
 from symjax_nnvm.cli.arguments import SEED, finite
 from symjax_nnvm.cli.console import note
-from symjax_nnvm.cli.model import Model, add_model, add_shapes, all_shapes
+from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes
 from symjax_nnvm.errors import InferenceError, NNVMError, ParamsFormatError, did_you_mean, missing_extra, plain_list
 from symjax_nnvm.files import read_bounded
 from symjax_nnvm.formats import array_suffixes
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import format_shape, is_float, is_known
+from symjax_nnvm.mxnet.model_files import ModelFiles
 from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.passes.infer import infer_shape, infer_type
@@ -63,7 +64,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     images.add_argument("--stretch", action="store_true", help="change the aspect ratio instead of cropping the centre")
 
 
-def gather(options: argparse.Namespace, model: Model, symbol: Symbol, *, proof: bool = False) -> Given:
+def gather(options: argparse.Namespace, model: ModelFiles, symbol: Symbol, *, proof: bool = False) -> Given:
     """All arrays that the network takes: the model's parameters, and the inputs asked for.
 
     proof: they are for a proof of gradients, which takes more memory. Nothing is made before the run is known to fit.

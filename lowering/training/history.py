@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import jax
 
+from lowering.training.curves import curves_svg
 from lowering.training.state import described
+from symjax_nnvm.tables import table_html
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,26 @@ class History:
     def from_json(cls, rows: list[Mapping[str, Any]]) -> History:
         """What `to_json` wrote."""
         return cls([EpochRecord(**row) for row in rows])
+
+    def _repr_html_(self) -> str:
+        shown = [record.shown for record in self.epochs]
+        names = dict.fromkeys(name for record in shown for name in record)
+        rows = [
+            (str(r.epoch), str(r.steps), f"{r.seconds:.2f}", *(f"{found.get(name, math.nan):.6g}" for name in names))
+            for r, found in zip(self.epochs, shown, strict=True)
+        ]
+        charts = [
+            curves_svg(
+                name,
+                {
+                    label: [record.get(key, math.nan) for record in shown]
+                    for label, key in (("training", name), ("validation", f"val-{name}"))
+                    if key in names
+                },
+            )
+            for name in dict.fromkeys(name.removeprefix("val-") for name in names)
+        ]
+        return "".join(charts) + table_html(("epoch", "steps", "seconds", *names), rows, right=3 + len(names))
 
     def __str__(self) -> str:
         lines = [

@@ -32,13 +32,22 @@ from lowering.training.step import BatchStatistics, make_step
 from lowering.training.tracking import Tracker
 from lowering.xla_options import jit
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import MAX_LISTED, InferenceError, TrainingError, close_names, listed, refuse_unknown
+from symjax_nnvm.errors import (
+    MAX_LISTED,
+    InferenceError,
+    TrainingError,
+    close_names,
+    listed,
+    plain_list,
+    refuse_unknown,
+)
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.surgery.statistics import frozen_batch_norms
 from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.tables import table_html
 
 _RUN_KEY = 0x72756E  # "run": the keys of steps, apart from those that initialise parameters
 
@@ -325,6 +334,17 @@ class Trainer:
             "parameters": sum(value.size for value in self.require_state().params.values()),
             "seed": self._seed,
         }
+
+    def _repr_html_(self) -> str:
+        state = self.state
+        rows = [
+            ("network", repr(self.symbol)),
+            ("inputs", plain_list(self.inputs.names)),
+            ("trained", f"{len(self.wrt)}: {plain_list(self.wrt)}"),
+            ("optimizer", type(self.optimizer).__name__),
+            ("steps", "none: trainer.init(seed, data=shape) comes first" if state is None else str(int(state.step))),
+        ]
+        return table_html(("trainer", ""), rows)
 
     # -- using the network -----------------------------------------------------------------------------------------
 

@@ -59,8 +59,8 @@ def check(
     findings = Findings()
     describe_refusals(model, findings)
     arrays = {} if params is None else arrays_by_name(params)
-    named_shapes, shapes = shapes or {}, _without_names(shapes or {}, target)
-    given_shapes = {name: shape or None for name, shape in known_shapes(shapes).items()}
+    named_shapes, plain = shapes or {}, _without_names(shapes or {}, target)
+    given_shapes = {name: shape or None for name, shape in known_shapes(plain).items()}
     given_dtypes = {name: _dtype(name, dtype) for name, dtype in (dtypes or {}).items()}
     _check_names(model.symbol, [*given_shapes, *given_dtypes], findings)
     _check_file(model, findings)
@@ -84,10 +84,10 @@ def check(
     )
 
 
-def _without_names(shapes: Mapping[str, Sequence[int | str]], target: Target) -> dict[str, Any]:
-    """Shapes with 0 for the sizes that have names, which ONNX files may have."""
-    if target == "jax":
-        return dict(shapes)
+def _without_names(shapes: Mapping[str, Sequence[int | str]], target: Target) -> Any:
+    """Shapes with 0 for the sizes that have names, which ONNX files may have. What is no mapping stays as it is."""
+    if target == "jax" or not isinstance(shapes, Mapping):
+        return shapes
     return {name: tuple(0 if isinstance(size, str) else size for size in shape) for name, shape in shapes.items()}
 
 

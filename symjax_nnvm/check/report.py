@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from symjax_nnvm.errors import plain_list, printable, printable_lines
+from symjax_nnvm.tables import table_html
 
 Severity = Literal["error", "warning", "note"]
 """error: the model does not run. warning: it runs, and may give other results than in MXNet. note: good to know."""
@@ -42,6 +43,7 @@ Kind = Literal[
 _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 _WIDTH = 110
 _MAX_NAMES = 6
+_NOT_CHECKED = "Shapes were not checked: give some, as in shapes={'data': (1, 3, 224, 224)}."
 
 
 @dataclass(frozen=True)
@@ -98,19 +100,25 @@ class CheckReport:
             "problems": [problem.to_json() for problem in self.problems],
         }
 
-    def __str__(self) -> str:
+    def _repr_html_(self) -> str:
+        rows = [(p.severity, p.kind, p.op or "", plain_list(p.nodes), p.reason, p.fix or "") for p in self.problems]
+        notes = [self._heading(), *([] if self.shapes_checked else [_NOT_CHECKED])]
+        return table_html(("severity", "kind", "operator", "nodes", "reason", "what to do"), rows, notes=notes)
+
+    def _heading(self) -> str:
         counts = [(s, sum(problem.severity == s for problem in self.problems)) for s in _SEVERITIES]
         counted = ", ".join(f"{n} {severity}{'s' * (n != 1)}" for severity, n in counts if n)
         if any(n for severity, n in counts if severity != "note"):
-            heading = f"{counted} in {self.num_nodes} nodes."
-        else:
-            heading = f"Nothing in the way in {self.num_nodes} nodes{f'; {counted}' if counted else ''}."
-        lines = [heading]
+            return f"{counted} in {self.num_nodes} nodes."
+        return f"Nothing in the way in {self.num_nodes} nodes{f'; {counted}' if counted else ''}."
+
+    def __str__(self) -> str:
+        lines = [self._heading()]
         width = max((len(problem.kind) for problem in self.problems), default=0)
         for problem in self.problems:
             lines += ["", *_lines(problem, width)]
         if not self.shapes_checked:
-            lines += ["", "Shapes were not checked: give some, as in shapes={'data': (1, 3, 224, 224)}."]
+            lines += ["", _NOT_CHECKED]
         return "\n".join(lines)
 
 

@@ -9,9 +9,9 @@ import argparse
 
 from symjax_nnvm.cli.arguments import file_path, text_of, tolerance
 from symjax_nnvm.cli.console import print_json, print_table, show, steps
-from symjax_nnvm.cli.model import Model, find_model
 from symjax_nnvm.compare import ParamsDifference, SymbolDifference, compare_params, compare_symbols
 from symjax_nnvm.errors import printable
+from symjax_nnvm.mxnet.model_files import ModelFiles, find_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def _print_structure(structure: SymbolDifference) -> None:
         print_table(("node", "what", "A", "B"), rows)
 
 
-def _print_params(params: ParamsDifference | None, models: list[Model]) -> None:
+def _print_params(params: ParamsDifference | None, models: list[ModelFiles]) -> None:
     if params is None:
         return
     show("parameters: the same" if not params else "parameters: different")

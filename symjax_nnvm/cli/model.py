@@ -1,75 +1,18 @@
-"""MODEL: which files a user means, and what is in them.
-
-MODEL is a symbol file, a file of parameters, or the prefix that MXNet's names of both begin with. What is left out is
-found: the symbol of the parameters, or the parameters of the highest epoch.
-"""
+"""MODEL on the command line: which model is meant, and the shapes of its inputs."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from symjax_nnvm.cli.arguments import EPOCH, file_path, text_of
-from symjax_nnvm.errors import ModelNotFoundError, NNVMError, SymbolValueError, close_or_all
-from symjax_nnvm.formats import array_suffixes
-from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, epochs, params_path, prefix_of
-from symjax_nnvm.mxnet.match import match_params
-from symjax_nnvm.mxnet.names import bare_name
-from symjax_nnvm.mxnet.params import named_arrays
-from symjax_nnvm.recognise import what_is_there
+from symjax_nnvm.errors import SymbolValueError, close_or_all
+from symjax_nnvm.mxnet.model_files import ModelFiles, find_model
 from symjax_nnvm.roles import data_inputs
-from symjax_nnvm.symbol.symbol import Symbol, load
-
-_OF_EPOCH = re.compile(r"(?P<prefix>.+)-(?P<epoch>[0-9]{4,})")  # a file of parameters whose suffix was left out
-
-
-class OutputError(NNVMError, ValueError):
-    """A file that must not be written."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """The files of a model. params_path: None when there is none."""
-
-    symbol_path: Path
-    params_path: Path | None
-
-    def symbol(self) -> Symbol:
-        """The network. Raises JSONFormatError, OSError."""
-        return load(self.symbol_path)
-
-    def keep(self, *targets: Path) -> None:
-        """Refuse to write what is no model over this one's files. Raises OutputError."""
-        for target in targets:
-            for source in (self.symbol_path, self.params_path):
-                if source is not None and target.exists() and target.samefile(source):
-                    raise OutputError(f"{target} is part of the model that is read: write to another name.")
-
-    def arrays(self) -> dict[str, Any]:
-        """The arrays by the file's own names; empty without a file. Raises ParamsFormatError, OSError."""
-        return {} if self.params_path is None else named_arrays(self.params_path)
-
-    def params(self, symbol: Symbol, *, complete: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(arguments, auxiliary states) by the network's names, whatever the file's are; empty without a file.
-
-        complete: raise when a parameter is missing or misshaped, and leave out what the network has no use for; else
-        arrays that do not fit keep the names they have. Raises ParamsMismatchError, ParamsFormatError, OSError.
-        """
-        arrays = self.arrays()
-        if not arrays:
-            return {}, {}
-        match = match_params(symbol, arrays)
-        if complete:
-            match.raise_if_incomplete()
-            return match.args, match.aux
-        matched = set(match.sources.values())
-        others = {name: array for name, array in arrays.items() if name not in matched}
-        bare = {bare_name(name): array for name, array in others.items()}
-        return bare | match.args, match.aux
+from symjax_nnvm.symbol.symbol import Symbol
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -116,28 +59,7 @@ def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(int(number) for number in numbers)
 
 
-def find_model(model: str, params: Path | None = None, epoch: int | None = None) -> Model:
-    """The files that are meant. Raises ModelNotFoundError, which lists what was looked for and what is there."""
-    path = Path(model)
-    if path.is_file() and path.name.lower().endswith(array_suffixes(named=True)):
-        prefix, _ = prefix_of(path)
-        stem = path.stem if prefix == str(path) else Path(prefix).name
-        return Model(_symbol_of(path.with_name(stem), model), params or path)
-    if path.is_file():
-        return Model(path, params or _params_of(_prefix_of_symbol(path), epoch))
-    if not path.name or (path.is_dir() and not path.with_name(path.name + SYMBOL_SUFFIX).is_file()):
-        raise ModelNotFoundError(
-            f"{model!r} is a folder, not a model: give a symbol file, a file of parameters, or the prefix of both. "
-            f"{what_is_there(path / SYMBOL_SUFFIX, SYMBOL_SUFFIX)}"
-        )
-    named = _OF_EPOCH.fullmatch(path.name)
-    if named and not path.with_name(path.name + SYMBOL_SUFFIX).is_file():
-        path, epoch = path.with_name(named["prefix"]), int(named["epoch"]) if epoch is None else epoch
-    symbol_path = _symbol_of(path, model)
-    return Model(symbol_path, params or _params_of(_prefix_of_symbol(symbol_path), epoch))
-
-
-def of_options(options: argparse.Namespace) -> Model:
+def of_options(options: argparse.Namespace) -> ModelFiles:
     """The model of `add_model`'s arguments. Raises ModelNotFoundError."""
     return find_model(options.model, options.params, options.epoch)
 
@@ -156,29 +78,3 @@ def all_shapes(options: argparse.Namespace, symbol: Symbol, *arrays: Mapping[str
 def make_folder(out: Path) -> None:
     """The folder that a file is written into, made where there is none. Raises OSError."""
     out.parent.mkdir(parents=True, exist_ok=True)
-
-
-def _symbol_of(prefix: Path, asked: str) -> Path:
-    candidates = (prefix.with_name(prefix.name + SYMBOL_SUFFIX), prefix.with_name(prefix.name + ".json"))
-    found = next((path for path in candidates if path.is_file()), None)
-    if found is None:
-        raise ModelNotFoundError(
-            f"No model {asked!r}: looked for {' and '.join(str(path) for path in candidates)}. "
-            f"{what_is_there(candidates[0], SYMBOL_SUFFIX)}"
-        )
-    return found
-
-
-def _prefix_of_symbol(path: Path) -> Path:
-    return path.with_name(path.name.removesuffix(".json").removesuffix("-symbol"))
-
-
-def _params_of(prefix: Path, epoch: int | None) -> Path | None:
-    """The parameters of an epoch, default the highest; files without a number come last."""
-    if epoch is not None:
-        return params_path(str(prefix), epoch)
-    numbered = epochs(prefix)
-    if numbered:
-        return numbered[max(numbered)]
-    plain = (prefix.with_name(prefix.name + suffix) for suffix in array_suffixes(named=True))
-    return next((path for path in plain if path.is_file()), None)

@@ -130,13 +130,14 @@ def shape_size(shape: Shape) -> int:
 def shape_problem(shape: Shape, item_size: int = 1) -> str | None:
     """Why no array has a shape, whatever its unknown dimensions are; None when one may have it.
 
-    item_size: of a dtype, where an array of `MAX_ELEMENTS` bytes, counted without empty axes, is the limit.
+    Symbolic dimensions, which an exported program leaves open, count as unknown ones do. item_size: of a dtype, where
+    an array of `MAX_ELEMENTS` bytes, counted without empty axes, is the limit.
     """
     if len(shape) > MAX_RANK:
         return f"a shape of {len(shape)} dimensions, expected at most {MAX_RANK}"
     size = item_size
     for dim in shape:
-        if dim is not None:
+        if isinstance(dim, int):
             if dim < 0:
                 return f"a shape with a dimension of {dim}"
             size *= dim or 1

@@ -15,6 +15,7 @@ from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.symbol.arithmetic import is_scalar
 from symjax_nnvm.symbol.hidden_keys import hidden_key
 from symjax_nnvm.symbol.scope import AttrScope
+from symjax_nnvm.symbol.signatures import signature_of
 from symjax_nnvm.symbol.symbol import Symbol, create_operator
 
 OperatorFunction = Callable[..., Symbol]
@@ -75,6 +76,7 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = _docstring(op, name)
+    function.__signature__ = signature_of(op)  # pyright: ignore[reportFunctionMemberAccess]
     return function
 
 

@@ -39,9 +39,12 @@ from symjax_nnvm.symbol.gradient import ones_for_heads, wrt_entries
 from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS, hidden_key, with_hidden
 from symjax_nnvm.symbol.inference import infer_dtypes, infer_shapes, warn_undecided_dtypes, warn_undecided_shapes
 from symjax_nnvm.symbol.scope import AttrScope, NameManager
+from symjax_nnvm.tables import table_html
 
 Lists = tuple[Any, Any, Any]
 """(arguments, outputs, auxiliary states): a list each, or None each when something stays undecided."""
+
+_SHOWN = 60  # operators in a notebook's cell
 
 MAX_FILE_BYTES = 1 << 30
 """The largest symbol file that is read; files of a million nodes are a tenth of it."""
@@ -288,6 +291,14 @@ class Symbol(Arithmetic, Fluent):
         if self._single_node() is not None:
             return f"<Symbol {printable(str(self.name))}>"
         return f"<Symbol group [{plain_list(entry.node.name for entry in self.outputs)}]>"
+
+    def _repr_html_(self) -> str:
+        nodes = [node for node in post_order(self.outputs) if not node.is_variable]
+        shown = nodes[:_SHOWN]
+        rows = [(n.name, n.op.name if n.op else "", plain_list(entry.node.name for entry in n.inputs)) for n in shown]
+        more = f"; the first {_SHOWN} are shown" if len(nodes) > _SHOWN else ""
+        notes = [f"{self!r} {len(nodes):,} operators{more}", "symjax_nnvm.plot_network(symbol) draws it."]
+        return table_html(("node", "operator", "inputs"), rows, notes=notes)
 
     # -- container -------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,34 @@ def test_layers_of_other_shapes_or_parameters_are_other_layers():
     assert runs(net) == [(2, 4)]
     assert runs(net, data=(2, 5)) == [(2, 3)]  # the first layer's weight has another shape
     assert runs(dense(dense(dense(sym.Variable("x"), "a", 8), "b", 8), "c", 4)) == [(2, 2)]
+
+
+def densely_connected(filters: Sequence[int]) -> nn.Symbol:
+    """DenseNet's block: each layer sees all before it, as Gluon's files have it."""
+    net = sym.relu(sym.Variable("data"), name="stem")
+    for i, filter in enumerate(filters):
+        made = sym.Convolution(net, num_filter=8, kernel=(1, 1), no_bias=True, name=f"layer{i}_a")
+        made = sym.Convolution(made, num_filter=filter, kernel=(3, 3), pad=(1, 1), no_bias=True, name=f"layer{i}_b")
+        net = sym.concat(net, made, dim=1, name=f"layer{i}_concat")
+    return net
+
+
+def test_blocks_whose_sizes_grow_evenly_fold():
+    net = densely_connected([4] * 6)
+    assert runs(net, data=(1, 3, 5, 5)) == runs(net) == [(3, 6)]
+    plot = nn.plot_network(net, {"data": (1, 3, 5, 5)})
+    assert (plot.drawn, plot.folded) == (4, 15)
+    assert "× 6   layer0 … layer5   1×7×5×5 … 1×27×5×5" in plot.source
+
+
+def test_blocks_whose_sizes_grow_otherwise_do_not():
+    assert runs(densely_connected([4, 4]), data=(1, 3, 5, 5)) == []  # two copies say nothing of a third
+    assert runs(densely_connected([4, 5, 4, 5]), data=(1, 3, 5, 5)) == []
+    net = sym.Variable("data")
+    for i in range(5):
+        net = sym.Pooling(net, kernel=(2, 2), stride=(2, 2), pool_type="max", name=f"pool{i}")
+    assert runs(net) == [(1, 5)]
+    assert runs(net, data=(1, 3, 64, 64)) == []
 
 
 def test_what_is_read_from_outside_is_not_folded_away():

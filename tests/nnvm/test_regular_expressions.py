@@ -37,7 +37,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("lowering/cli/convert.py", "_MXNET_NAME"): ("net-symbol.json", "a-b-0012.params", "-0001-00002.params"),
     ("lowering/initializer/base.py", "search"): ("<a.b_1.Xavier object at 0x7fA9>", "<X object at 0x7>"),
     ("lowering/training/checkpoints.py", "_REASON"): ("os_error_code='28", r"os_error_code=\'12345"),
-    ("symjax_nnvm/cli/model.py", "_OF_EPOCH"): ("a-b-0012", "-0001-00002"),
+    ("symjax_nnvm/mxnet/model_files.py", "_OF_EPOCH"): ("a-b-0012", "-0001-00002"),
     ("symjax_nnvm/mxnet/find.py", "_PARAMS_NAME"): ("a-b-0012.params", "-0001-00002.params"),
     ("lowering/cli/saving.py", "_UNSAFE"): ("/", "...", "."),
     ("symjax_nnvm/cli/model.py", "split"): ("1,2x3",),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Literal
 
+from symjax_nnvm.errors import InferenceError, explain
 from symjax_nnvm.geometry import Blocks, Epilogue
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.named_dims import of_rank
@@ -38,6 +39,8 @@ def _weight_shapes(p: BlockedWeightParams, ins: Shapes, outs: Shapes):
     weight = tuple(size for size in ins[0] or () if size is not None)
     if not weight or len(weight) != len(ins[0] or ()):
         return ins, [out]
+    if not 3 <= len(weight) <= 5:
+        raise InferenceError(explain("A weight of no convolution", expected="(…kernel, c / groups, f)", got=weight))
     return ins, [(blocks_of(weight, p.num_group, p.block).length,)]
 
 
@@ -99,7 +102,6 @@ def _flops(p: FusedConvolutionParams, ins: Sizes, outs: Sizes) -> Flops:
 
 register_op(
     "_fused_convolution",
-    samples="each",
     params=FusedConvolutionParams,
     inputs=("data", "weight", "bias", "addend"),
     inputs_used=_names,

@@ -1,0 +1,125 @@
+"""A network behind HTTP: requests that come together run together.
+
+    python examples/serve.py net 3 --port 8000
+    curl -X POST localhost:8000/predict -d '{"data": [[...]]}'
+
+POST /predict takes one sample of the network's input as JSON, without the axis of batches, and answers
+{"outputs": {name: values}}. GET /health says whether it is up. Needs the extra `serve`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+import numpy as np
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+import lowering
+
+MAX_BYTES = 16 << 20
+WAITING = 256
+"""Requests that may wait; more are told to come again (503)."""
+
+
+class Batcher:
+    """Samples that come within `wait` seconds run as one batch of at most `size`, padded to it: one program."""
+
+    def __init__(self, predict: lowering.Predictor, shape: tuple[int, ...], size: int = 32, wait: float = 0.002):
+        (self.name,) = predict.inputs
+        self.predict, self.shape, self.size, self.wait = predict, shape, size, wait
+        self.queue: asyncio.Queue[tuple[np.ndarray, asyncio.Future]] = asyncio.Queue(WAITING)
+        self.batches = 0
+
+    async def __call__(self, sample: np.ndarray) -> list[np.ndarray]:
+        """The outputs of one sample. Raises asyncio.QueueFull."""
+        answer = asyncio.get_running_loop().create_future()
+        self.queue.put_nowait((sample, answer))
+        return await answer
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        while True:
+            waiting = [await self.queue.get()]
+            await asyncio.sleep(self.wait)
+            while len(waiting) < self.size and not self.queue.empty():
+                waiting.append(self.queue.get_nowait())
+            batch = np.zeros((self.size, *self.shape), np.float32)
+            batch[: len(waiting)] = [sample for sample, _ in waiting]
+            try:
+                outputs = await asyncio.to_thread(self._outputs, batch)
+            except RuntimeError as error:  # XLA's own errors: told to who asked, and the next batch is served
+                for _, answer in waiting:
+                    if not answer.cancelled():
+                        answer.set_exception(error)
+                continue
+            self.batches += 1
+            for row, (_, answer) in enumerate(waiting):
+                if not answer.cancelled():  # whoever went away
+                    answer.set_result([output[row] for output in outputs])
+
+    def _outputs(self, batch: np.ndarray) -> list[np.ndarray]:
+        return [np.asarray(output) for output in self.predict(**{self.name: batch})]
+
+
+def application(batcher: Batcher) -> Starlette:
+    """The server of a batcher."""
+    names = batcher.predict.symbol.list_outputs()
+
+    def refused(status: int, why: str) -> JSONResponse:
+        return JSONResponse({"error": why}, status)
+
+    async def predict(request: Request) -> JSONResponse:
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BYTES:
+                return refused(413, f"more than {MAX_BYTES} bytes")
+        try:
+            sample = np.asarray(json.loads(body)[batcher.name], np.float32)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return refused(400, f'expected JSON: {{"{batcher.name}": numbers of shape {list(batcher.shape)}}}')
+        if sample.shape != batcher.shape:
+            return refused(400, f"expected shape {list(batcher.shape)}, got {list(sample.shape)}")
+        try:
+            outputs = await batcher(sample)
+        except asyncio.QueueFull:
+            return refused(503, "too many requests are waiting: come again")
+        except RuntimeError as error:
+            return refused(500, str(error)[:200])
+        return JSONResponse({"outputs": {n: o.tolist() for n, o in zip(names, outputs, strict=True)}})
+
+    async def health(request: Request) -> JSONResponse:
+        return JSONResponse({"ok": True, "waiting": batcher.queue.qsize(), "batches": batcher.batches})
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Any):
+        batcher.predict.warm(**{batcher.name: (batcher.size, *batcher.shape)})
+        serving = asyncio.create_task(batcher.run())
+        yield
+        serving.cancel()
+
+    routes = [Route("/predict", predict, methods=["POST"]), Route("/health", health)]
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("prefix")
+    parser.add_argument("epoch", type=int)
+    parser.add_argument("--shape", default="3,224,224", help="of one sample")
+    parser.add_argument("--port", type=int, default=8000)
+    options = parser.parse_args()
+    shape = tuple(int(size) for size in options.shape.split(","))
+    uvicorn.run(application(Batcher(lowering.Predictor.load(options.prefix, options.epoch), shape)), port=options.port)
+
+
+if __name__ == "__main__":
+    main()

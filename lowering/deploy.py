@@ -1,0 +1,134 @@
+"""`export_program`: a network with its parameters as one file, which runs where only JAX is installed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jax.export
+import numpy as np
+
+from lowering.arguments import misfit, require_named, require_symbol
+from lowering.compile import serialized
+from lowering.home import OneDevice
+from lowering.kept import Kept
+from lowering.programs import Programs
+from symjax_nnvm.errors import InferenceError, LoweringError, SymbolValueError, printable
+from symjax_nnvm.files import atomic_writes
+from symjax_nnvm.pipeline import Options
+from symjax_nnvm.roles import label_variables
+from symjax_nnvm.surgery import inference_symbol
+from symjax_nnvm.symbol.symbol import Symbol
+
+_NEW = "lowering.export_program(path, net, args, aux, {'data': ('N', 3, 224, 224)})"
+
+
+def export_program(
+    path: str | os.PathLike[str],
+    symbol: Symbol,
+    args: Mapping[str, Any],
+    aux: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    *,
+    weights: Literal["inside", "beside"] = "inside",
+    platforms: Sequence[str] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+) -> jax.export.Exported:
+    """Write a trained network as serialized StableHLO, which `jax.export.deserialize` reads wherever JAX is.
+
+    shapes: of every input by name; a name in the place of a size, `("N", 3, 224, 224)`, leaves it open, the same name
+    the same size. The program's `call(data=x)` takes arrays by name and gives the list of outputs; where the network
+    draws random numbers at inference it takes `key=`, too. Training heads are what they compute, and what depends on
+    parameters alone is computed now. weights: "beside" puts them into a `.npz` of the same name, which are then the
+    first argument: `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one.
+    dtypes: of inputs, default float32.
+
+    Raises LoweringError for arrays or shapes that are missing or unknown, and where an operator needs a size that was
+    left open; InferenceError for shapes that do not fit; MissingExtraError without flatbuffers; FileError, OSError.
+    """
+    labels = {node.name for node in label_variables(require_symbol(symbol, "export_program"))}
+    network = symbol if labels.issubset(args) else inference_symbol(symbol)
+    arrays = {**require_named(args, "args", _NEW), **require_named(aux or {}, "aux", _NEW)}
+    if weights not in ("inside", "beside"):
+        raise SymbolValueError("No place for weights", expected="'inside' or 'beside'", got=repr(weights)[:40])
+    names, states = network.list_arguments(), set(network.list_auxiliary_states())
+    given = {name: array for name, array in arrays.items() if name in states or name in names}
+    inputs = _avals(shapes or {}, dtypes or {})
+    if {*given, *inputs} != {*names, *states} or set(given) & set(inputs):
+        raise misfit(network, {*inputs, *(name for name in given if name in names)}, states.intersection(given))
+    run, held, draws = _program(network, given)
+    if draws:
+        if "key" in inputs:
+            raise SymbolValueError("The network draws random numbers, and has an input 'key' as well", fix="Rename it.")
+        inputs["key"] = jax.eval_shape(lambda: jax.random.key(0))
+    if weights == "inside":
+        function, call = (lambda **data: run(held, data)), ()
+    else:
+        function, call = (lambda values, /, **data: run(values, data)), (jax.tree.map(_aval, held),)
+    try:
+        exported = jax.export.export(jax.jit(function), platforms=platforms)(*call, **inputs)
+    except (jax.errors.InconclusiveDimensionOperation, LoweringError, InferenceError) as error:
+        if not any(isinstance(size, str) for shape in (shapes or {}).values() for size in shape):
+            raise
+        raise LoweringError(
+            f"The network cannot leave these sizes open: {printable(str(error).splitlines()[0])}",
+            got=f"shapes {dict(shapes or {})}",
+            fix="Give numbers in the place of names; where a Reshape has the batch size, symjax_nnvm.set_batch_size.",
+        ) from error
+    _write(Path(path), serialized(exported), held if weights == "beside" else None)
+    return exported
+
+
+def _program(network: Symbol, arrays: Mapping[str, Any]) -> tuple[Any, dict[str, np.ndarray], bool]:
+    """`run(held, inputs)`; what it holds: parameters, folded where they are folded; and whether it wants a key."""
+    programs, options = Programs(network), Options(constants=frozenset(arrays))
+    program = programs.forward(options)
+    held = Kept(arrays, OneDevice(None), None).wanted(programs, options).make()
+
+    def run(held: Mapping[str, Any], inputs: Mapping[str, Any]) -> list[jax.Array]:
+        values = {**held, **inputs}
+        key = values.pop("key", None) if program.needs_key else None
+        args, aux = ({name: values[name] for name in names} for names in (program.arg_names, program.aux_names))
+        return program.collect(program.run(program.bind(args, aux), key))[0]
+
+    return run, {name: np.asarray(array) for name, array in held.items()}, program.needs_key
+
+
+def _avals(shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any]) -> dict[str, jax.ShapeDtypeStruct]:
+    """Inputs with sizes that are numbers or names. Raises SymbolValueError for a name that is none."""
+    scope = jax.export.SymbolicScope()
+
+    def size(name: str, given: int | str) -> Any:
+        if not isinstance(given, str):
+            return int(given)
+        if not given.isidentifier():
+            raise SymbolValueError(
+                f"{name}: no name of a dimension", expected="letters and digits", got=repr(given)[:40]
+            )
+        return jax.export.symbolic_shape(given, scope=scope)[0]
+
+    return {
+        name: jax.ShapeDtypeStruct(tuple(size(name, each) for each in shape), np.dtype(dtypes.get(name, "float32")))
+        for name, shape in shapes.items()
+    }
+
+
+def _aval(array: np.ndarray) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+def _write(path: Path, program: bytes, held: Mapping[str, np.ndarray] | None) -> None:
+    """Both files or none."""
+    if held is None:
+        with atomic_writes(path) as (file,):
+            file.write(program)
+        return
+    buffer = BytesIO()
+    np.savez(buffer, **held)  # pyright: ignore[reportArgumentType]
+    with atomic_writes(path.with_suffix(".npz"), path) as (arrays, file):
+        arrays.write(buffer.getvalue())
+        file.write(program)

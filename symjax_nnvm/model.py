@@ -1,0 +1,206 @@
+"""`Model`: a network and its arrays together, so that what changes the one keeps the other in step.
+
+A face over functions that are there without it: `cut`, `inference_symbol`, `replace_head`, `check`, `summarize`,
+`plot_network`, `save_checkpoint`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, SupportsIndex
+
+import numpy as np
+
+from symjax_nnvm.check import CheckReport, check
+from symjax_nnvm.errors import ParamsFormatError, plain_list, printable
+from symjax_nnvm.files import atomic_writes
+from symjax_nnvm.formats import FORMATS, format_of_name
+from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, as_epoch, prefix_of
+from symjax_nnvm.mxnet.formats import MXNET, SAFETENSORS
+from symjax_nnvm.mxnet.model import load_model
+from symjax_nnvm.mxnet.model_files import find_model
+from symjax_nnvm.mxnet.names import with_kinds
+from symjax_nnvm.onnx import to_onnx
+from symjax_nnvm.plot import NetworkPlot, plot_network
+from symjax_nnvm.roles import data_inputs, learned_variables
+from symjax_nnvm.summary import Summary, summarize
+from symjax_nnvm.surgery import cut, inference_symbol, replace_head
+from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
+from symjax_nnvm.symbol.symbol import Symbol, load
+from symjax_nnvm.tables import table_html
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """A network with its arrays: `net, args, aux = model`. What changes it gives another model and leaves it alone.
+
+    net: the symbol. args, aux: arrays by name, of arguments and auxiliary states; arrays that the network has no use
+    for are left out, and which of the two dicts has one makes no difference: the graph decides.
+    Raises SymbolTypeError for what is no symbol or no dict.
+    """
+
+    net: Symbol
+    args: Mapping[str, Any] = field(default_factory=dict)
+    aux: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect_symbol(self.net, "Model")
+        expect_arrays(self.args, "args")
+        expect_arrays(self.aux, "aux")
+        every = {**self.args, **self.aux}
+        for kind, names in (("args", self.net.list_arguments()), ("aux", self.net.list_auxiliary_states())):
+            object.__setattr__(self, kind, {name: every[name] for name in names if name in every})
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        epoch: SupportsIndex | str | None = None,
+        *,
+        params: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """The model of a prefix, a symbol file, or a file of arrays of any kind that `load_arrays` knows.
+
+        epoch: a number or text such as `"0003"`; left out, the highest there is. params: the file of arrays, where it
+        is not beside the symbol's. A symbol without arrays beside it is a model without arrays.
+        Raises ModelNotFoundError, which says what there is; ParamsMismatchError listing everything that is missing or
+        misshaped; JSONFormatError, ParamsFormatError, MissingExtraError, OSError. Warns of arrays without use.
+        """
+        number = None if epoch is None else as_epoch(epoch)
+        files = find_model(os.fsdecode(path), None if params is None else Path(params), number)
+        if files.params_path is None:
+            return cls(load(files.symbol_path))
+        return cls(*load_model(files.symbol_path, files.params_path))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.net, self.args, self.aux))
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of what calls give: data and labels, in the graph's order."""
+        fed = data_inputs(self.net, (), self.args or None) - set(self.missing)
+        return [name for name in self.net.list_arguments() if name in fed]
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of parameters and states that have no array: those of a new head, until they are trained."""
+        states = self.net.list_auxiliary_states()
+        learned = {node.name for node in learned_variables(self.net)} | set(states)
+        names = (*self.net.list_arguments(), *states)
+        return [name for name in names if name in learned and name not in self.args and name not in self.aux]
+
+    # -- another model of this one ----------------------------------------------------------------------------------
+
+    def cut(self, layer: str | Sequence[str]) -> Self:
+        """The network up to an internal output, or several, with the arrays that it still needs. Raises as
+        `symjax_nnvm.cut`."""
+        return self._with(cut(self.net, layer))
+
+    def inference(self, *, labels: Sequence[str] | None = None) -> Self:
+        """The network without training heads and labels. Raises as `symjax_nnvm.inference_symbol`."""
+        return self._with(inference_symbol(self.net, labels=labels))
+
+    def replace_head(self, output_name: str, fn: Callable[[Symbol], Symbol]) -> Self:
+        """The network with the head `fn(features)`. Variables of the new head have no array, also where the old head
+        had one of their name: `missing` lists them. Raises as `symjax_nnvm.replace_head`."""
+        fresh: set[str] = set()
+
+        def head(features: Symbol) -> Symbol:
+            built = fn(features)
+            if isinstance(built, Symbol):  # replace_head says so where it is none
+                fresh.update(set(built.list_inputs()) - set(features.list_inputs()))
+            return built
+
+        changed = replace_head(self.net, output_name, head)
+        kept = ({n: a for n, a in arrays.items() if n not in fresh} for arrays in (self.args, self.aux))
+        return type(self)(changed, *kept)
+
+    def _with(self, net: Symbol) -> Self:
+        return type(self)(net, self.args, self.aux)
+
+    # -- looking at it ----------------------------------------------------------------------------------------------
+
+    def check(self, shapes: Shapes | None = None, **options: Any) -> CheckReport:
+        """What keeps it from running, or makes it run differently. options: of `symjax_nnvm.check`; raises as it."""
+        return check(self.net, shapes, params=(self.args, self.aux) if self.args or self.aux else None, **options)
+
+    def summary(self, shapes: Shapes | None = None) -> Summary:
+        """The table of its layers; arrays say the shapes of parameters. Raises as `symjax_nnvm.summarize`."""
+        return summarize(self.net, self._shapes(shapes), self.args or None)
+
+    def plot(self, shapes: Shapes | None = None, **options: Any) -> NetworkPlot:
+        """Its drawing, with shapes where some are given. options: of `symjax_nnvm.plot_network`; raises as it."""
+        known = self._shapes(shapes) if shapes else None
+        return plot_network(self.net, known, **{"params": self.args or None, **options})
+
+    def _shapes(self, shapes: Shapes | None) -> dict[str, Sequence[int]]:
+        arrays = {**self.args, **self.aux}
+        return {name: np.shape(array) for name, array in arrays.items()} | dict(shapes or {})
+
+    def __repr__(self) -> str:
+        without = f", {len(self.missing)} without array" if self.missing else ""
+        return (
+            f"<Model {printable(self.net.name or 'Grouped')}: inputs {plain_list(self.inputs)}; "
+            f"{len(self.args)} arguments, {len(self.aux)} states{without}>"
+        )
+
+    def _repr_html_(self) -> str:
+        summary = self.summary()
+        return table_html(summary.columns, summary.rows(), 3, [repr(self), *summary.totals()])
+
+    # -- running and saving -----------------------------------------------------------------------------------------
+
+    def predictor(self, **options: Any) -> Any:
+        """The `lowering.Predictor` of it, `predict(data=x)`. options: its own; raises as it.
+
+        The one place where this package asks for the other, which stands on it: by its name, when a model is to run.
+        """
+        return importlib.import_module("lowering").Predictor(self.net, self.args, self.aux, **options)
+
+    def to_onnx(self, shapes: Mapping[str, Sequence[int | str]], **options: Any) -> Any:
+        """The network at inference as an `onnx.ModelProto`; shapes of its inputs, and options, as of `to_onnx`, which
+        it raises as."""
+        return to_onnx(self.net, self.args, self.aux, shapes=shapes, **options)
+
+    def save(
+        self, path: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, *, format: str | None = None
+    ) -> list[Path]:
+        """Write the network and its arrays; returns the files, which are replaced whole, and all of them or none.
+
+        path: a name that ends in `.safetensors`, beside which goes `-symbol.json`; any other is the prefix of MXNet's
+        two files, written as `save_checkpoint` does, and may be either file's name. epoch: of those, default the one
+        that path says, else 0. format: "mxnet" or "safetensors", whatever path is called. A model without arrays is
+        its symbol file. Raises ParamsFormatError for arrays that such a file cannot hold and for a kind that is only
+        read, FileError, OSError.
+        """
+        files, row = _files(os.fsdecode(path), epoch, format)
+        files = files if self.args or self.aux else files[:1]
+        with atomic_writes(*reversed(files)) as streams:
+            streams[-1].write(self.net.tojson().encode())
+            if len(files) > 1:
+                row(streams[0], with_kinds(self.args, self.aux))
+        return files
+
+
+def _files(path: str, epoch: SupportsIndex | str | None, format: str | None) -> tuple[list[Path], Callable[..., None]]:
+    """The symbol's file and the arrays', and what writes the latter. Raises ParamsFormatError for no such name."""
+    row = FORMATS.get(format) if format is not None else format_of_name(path) or MXNET
+    prefix, said = prefix_of(path)
+    if row is None or row.write is None or (row is MXNET and prefix.endswith(MXNET.suffixes)):
+        kinds = [name for name, kind in FORMATS.items() if kind.write is not None]
+        raise ParamsFormatError(
+            f"No model is saved as {printable(path)}" + (f", format {printable(str(format))}" if format else ""),
+            expected=f"the prefix of MXNet's two files, or a name that ends in {plain_list(SAFETENSORS.suffixes)}",
+            fix=f"{printable(Path(path).stem)!r} is a prefix; format= is {' or '.join(kinds)}.",
+        )
+    if row is MXNET:
+        number = as_epoch(epoch if epoch is not None else said or 0)
+        return [Path(prefix + SYMBOL_SUFFIX), Path(f"{prefix}-{number:04d}.params")], row.write
+    arrays = Path(path if path.lower().endswith(row.suffixes) else path + row.suffixes[0])
+    return [arrays.with_name(arrays.stem + SYMBOL_SUFFIX), arrays], row.write

@@ -1,0 +1,130 @@
+"""What notebooks show: tables and curves that are well-formed, whatever names a file has; signatures by name."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import lowering
+import symjax_nnvm as nn
+from lowering.training.curves import curves_svg
+from lowering.training.history import EpochRecord, History
+from lowering.verify_reports import GradientReport, GradientRow
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.ir.op import Op, list_all_names
+from symjax_nnvm.symbol.functions import function_named
+from tests.training.networks import classifier
+
+NET = classifier()
+HOSTILE = sym.relu(sym.Variable("<script>alert(1)</script>\x1b"), name="<b>&")
+
+
+class Tags(HTMLParser):
+    """The tags that are open after a text, and all texts."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.seen.add(tag)
+        if tag not in ("rect", "circle", "path"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.seen.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+HISTORY = History(
+    [
+        EpochRecord(0, 4, 0.5, {"loss": 2.0, "accuracy": 0.5}, {"loss": 2.5}),
+        EpochRecord(1, 4, 0.5, {"loss": math.nan, "accuracy": 0.7}, {"loss": 1.5}),
+        EpochRecord(2, 4, 0.5, {"loss": 1.0, "accuracy": 0.8}),
+    ]
+)
+
+SHOWN: dict[str, tuple[Any, list[str]]] = {
+    "symbol": (NET, ["fc1", "FullyConnected", "data, fc1_weight, fc1_bias"]),
+    "hostile names": (HOSTILE, ["<b>&", r"<script>alert(1)</script>\x1b"]),
+    "hostile summary": (nn.summarize(HOSTILE), ["<b>&"]),
+    "summary": (
+        nn.summarize(NET, {"data": (4, 3)}),
+        ["(4, 5)", "FullyConnected", "20"],
+    ),
+    "model": (nn.Model(NET), ["fc2", "SoftmaxOutput"]),
+    "check": (nn.check(HOSTILE, {nn.Model(HOSTILE).inputs[0]: (2,)}), ["cost", "note"]),
+    "gradients": (
+        GradientReport((GradientRow("fc1_weight", (5, 3), 1.0, 0.0, 0.0, None, None, True),), 1e-9, 1e-5),
+        ["fc1_weight", "agrees"],
+    ),
+    "trainer": (lowering.Trainer(NET), ["4: fc1_weight, fc1_bias, fc2_weight, fc2_bias", "data, softmax_label"]),
+    "history": (HISTORY, ["loss", "validation", "0.8", "epoch 2"]),
+    "no history": (History(), ["epoch"]),
+}
+
+
+@pytest.mark.parametrize("what", SHOWN)
+def test_what_is_shown_is_whole_and_says_what_it_is(what: str):
+    value, texts = SHOWN[what]
+    found = Tags(value._repr_html_())
+    assert found.open == []
+    assert [text for text in texts if text not in found.texts] == []
+    assert not {"script", "b"} & found.seen
+
+
+def test_a_check_says_the_same_as_in_print():
+    texts = Tags(nn.check(NET)._repr_html_()).texts
+    assert str(nn.check(NET)).splitlines()[0] in texts
+
+
+def test_a_large_symbol_is_shown_in_part():
+    net = sym.Variable("x")
+    for _ in range(1000):
+        net = sym.relu(net)
+    text = net._repr_html_()
+    assert text.count("<tr>") == 61
+    assert "1,000 operators; the first 60 are shown" in text
+
+
+def test_curves_have_gaps_where_numbers_are_not_finite():
+    root = ElementTree.fromstring(
+        curves_svg("loss <", {"training": [3.0, 2.0, math.inf, 1.0], "validation": [2.0] * 4})
+    )
+    paths = [path.attrib["d"] for path in root.iter("{http://www.w3.org/2000/svg}path")]
+    assert [(d.count("M"), d.count("L")) for d in paths] == [(2, 1), (1, 3)]
+    assert paths[0].startswith("M62.0 26.0L146.0 100.0M314.0 174.0")
+    assert ElementTree.fromstring(curves_svg("none", {})) is not None
+    assert ElementTree.fromstring(curves_svg("one", {"training": [1.0]})) is not None
+
+
+def test_signatures_have_the_real_names():
+    signature = inspect.signature(sym.Convolution)
+    assert list(signature.parameters)[:4] == ["data", "weight", "bias", "kernel"]
+    assert signature.parameters["kernel"].default is inspect.Parameter.empty
+    assert signature.parameters["no_bias"].default is False
+    assert signature.return_annotation is nn.Symbol
+    assert inspect.signature(sym.concat).parameters["data"].kind is inspect.Parameter.VAR_POSITIONAL
+    assert (
+        "lhs" in inspect.signature(sym.linalg.gemm2).parameters or "A" in inspect.signature(sym.linalg.gemm2).parameters
+    )
+
+
+def test_every_operator_has_a_signature_with_its_inputs_and_parameters():
+    for name in list_all_names():
+        op, found = Op.get(name), inspect.signature(function_named(name)).parameters
+        missing = {*op.inputs, *(op.params.fields if op.params is not None else ())} - set(found) - {"name"}
+        assert not missing, f"{name}: {missing}"
