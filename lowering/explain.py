@@ -77,7 +77,7 @@ def explain(
             precision=compute_dtype,
             shapes=tuple(known.items()) if known and (mirror == "blocks" or constants is not None) else None,
             constants=None if constants is None else frozenset(constants),
-            owned=constants is not None,
+            owned=constants is not None or wrt is not None,
         )
     programs = Programs(symbol)
     program: Program | GradientProgram = programs.forward(options) if wrt is None else programs.gradient(options)

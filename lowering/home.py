@@ -40,8 +40,11 @@ class OneDevice:
 
     def put(self, value: Any, sharding: Sharding) -> jax.Array:
         """An array there that nobody changes. What `jax.device_put` makes of NumPy's may share its memory, so it gets a
-        copy; `jax.numpy.array` copies, too, but compiles a program for each shape: 0.3 s of ResNet-50's."""
-        return jax.device_put(value if isinstance(value, jax.Array) else np.array(value), sharding)
+        copy; `jax.numpy.array` copies, too, but compiles a program for each shape: 0.3 s of ResNet-50's. What is there
+        already is not put again, which takes 0.1 ms."""
+        if not isinstance(value, jax.Array):
+            return jax.device_put(np.array(value), sharding)
+        return value if value.sharding == sharding else jax.device_put(value, sharding)
 
 
 class OverMesh:

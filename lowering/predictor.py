@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
 import jax
@@ -50,6 +51,12 @@ class _Ready(NamedTuple):
     held: dict[str, jax.Array]
     export: Callable[[], bytes]
     relied_on: onednn.Relied
+
+
+@cache
+def _dtype_name(dtype: np.dtype) -> DType:
+    """NumPy makes the name anew each time."""
+    return dtype.name
 
 
 def _is_of_here(saved: Signature) -> bool:
@@ -196,7 +203,7 @@ class Predictor:
         self._check_inputs(inputs)
         require_key(key)
         arrays = {n: self._home.put(inputs[n], self._home.input(n, np.shape(inputs[n]))) for n in self.inputs}
-        ready = self._ready_for({name: (a.shape, a.dtype.name) for name, a in arrays.items()}, key)
+        ready = self._ready_for({name: (a.shape, _dtype_name(a.dtype)) for name, a in arrays.items()}, key)
         return ready.executable(arrays, ready.held, key)
 
     def batches(

@@ -226,6 +226,7 @@ def _executor(
         platform=None if place is None else _platform(place),
         mirror=mirror,
         shapes=tuple((cell.name, cell.shape) for cell in cells) if mirror == "blocks" else None,
+        owned=True,
     )
     options = on_mesh(options, chosen_mesh(mesh))
     functions = ExecutorFunctions(network.programs, options)

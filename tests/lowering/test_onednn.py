@@ -73,7 +73,7 @@ def test_both_directions_that_call_it_equal_xla(name: str):
 
 
 @needs_onednn
-def test_what_may_be_transformed_and_what_trains_does_not_call_it():
+def test_a_trainer_calls_it_and_functions_that_may_be_transformed_do_not():
     """A depth-wise convolution, which the table leaves to the library."""
     shape = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 64, "num_group": 64, "no_bias": True}
     net = sym.Convolution(sym.Variable("data"), name="conv", **shape)
@@ -81,8 +81,10 @@ def test_what_may_be_transformed_and_what_trains_does_not_call_it():
     trainer = lowering.Trainer(sym.MakeLoss(net), "sgd", {"learning_rate": 0.1})
     trainer.init(0, args, {}, data=(4, 64, 28, 28))
     batch = {"data": numbers(4, 64, 28, 28)}
-    assert onednn.TARGET not in trainer.step_fn.lower(trainer.require_state(), batch).as_text()
+    assert onednn.TARGET in trainer.step_fn.lower(trainer.require_state(), batch).as_text()
+    compiled = lowering.compile(net)
     assert onednn.TARGET not in jax.jit(lowering.to_jax(net)).lower({**args, **batch}, {}).as_text()
+    assert onednn.TARGET not in jax.jit(lambda a: compiled(a, {})).lower({**args, **batch}).as_text()
 
 
 @needs_onednn
