@@ -186,7 +186,7 @@ def applicable(direction: Direction, geometry: Geometry) -> list[str]:
 
 class Epilogue(NamedTuple):
     """What a library does with a convolution's result before it is written: adds a bias, adds an array of its shape,
-    and then "relu" or "relu6"."""
+    and then "relu", "relu6" or "gelu"."""
 
     bias: bool = False
     addend: bool = False

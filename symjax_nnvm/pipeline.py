@@ -178,7 +178,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         "FuseConvolution",
-        "sums, activations after convolutions",
+        "sums, activations after products",
         lambda graph, _: fuse_convolution(graph),
         reads=lambda options: options.library and _signature_of_constants(options),
         when="a library has convolutions",

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from math import prod
+from math import erf, prod, sqrt
 from typing import Any
 
 import jax
@@ -34,7 +34,7 @@ Relied = dict[tuple[Geometry, Epilogue], "int | None"]
 _used: ContextVar[Relied | None] = ContextVar("used", default=None)
 
 TARGET = "__onednn$convolution"
-_ACTIVATIONS = {"": (), "relu": ("RELU",), "relu6": ("RELU6",)}
+_ACTIVATIONS = {"": (), "relu": ("RELU",), "relu6": ("RELU6",), "gelu": ("GELU_ERF",)}
 _TOLERANCE = 1e-4
 
 
@@ -150,10 +150,14 @@ def _is_there() -> bool:
 def _found(g: Geometry, epilogue: Epilogue) -> int | None:
     """The block by which the result is right."""
     candidates = [Blocks.of(size, g) for size in _SIZES]
-    longer = 2 * max(blocks.length for blocks in candidates)  # than any layout is
+    length = max(blocks.length for blocks in candidates)
+    longer = length + min(length, max(length // 8, _FILLED))  # than any layout is
     trial = _Trial(g, epilogue, (longer,))
     return next((blocks.block for blocks in candidates if trial.agrees(blocks.where)), None)
 
+
+_FILLED = 1 << 22
+"""Zeros that a layout may have more than ours."""
 
 _SIZES = (64, 48, 32, 16, 24, 8)
 """Filters in a block, of the layouts that oneDNN has for AVX-512 and AVX2."""
@@ -197,11 +201,16 @@ class _Trial:
             found += self._operands[0][self._filters]
         if epilogue.addend:
             found += self._operands[-1][place][self._filters]
-        if epilogue.act_type:
-            found = np.clip(found, 0, 6 if epilogue.act_type == "relu6" else None)
+        found = _activated(found, epilogue.act_type)
         assert self._out is not None
         limit = _TOLERANCE * window.size**0.5
         return np.allclose(self._out[place][self._filters], found, rtol=_TOLERANCE, atol=limit)
+
+
+def _activated(x: np.ndarray, act_type: str) -> np.ndarray:
+    if act_type == "gelu":
+        return np.array([each * (1 + erf(each / sqrt(2))) / 2 for each in x])
+    return np.clip(x, 0, 6 if act_type == "relu6" else None) if act_type else x
 
 
 def _run(g: Geometry, epilogue: Epilogue, *arrays: Any) -> np.ndarray:

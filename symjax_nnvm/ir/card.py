@@ -113,14 +113,15 @@ an algorithm that makes something of the weight first, in nodes of its own that 
 none is faster."""
 
 FFuse: OpMap[Callable[[Node, Node, NodeEntry | None, str], Node | None]] = Op.get_attr("FFuse")
-"""(a node, the one that alone reads it, what that adds to it or None, else the activation, "relu" or "relu6") → a node
-that does both, by the name of the second; None where it cannot."""
+"""(a node, the one that alone reads it, what that adds to it or None, else the activation) → a node that does both, by
+the name of the second; None where it cannot."""
 
 TAdds: OpMap[bool] = Op.get_attr("TAdds")
 """The sum of two arrays of one shape."""
 
 FActivation: OpMap[Callable[[NodeAttrs], str | None]] = Op.get_attr("FActivation")
-"""attrs → "relu" or "relu6", which the operator does to every element of its one input; None where it does others."""
+"""attrs → "relu", "relu6" or "gelu", which the operator does to every element of its one input; None where it does
+others."""
 
 TExpands: OpMap[bool] = Op.get_attr("TExpands")
 """The result may be much larger than all inputs together, and is made as fast as it is read."""

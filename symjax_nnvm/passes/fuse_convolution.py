@@ -1,6 +1,6 @@
-"""FuseConvolution: sums and activations after a convolution are done in the pass that writes its result.
+"""FuseConvolution: sums and activations after a convolution or a dense layer are done as its result is written.
 
-NNVM's compiler has it as GraphFuse. A convolution (FFuse) takes what alone reads it: the sum with another array
+NNVM's compiler has it as GraphFuse. Either (FFuse) takes what alone reads it: the sum with another array
 (TAdds), and then an activation (FActivation), as operators' cards say.
 """
 
@@ -21,7 +21,7 @@ G = TypeVar("G", bound=Graph)
 
 
 def fuse_convolution(graph: G) -> G:
-    """The graph with what follows convolutions done by them, where nobody else reads their results; the same graph
+    """The graph with what follows products done by them, where nobody else reads their results; the same graph
     where there are none. Linear; reads no shapes."""
     if not any(node.op in FFuse for node in graph.nodes()):
         return graph
@@ -30,7 +30,7 @@ def fuse_convolution(graph: G) -> G:
 
 @register_pass("FuseConvolution", op_attrs=("FFuse", "TAdds", "FActivation"), change_graph=True)
 def _fuse(graph: Graph) -> Graph:
-    """Sums and activations done by the convolutions before them; see `fuse_convolution`."""
+    """Sums and activations done by the products before them; see `fuse_convolution`."""
     uses = Uses(graph.outputs)
 
     def rule(node: Node, draft: Node) -> Node | None:

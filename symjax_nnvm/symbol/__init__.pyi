@@ -1026,7 +1026,7 @@ def _full(shape: Sequence[int] | int | None = None, *, value: float, dtype: _DTy
     ctx: string, optional, default=''. device of an imperative call; a graph's devices are chosen where it is run."""
 _npi_full = _full
 full = _full
-def _fused_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, addend: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, with_addend: bool = False, act_type: Literal['', 'relu', 'relu6'] = '', block: int = 0, channels: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def _fused_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, addend: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, with_addend: bool = False, act_type: Literal['', 'relu', 'relu6', 'gelu'] = '', block: int = 0, channels: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Convolution of data (n, …d, c) with a weight (…k, c / groups, f), or with what `_blocked_weight` makes of it, plus a bias for each filter, plus an array of the result's shape, activated: (n, …, f).
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
@@ -1045,11 +1045,27 @@ def _fused_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol 
 
     with_addend: boolean, optional, default=False. the last input is added to the result.
 
-    act_type: one of '', 'relu', 'relu6', optional, default=''. what is done with the sum: max(x, 0), min(max(x, 0), 6).
+    act_type: one of '', 'relu', 'relu6', 'gelu', optional, default=''. what is done with the sum: max(x, 0), min(max(x, 0), 6), or x Φ(x).
 
     block: int ≥ 0, optional, default=0. filters in a block of the weight; 0: the weight is (…k, c / groups, f).
 
     channels: int ≥ 0, optional, default=0. channels of data, where the weight lies in blocks."""
+def _fused_fully_connected(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, addend: Symbol | None = None, *, num_hidden: int, no_bias: bool = False, flatten: bool = True, with_addend: bool = False, act_type: Literal['', 'relu', 'relu6', 'gelu'] = '', block: int = 0, depth: int = 0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+    """FullyConnected with a weight (h, d), or with what `_blocked_weight` makes of it as (1, d, h), plus an array of the result's shape, activated.
+
+    num_hidden: int ≥ 1, required. length of the output's last axis.
+
+    no_bias: boolean, optional, default=False. leave the bias out.
+
+    flatten: boolean, optional, default=True. collapse all axes but the first before multiplying; else multiply the last axis.
+
+    with_addend: boolean, optional, default=False. the last input is added to the result.
+
+    act_type: one of '', 'relu', 'relu6', 'gelu', optional, default=''. what is done with the sum: max(x, 0), min(max(x, 0), 6), or x Φ(x).
+
+    block: int ≥ 0, optional, default=0. rows in a block of the weight; 0: the weight is (num_hidden, d).
+
+    depth: int ≥ 0, optional, default=0. d, where the weight lies in blocks."""
 def _grad_add(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """lhs + rhs: a step in the summation of many gradients."""
 def _greater(lhs: Symbol, rhs: Symbol | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

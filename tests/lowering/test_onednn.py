@@ -163,6 +163,34 @@ def test_what_follows_is_fused_where_nobody_else_reads():
     assert epilogues == {"ra": (False, "relu"), "rb": (True, "relu"), "rc": (False, "relu6"), "d": (False, "")}
 
 
+def encoder() -> sym.Symbol:
+    """A dense layer with GELU, one that adds its input's input, one of few rows; and one that another reads."""
+    x = sym.Variable("data")
+    wide = sym.FullyConnected(x, num_hidden=320, flatten=False, name="a")
+    wide = sym.LeakyReLU(wide, act_type="gelu", name="ga")
+    joined = sym.FullyConnected(wide, num_hidden=96, flatten=False, no_bias=True, name="b") + x
+    rows = sym.relu(sym.FullyConnected(joined, num_hidden=48, name="c"), name="rc")
+    return sym.Group([rows, sym.FullyConnected(joined, num_hidden=160, flatten=False, name="d")])
+
+
+@needs_onednn
+def test_dense_layers_of_many_rows_call_it_with_what_follows():
+    net = encoder()
+    args, x = arguments(net, data=(4, 24, 96)), numbers(4, 24, 96)
+    predict = lowering.Predictor(net, args, platform="cpu")
+    nodes = [n for n in predict.plan_of(data=x.shape).graph.nodes() if n.op is not None]
+    dense = [n.attrs.parsed for n in nodes if n.op is not None and n.op.name == "_fused_fully_connected"]
+    found = {(p.num_hidden, p.act_type, p.with_addend, p.block > 0) for p in dense}
+    assert found == {
+        (320, "gelu", False, True),
+        (96, "", True, True),
+        (48, "relu", False, False),
+        (160, "", False, True),
+    }
+    for ours, expected in zip(predict(data=x), lowering.to_jax(net)({**args, "data": x}, {})[0], strict=True):
+        assert_close(np.asarray(ours), np.asarray(expected), 1e-5, "outputs")
+
+
 @pytest.mark.parametrize("left_out", [(), ("FuseConvolution",), ("ChooseAlgorithm",)], ids=str)
 def test_the_outputs_are_those_of_the_network(left_out: tuple[str, ...]):
     net = residual()

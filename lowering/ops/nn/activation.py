@@ -41,7 +41,7 @@ def _exponential_below_zero(x: Array) -> Array:
     return lax.expm1(lax.min(x, lax.full_like(x, 0)))
 
 
-def _gelu(x: Array) -> Array:
+def gelu(x: Array) -> Array:
     return 0.5 * x * (lax.erf(x * np.sqrt(0.5).item()) + 1)
 
 
@@ -58,7 +58,7 @@ def _leaky_relu(
             below = _exponential_below_zero(data) * ops.SELU_ALPHA
             return jnp.where(data > 0, data, below) * ops.SELU_SCALE
         case "gelu":
-            return _gelu(data)
+            return gelu(data)
         case "rrelu":
             slopes = _random_slopes(p, data, key)
             return lax.select(data > 0, data, data * slopes), slopes

@@ -7,6 +7,7 @@ from jax import Array
 
 from lowering import convolutions
 from lowering.convolutions import onednn
+from lowering.ops.nn.activation import gelu
 from lowering.registry import lowers
 from symjax_nnvm.algorithms import choose
 from symjax_nnvm.ops.nn import channels_last
@@ -27,4 +28,11 @@ def _convolution(p: ops.FusedConvolutionParams, data: Array, weight: Array, *res
     out = convolutions.forward(data, plain, geometry, choose("forward", geometry, platform))
     for operand in rest:
         out = out + operand
-    return jnp.clip(out, 0, 6 if p.act_type == "relu6" else None) if p.act_type else out
+    return activated(out, p.act_type)
+
+
+def activated(x: Array, act_type: str) -> Array:
+    """What an epilogue's activation makes of the result."""
+    if act_type == "gelu":
+        return gelu(x)
+    return jnp.clip(x, 0, 6 if act_type == "relu6" else None) if act_type else x

@@ -189,6 +189,7 @@ register_op(
     deviation=_DEVIATIONS,
     layout=lambda p, order: None if p.act_type in ("prelu", "rrelu") else AGNOSTIC(p, order),
     drawing="activation",
+    FActivation=lambda attrs: "gelu" if attrs.parsed.act_type == "gelu" else None,
     doc="x where x > 0, elsewhere: leaky slope · x, elu slope · (eˣ - 1), prelu gamma · x with a learned gamma for "
     "each channel (or one for all, or of the shape of the leading axes of data), rrelu a random slope times x in "
     "training and the mean slope otherwise (the output `mask` holds the slopes). selu is a scaled elu, gelu x Φ(x) "

@@ -20,7 +20,7 @@ class FullyConnectedParams(Params):
     flatten: bool = param(True, doc="collapse all axes but the first before multiplying; else multiply the last axis")
 
 
-def _fully_connected_shapes(p: FullyConnectedParams, ins: Shapes, outs: Shapes):
+def fully_connected_shapes(p: FullyConnectedParams, ins: Shapes, outs: Shapes):
     """data (n, ...), weight (h, d), bias (h,) → (n, h); without flatten data (..., d) → (..., h)."""
     data, weight, out = ins[0], ins[1], outs[0]
     depth = weight[-1] if weight else None
@@ -79,7 +79,7 @@ register_op(
     params=FullyConnectedParams,
     inputs=("data", "weight", "bias"),
     inputs_used=lambda p: ("data", "weight") if p.no_bias else ("data", "weight", "bias"),
-    infer_shape=_fully_connected_shapes,
+    infer_shape=fully_connected_shapes,
     gradient=_fully_connected_gradient,
     flops=_fully_connected_flops,
     precision="half",

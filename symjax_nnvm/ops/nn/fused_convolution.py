@@ -56,12 +56,14 @@ register_op(
     "for filters that are not there; where each channel is a group of one filter (…k, f).",
 )
 
+ACT_TYPES = "what is done with the sum: max(x, 0), min(max(x, 0), 6), or x Φ(x)"
+
 # -- the convolution -------------------------------------------------------------------------------------------------
 
 
 class FusedConvolutionParams(ChannelsLastParams):
     with_addend: bool = param(False, doc="the last input is added to the result")
-    act_type: Literal["", "relu", "relu6"] = param("", doc="what is done with the sum: max(x, 0), min(max(x, 0), 6)")
+    act_type: Literal["", "relu", "relu6", "gelu"] = param("", doc=ACT_TYPES)
     block: int = param(0, ge=0, doc="filters in a block of the weight; 0: the weight is (…k, c / groups, f)")
     channels: int = param(0, ge=0, doc="channels of data, where the weight lies in blocks")
 
@@ -124,15 +126,21 @@ def epilogue_of(node: Node) -> Epilogue:
     return p.epilogue if isinstance(p, FusedConvolutionParams) else Epilogue(bias=not p.no_bias)
 
 
-def _fuse(node: Node, last: Node, addend: NodeEntry | None, act_type: str) -> Node | None:
-    """FFuse: a sum once, an activation at the end."""
-    done = epilogue_of(node)
+def followed(
+    node: Node, fused: str, done: Epilogue, last: Node, addend: NodeEntry | None, act_type: str
+) -> Node | None:
+    """A node that does what follows it, as an operator of that name: a sum once, an activation at the end."""
     if done.act_type or (addend is not None and done.addend):
         return None
-    attrs = altered(node.attrs, "_fused_convolution")
+    attrs = altered(node.attrs, fused)
     attrs = altered(attrs, act_type=act_type) if addend is None else altered(attrs, with_addend=True)
     attrs.name = last.name
     return Node(attrs, [*node.inputs, *([] if addend is None else [addend])])
+
+
+def _fuse(node: Node, last: Node, addend: NodeEntry | None, act_type: str) -> Node | None:
+    """FFuse."""
+    return followed(node, "_fused_convolution", epilogue_of(node), last, addend, act_type)
 
 
 for _name in ("_channels_last_convolution", "_fused_convolution"):
@@ -155,4 +163,6 @@ def taken_apart(node: Node, convolution: NodeEntry) -> NodeEntry:
         out = apply("elemwise_add", out, node.inputs[-1], name=f"{node.name}_sum")
     if epilogue.act_type == "relu6":
         return apply("clip", out, name=node.name, a_min=0.0, a_max=6.0)
+    if epilogue.act_type == "gelu":
+        return apply("LeakyReLU", out, name=node.name, act_type="gelu")
     return apply("relu", out, name=node.name) if epilogue.act_type else out
