@@ -129,7 +129,7 @@ def epilogue_of(node: Node) -> Epilogue:
 def followed(
     node: Node, fused: str, done: Epilogue, last: Node, addend: NodeEntry | None, act_type: str
 ) -> Node | None:
-    """A node that does what follows it, as an operator of that name: a sum once, an activation at the end."""
+    """A node that does what follows it, as the operator `fused`: a sum once, an activation at the end."""
     if done.act_type or (addend is not None and done.addend):
         return None
     attrs = altered(node.attrs, fused)

@@ -88,8 +88,8 @@ register_op(
     samples=rows,
     recompute="if forced",
     drawing="dense",
-    doc="FullyConnected with a weight (h, d), or with what `_blocked_weight` makes of it as (1, d, h), plus an array of "
-    "the result's shape, activated.",
+    doc="FullyConnected with a weight (h, d), or with what `_blocked_weight` makes of it as (1, d, h), plus an array "
+    "of the result's shape, activated.",
 )
 
 
