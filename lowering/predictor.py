@@ -19,7 +19,7 @@ from lowering.convolutions import onednn
 from lowering.home import Home, OneDevice, OverMesh
 from lowering.kept import Kept
 from lowering.mxnet_words import takes_our_words
-from lowering.predictor_folder import Folder, Signature, network_of, read_folder, write_folder
+from lowering.predictor_folder import Folder, Signature, read_folder, write_folder
 from lowering.programs import Programs
 from lowering.served import for_inputs, serve
 from lowering.sharding import Rules, make_placement
@@ -135,7 +135,7 @@ class Predictor:
             raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({os.fspath(prefix)!r}).")
         folder = read_folder(prefix)
         made: Any = cls
-        found = made(*load_checkpoint(network_of(prefix), 0), **folder.options, **options)
+        found = made(*folder.network, **folder.options, **options)
         if folder.platform == found._platform and found._home.mesh is None:
             found._saved = {(*one.inputs.items(), one.key): one for one in folder.signatures if _is_of_here(one)}
             found._saved_values = folder.values
@@ -143,7 +143,8 @@ class Predictor:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a folder that `load(path)` takes: the network, and for each signature that was called or warmed its
-        program, as StableHLO, with what was computed of parameters.
+        program, as StableHLO, with what was computed of parameters. Over one that is there: whoever loads it, and
+        whenever this is interrupted, has all of the old or all of the new.
 
         So a second start neither folds nor traces. Nor does it compile where JAX keeps what it compiled:
         `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh the
@@ -166,7 +167,7 @@ class Predictor:
         options = {"platform": self._options.platform, "dtype": self._options.precision}
         args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
         aux = {name: self._kept.constants[name] for name in self._states}
-        write_folder(path, self.symbol, args, aux, Folder(self._platform, options, signatures, values))
+        write_folder(path, Folder((self.symbol, args, aux), self._platform, options, signatures, values))
 
     @property
     def plan(self) -> Plan:
