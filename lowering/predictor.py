@@ -137,7 +137,9 @@ class Predictor:
         made: Any = cls
         found = made(*folder.network, **folder.options, **options)
         if folder.platform == found._platform and found._home.mesh is None:
-            found._saved = {(*one.inputs.items(), one.key): one for one in folder.signatures if _is_of_here(one)}
+            here = folder.machine is not None and folder.machine == onednn.machine()  # then trials, which take their
+            fitting = [one for one in folder.signatures if here or _is_of_here(one)]  # time, would find the same
+            found._saved = {(*one.inputs.items(), one.key): one for one in fitting}
             found._saved_values = folder.values
         return found
 
@@ -167,7 +169,9 @@ class Predictor:
         options = {"platform": self._options.platform, "dtype": self._options.precision}
         args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
         aux = {name: self._kept.constants[name] for name in self._states}
-        write_folder(path, Folder((self.symbol, args, aux), self._platform, options, signatures, values))
+        write_folder(
+            path, Folder((self.symbol, args, aux), self._platform, options, signatures, values, onednn.machine())
+        )
 
     @property
     def plan(self) -> Plan:

@@ -61,7 +61,7 @@ class Signature(NamedTuple):
 
 class Folder(NamedTuple):
     """What is in a folder. network: the symbol, arguments and states. platform: what the programs are for. options: of
-    the Predictor. values: the arrays by name, views of the file.
+    the Predictor. values: the arrays by name, views of the file. machine: where it was written, as `onednn.machine`.
     """
 
     network: tuple[Symbol, Arrays, Arrays]
@@ -69,6 +69,7 @@ class Folder(NamedTuple):
     options: dict[str, str | None]
     signatures: list[Signature]
     values: Mapping[str, Any]
+    machine: str | None = None
 
 
 def write_folder(path: StrPath, folder: Folder) -> None:
@@ -97,7 +98,8 @@ def _write(place: Path, folder: Folder) -> None:
         for file, one in zip(programs, folder.signatures, strict=True):
             file.write(one.program)
         write_list(computed, folder.values)
-    about = {"version": _VERSION, "jax": jax.__version__, "platform": folder.platform, "options": folder.options}
+    where = {"jax": jax.__version__, "platform": folder.platform, "machine": folder.machine}
+    about = {"version": _VERSION, **where, "options": folder.options}
     rows = [_row(name, one) for name, one in zip(names, folder.signatures, strict=True)]
     write_file(place / _ABOUT, json.dumps(about | {"files": new.name, "signatures": rows}, indent=1))
 
@@ -166,7 +168,8 @@ def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
     found = [_signature(place, row) for row in about["signatures"]]
     options = {name: about["options"][name] for name in ("platform", "dtype")}
     network = load_checkpoint(place / _NETWORK, 0)
-    return Folder(network, str(about["platform"]), options, found, _values(place, found))
+    values = _values(place, found)
+    return Folder(network, str(about["platform"]), options, found, values, about.get("machine"))
 
 
 def _inside(name: object) -> str:
