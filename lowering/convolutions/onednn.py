@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from importlib.metadata import version
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def machine() -> str | None:
     varying = ("processor", "cpu MHz", "bogomips", "core id", "apicid", "initial apicid", "microcode")
     lines = [line for line in text.splitlines() if line.partition("\t")[0].partition(":")[0].strip() not in varying]
     asked = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("ONEDNN_", "DNNL_"))]
-    facts = [jax.lib.__version__, str(os.cpu_count()), *lines, *sorted(asked)]
+    facts = [version("jaxlib"), str(os.cpu_count()), *lines, *sorted(asked)]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
