@@ -3,8 +3,11 @@
     python examples/serve.py net 3 --port 8000
     curl -X POST localhost:8000/predict -d '{"data": [[...]]}'
 
-POST /predict takes one sample of the network's input as JSON, without the axis of batches, and answers
-{"outputs": {name: values}}. GET /health says whether it is up. Needs the extra `serve`.
+POST /predict takes one sample of the network's input, without the axis of batches, as JSON or, of the content type
+application/octet-stream, as its float32 numbers (little endian) in a row, and answers {"outputs": {name: values}}.
+GET /health says whether it is up. Needs the extra `serve`.
+
+Large samples come as numbers in a row: those of 3 x 32 x 32 are answered at more than twice the rate of JSON.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import json
 from typing import Any
 
@@ -30,13 +34,20 @@ WAITING = 256
 
 
 class Batcher:
-    """Samples that come within `wait` seconds run as one batch of at most `size`, padded to it: one program."""
+    """Samples that are there, or come within `wait` seconds, run as one batch of at most `size`, padded to the next of
+    `sizes`, for each of which a program is compiled before the first request."""
 
     def __init__(self, predict: lowering.Predictor, shape: tuple[int, ...], size: int = 32, wait: float = 0.002):
         (self.name,) = predict.inputs
         self.predict, self.shape, self.size, self.wait = predict, shape, size, wait
+        self.sizes = [*(4**power for power in range(6) if 4**power < size), size]
         self.queue: asyncio.Queue[tuple[np.ndarray, asyncio.Future]] = asyncio.Queue(WAITING)
         self.batches = 0
+
+    def warm(self) -> None:
+        """Compile what is not yet."""
+        for size in self.sizes:
+            self.predict.warm(**{self.name: (size, *self.shape)})
 
     async def __call__(self, sample: np.ndarray) -> list[np.ndarray]:
         """The outputs of one sample. Raises asyncio.QueueFull."""
@@ -48,10 +59,12 @@ class Batcher:
         """Serve until cancelled."""
         while True:
             waiting = [await self.queue.get()]
-            await asyncio.sleep(self.wait)
-            while len(waiting) < self.size and not self.queue.empty():
-                waiting.append(self.queue.get_nowait())
-            batch = np.zeros((self.size, *self.shape), np.float32)
+            for pause in (0, self.wait):  # a full batch waits for nobody
+                if len(waiting) < self.size:
+                    await asyncio.sleep(pause)
+                while len(waiting) < self.size and not self.queue.empty():
+                    waiting.append(self.queue.get_nowait())
+            batch = np.zeros((next(n for n in self.sizes if n >= len(waiting)), *self.shape), np.float32)
             batch[: len(waiting)] = [sample for sample, _ in waiting]
             try:
                 outputs = await asyncio.to_thread(self._outputs, batch)
@@ -83,9 +96,13 @@ def application(batcher: Batcher) -> Starlette:
             if len(body) > MAX_BYTES:
                 return refused(413, f"more than {MAX_BYTES} bytes")
         try:
-            sample = np.asarray(json.loads(body)[batcher.name], np.float32)
+            if request.headers.get("content-type") == "application/octet-stream":
+                sample = np.frombuffer(body, "<f4").reshape(batcher.shape)
+            else:
+                sample = np.asarray(json.loads(body)[batcher.name], np.float32)
         except (ValueError, KeyError, TypeError, RecursionError):
-            return refused(400, f'expected JSON: {{"{batcher.name}": numbers of shape {list(batcher.shape)}}}')
+            shape = list(batcher.shape)
+            return refused(400, f'expected JSON: {{"{batcher.name}": numbers of shape {shape}}}, or those as float32')
         if sample.shape != batcher.shape:
             return refused(400, f"expected shape {list(batcher.shape)}, got {list(sample.shape)}")
         try:
@@ -101,7 +118,7 @@ def application(batcher: Batcher) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Any):
-        batcher.predict.warm(**{batcher.name: (batcher.size, *batcher.shape)})
+        batcher.warm()
         serving = asyncio.create_task(batcher.run())
         yield
         serving.cancel()
@@ -118,7 +135,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8000)
     options = parser.parse_args()
     shape = tuple(int(size) for size in options.shape.split(","))
-    uvicorn.run(application(Batcher(lowering.Predictor.load(options.prefix, options.epoch), shape)), port=options.port)
+    batcher = Batcher(lowering.Predictor.load(options.prefix, options.epoch), shape)
+    batcher.warm()
+    gc.collect()
+    gc.freeze()  # the collector leaves alone what is there: with JAX, a pause of a tenth of a second now and then
+    uvicorn.run(application(batcher), port=options.port, access_log=False)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,10 @@
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-import lowering.data as data
 import lowering.initializer as initializer
 import lowering.ops as ops
-import lowering.training as training
 from lowering.compile import CompiledFunction as CompiledFunction
 from lowering.compile import compile as compile
-from lowering.deploy import export_program as export_program
-from lowering.executor import Executor as Executor
-from lowering.executor import bind as bind
-from lowering.executor import simple_bind as simple_bind
 from lowering.explain import Explanation as Explanation
 from lowering.explain import explain as explain
 from lowering.function import to_jax as to_jax
@@ -24,15 +18,34 @@ from lowering.mxnet_words import unknown_attribute as _unknown_attribute
 from lowering.predictor import Predictor as Predictor
 from lowering.registry import lowers as lowers
 from lowering.registry import lowers_custom as lowers_custom
-from lowering.training import Batches as Batches
-from lowering.training import Checkpoints as Checkpoints
-from lowering.training import Trainer as Trainer
-from lowering.training import TrainState as TrainState
-from lowering.tuning import tune as tune
-from lowering.verify import GradientReport as GradientReport
-from lowering.verify import ProjectionReport as ProjectionReport
-from lowering.verify import check_gradients as check_gradients
-from lowering.verify import check_projection as check_projection
+
+if _TYPE_CHECKING:  # what is loaded when it is asked for
+    import lowering.data as data
+    import lowering.training as training
+    from lowering.deploy import export_program as export_program
+    from lowering.executor import Executor as Executor
+    from lowering.executor import bind as bind
+    from lowering.executor import simple_bind as simple_bind
+    from lowering.training import Batches as Batches
+    from lowering.training import Checkpoints as Checkpoints
+    from lowering.training import Trainer as Trainer
+    from lowering.training import TrainState as TrainState
+    from lowering.tuning import tune as tune
+    from lowering.verify import GradientReport as GradientReport
+    from lowering.verify import ProjectionReport as ProjectionReport
+    from lowering.verify import check_gradients as check_gradients
+    from lowering.verify import check_projection as check_projection
+
+_LATER = {
+    "lowering.data": ("data",),
+    "lowering.deploy": ("export_program",),
+    "lowering.executor": ("Executor", "bind", "simple_bind"),
+    "lowering.mx": ("mx",),
+    "lowering.training": ("Batches", "Checkpoints", "TrainState", "Trainer", "training"),
+    "lowering.tuning": ("tune",),
+    "lowering.verify": ("GradientReport", "ProjectionReport", "check_gradients", "check_projection"),
+}
+"""Module → what is loaded with it when it is first asked for, so that a server starts without a trainer."""
 
 _keep_memory()  # before JAX's threads start
 
@@ -70,6 +83,12 @@ __all__ = [
 if not _TYPE_CHECKING:  # so that checkers still know which names there are
 
     def __getattr__(name: str) -> object:
-        if name == "mx":  # loaded when it is asked for
-            return _import_module("lowering.mx")
-        _unknown_attribute("lowering", name, __all__)
+        module = next((module for module, names in _LATER.items() if name in names), None)
+        if module is None:
+            _unknown_attribute("lowering", name, __all__)
+        loaded = _import_module(module)
+        found = globals()[name] = loaded if module == f"lowering.{name}" else getattr(loaded, name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -17,6 +17,7 @@ from lowering.compile import serialized
 from lowering.home import OneDevice
 from lowering.kept import Kept
 from lowering.programs import Programs
+from lowering.served import Served, serve
 from symjax_nnvm.errors import InferenceError, LoweringError, SymbolValueError, printable
 from symjax_nnvm.files import atomic_writes
 from symjax_nnvm.pipeline import Options
@@ -25,6 +26,8 @@ from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 _NEW = "lowering.export_program(path, net, args, aux, {'data': ('N', 3, 224, 224)})"
+_KINDS = {"cuda": "gpu", "rocm": "gpu"}
+"""`jax.export`'s platforms → those of `Options`."""
 
 
 def export_program(
@@ -43,9 +46,10 @@ def export_program(
     shapes: of every input by name; a name in the place of a size, `("N", 3, 224, 224)`, leaves it open, the same name
     the same size. The program's `call(data=x)` takes arrays by name and gives the list of outputs; where the network
     draws random numbers at inference it takes `key=`, too. Training heads are what they compute, and what depends on
-    parameters alone is computed now. weights: "beside" puts them into a `.npz` of the same name, which are then the
-    first argument: `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one.
-    dtypes: of inputs, default float32.
+    parameters alone is computed now. Where no size is open, algorithms are chosen as for a `Predictor`, oneDNN's aside.
+    weights: "beside" puts them into a `.npz` of the same name, which are then the first argument:
+    `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one. dtypes: of
+    inputs, default float32.
 
     Raises LoweringError for arrays or shapes that are missing or unknown, and where an operator needs a size that was
     left open; InferenceError for shapes that do not fit; MissingExtraError without flatbuffers; FileError, OSError.
@@ -60,13 +64,19 @@ def export_program(
     inputs = _avals(shapes or {}, dtypes or {})
     if {*given, *inputs} != {*names, *states} or set(given) & set(inputs):
         raise misfit(network, {*inputs, *(name for name in given if name in names)}, states.intersection(given))
-    run, held, draws = _program(network, given)
-    if draws:
+    served = _served(network, given, inputs, platforms)
+    held = {name: np.asarray(array) for name, array in served.wanted.make().items()}
+    if served.needs_key:
         if "key" in inputs:
             raise SymbolValueError("The network draws random numbers, and has an input 'key' as well", fix="Rename it.")
         inputs["key"] = jax.eval_shape(lambda: jax.random.key(0))
-    if weights == "inside":
-        function, call = (lambda **data: run(held, data)), ()
+
+    def run(held: Mapping[str, Any], data: dict[str, Any]) -> list[jax.Array]:
+        key = data.pop("key") if served.needs_key else None
+        return served.run(data, held, key)
+
+    if weights == "inside":  # behind a barrier: what XLA folded into constants would be rounded otherwise than here
+        function, call = (lambda **data: run(jax.lax.optimization_barrier(held), data)), ()
     else:
         function, call = (lambda values, /, **data: run(values, data)), (jax.tree.map(_aval, held),)
     try:
@@ -83,19 +93,19 @@ def export_program(
     return exported
 
 
-def _program(network: Symbol, arrays: Mapping[str, Any]) -> tuple[Any, dict[str, np.ndarray], bool]:
-    """`run(held, inputs)`; what it holds: parameters, folded where they are folded; and whether it wants a key."""
-    programs, options = Programs(network), Options(constants=frozenset(arrays))
-    program = programs.forward(options)
-    held = Kept(arrays, OneDevice(None), None).wanted(programs, options).make()
-
-    def run(held: Mapping[str, Any], inputs: Mapping[str, Any]) -> list[jax.Array]:
-        values = {**held, **inputs}
-        key = values.pop("key", None) if program.needs_key else None
-        args, aux = ({name: values[name] for name in names} for names in (program.arg_names, program.aux_names))
-        return program.collect(program.run(program.bind(args, aux), key))[0]
-
-    return run, {name: np.asarray(array) for name, array in held.items()}, program.needs_key
+def _served(
+    network: Symbol,
+    arrays: Mapping[str, Any],
+    inputs: Mapping[str, jax.ShapeDtypeStruct],
+    platforms: Sequence[str] | None,
+) -> Served:
+    """By the fastest algorithms, where no size was left open and one kind of platform is meant."""
+    kinds = {_KINDS.get(name, name) for name in platforms or (jax.default_backend(),)}
+    one = kinds.pop() if len(kinds) == 1 else None
+    options = Options(platform=one, constants=frozenset(arrays))
+    fixed = all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
+    known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if one and fixed else None
+    return serve(Programs(network), Kept(arrays, OneDevice(None), None), options, known)
 
 
 def _avals(shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any]) -> dict[str, jax.ShapeDtypeStruct]:

@@ -39,7 +39,7 @@ class Kept:
         self.constants = {
             n: a if isinstance(a, np.ndarray | jax.Array) else np.asarray(a) for n, a in constants.items()
         }
-        self._home, self._platform = home, platform
+        self.home, self._platform = home, platform
         self._values: dict[Hashable, jax.Array] = {}
         self._numbers: dict[Node, int] = {}
         self._same: dict[Hashable, int] = {}
@@ -90,8 +90,8 @@ class Kept:
 
         given = self._on_device(once.arg_names)
         lowered = jit(compute, platform=self._platform, once=True).lower(given)
-        if self._home.mesh is None:
-            compiled, where = lowered.compile, [self._home.parameter(str(key)) for key in keys]
+        if self.home.mesh is None:
+            compiled, where = lowered.compile, [self.home.parameter(str(key)) for key in keys]
         else:  # XLA says where on the mesh the results lie
             made = lowered.compile()
             compiled, where = lambda: made, made.output_shardings
@@ -100,7 +100,7 @@ class Kept:
         return dict(zip(keys, avals, strict=True)), lambda: dict(zip(keys, compiled()(given), strict=True))
 
     def _on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
-        return {name: self._home.put(self.constants[name], self._home.parameter(name)) for name in names}
+        return {name: self.home.put(self.constants[name], self.home.parameter(name)) for name in names}
 
     def _identities(self, graph: Graph) -> list[Hashable]:
         """For each output what is equal for all that compute the same of the same constants."""

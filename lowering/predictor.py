@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
@@ -16,14 +15,14 @@ import numpy as np
 
 from lowering.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
 from lowering.batching import predict_batches
-from lowering.chunks import chunk_size, in_chunks, with_batch
 from lowering.compile import serialized
 from lowering.convolutions import onednn
 from lowering.home import Home, OneDevice, OverMesh
 from lowering.kept import Kept
 from lowering.mxnet_words import takes_our_words
-from lowering.predictor_folder import Folder, Signature, network_of, read_folder, write_folder
+from lowering.predictor_folder import Folder, Signature, read_folder, write_folder
 from lowering.programs import Programs
+from lowering.served import for_inputs, serve
 from lowering.sharding import Rules, make_placement
 from lowering.xla_options import Jitted, jit
 from symjax_nnvm.errors import CallError, LoweringError, listed
@@ -143,15 +142,18 @@ class Predictor:
             raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({os.fspath(prefix)!r}).")
         folder = read_folder(prefix)
         made: Any = cls
-        found = made(*load_checkpoint(network_of(prefix), 0), **folder.options, **options)
+        found = made(*folder.network, **folder.options, **options)
         if folder.platform == found._platform and found._home.mesh is None:
-            found._saved = {(*one.inputs.items(), one.key): one for one in folder.signatures if _is_of_here(one)}
+            here = folder.machine is not None and folder.machine == onednn.machine()  # then trials, which take their
+            fitting = [one for one in folder.signatures if here or _is_of_here(one)]  # time, would find the same
+            found._saved = {(*one.inputs.items(), one.key): one for one in fitting}
             found._saved_values = folder.values
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a folder that `load(path)` takes: the network, and for each signature that was called or warmed its
-        program, as StableHLO, with what was computed of parameters.
+        program, as StableHLO, with what was computed of parameters. Over one that is there: whoever loads it, and
+        whenever this is interrupted, has all of the old or all of the new.
 
         So a second start neither folds nor traces. Nor does it compile where JAX keeps what it compiled:
         `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh the
@@ -174,7 +176,9 @@ class Predictor:
         options = {"platform": self._options.platform, "dtype": self._options.precision}
         args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
         aux = {name: self._kept.constants[name] for name in self._states}
-        write_folder(path, self.symbol, args, aux, Folder(self._platform, options, signatures, values))
+        write_folder(
+            path, Folder((self.symbol, args, aux), self._platform, options, signatures, values, onednn.machine())
+        )
 
     @property
     def plan(self) -> Plan:
@@ -183,7 +187,7 @@ class Predictor:
 
     def plan_of(self, **shapes: Sequence[int]) -> Plan:
         """The plan for inputs of these shapes, which `warm` compiles: algorithms are chosen by shape. Raises as it."""
-        return self._programs.plan(self._options_for(self._warmed(shapes)[0]))
+        return self._programs.plan(for_inputs(self._options, self._kept, self._warmed(shapes)[0]))
 
     @property
     def _platform(self) -> str:
@@ -277,33 +281,13 @@ class Predictor:
         return found
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        chunk = self._chunk(inputs)
-        options = self._options_for(inputs if chunk is None else with_batch(inputs, chunk))
-        program = self._programs.forward(options)
-
-        def run(inputs: Arrays, held: Arrays, key: jax.Array | None) -> list[jax.Array]:
-            given = {**held, **inputs}
-            args, aux = ({name: given[name] for name in names} for names in (program.arg_names, program.aux_names))
-            return program.collect(program.run(program.bind(args, aux), key))[0]
-
-        if chunk is not None:
-            run = in_chunks(run, chunk)
-        wanted = self._kept.wanted(self._programs, options)
+        run, wanted, _ = serve(self._programs, self._kept, self._options, inputs)
         jitted, given = jit(run, platform=self._options.platform), (self._avals(inputs), wanted.avals, key)
         with onednn.relied_on() as relied_on:
             lowered = jitted.lower(*given)
         with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
             held = beside.submit(wanted.make)
             return _Ready(lowered.compile(), held.result(), lambda: self._exported(jitted, given), relied_on)
-
-    def _chunk(self, inputs: Inputs) -> int | None:
-        """How many samples run at a time, where those are not all. On a mesh they all do: chunks of a batch that is
-        split over devices would be sent from one to another."""
-        if self._home.mesh is not None:
-            return None
-        shapes, dtypes = self._kept.shapes, self._kept.dtypes
-        whole = self._programs.forward(replace(self._options, constants=None))
-        return chunk_size(whole, inputs, {name: (shape, dtypes[name]) for name, shape in shapes.items()})
 
     def _exported(self, jitted: Jitted, given: Any) -> bytes:
         ours = [jax.export.DisabledSafetyCheck.custom_call(onednn.TARGET)]
@@ -321,11 +305,6 @@ class Predictor:
 
     def _avals(self, inputs: Inputs) -> dict[str, jax.ShapeDtypeStruct]:
         return {n: jax.ShapeDtypeStruct(*each, sharding=self._home.input(n, each[0])) for n, each in inputs.items()}
-
-    def _options_for(self, inputs: Inputs) -> Options:
-        shapes = self._kept.shapes | {name: self._home.part(name, shape) for name, (shape, _) in inputs.items()}
-        dtypes = self._kept.dtypes | {name: dtype for name, (_, dtype) in inputs.items()}
-        return replace(self._options, shapes=tuple(shapes.items()), dtypes=tuple(dtypes.items()))
 
     def _input_dtypes(self) -> dict[str, str]:
         graph = self._programs.pipeline.graph

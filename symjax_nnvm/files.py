@@ -90,6 +90,32 @@ def write_file(path: StrPath, data: bytes | bytearray | memoryview | str) -> Non
         file.write(data.encode() if isinstance(data, str) else data)
 
 
+@contextmanager
+def one_writer(folder: StrPath) -> Iterator[None]:
+    """Wait until nobody else, of those who ask here, writes in a folder, and keep them waiting. Raises OSError."""
+    if fcntl is None:  # Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY | _CLOEXEC)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: Path) -> None:
+    """A new folder, whose name is on the disk. Raises OSError where there is one."""
+    path.mkdir()
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
+        try:
+            _synchronise(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 class _Temporary:
     """A temporary file beside its target. folder: an open descriptor of where both are, if there can be one."""
 

@@ -29,6 +29,7 @@ import numpy as np
 
 import lowering
 import symjax_nnvm as nn
+from lowering.predictor_folder import read_folder
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main as command
 from symjax_nnvm.plot import plot_network
@@ -101,6 +102,19 @@ def export(folder: Path, which: int) -> None:
     compiled(which).export(folder / "m.stablehlo", arrays(which) | {"data": np.ones((2, 1024), np.float32)})
 
 
+@cache
+def predictor(which: int) -> lowering.Predictor:
+    net = sym.SoftmaxOutput(dense(), name=f"softmax_{'ab'[which]}")
+    return lowering.Predictor(net, arrays(which)).warm(data=(2, 1024))
+
+
+def read_predictor(path: Path) -> list[Any]:
+    folder = read_folder(path)
+    net, args, _ = folder.network
+    (program,) = (stablehlo(one.program) for one in folder.signatures)
+    return [net.tojson(), numbers(dict(args)), program, numbers(dict(folder.values))]
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of save. save(folder, which): one of the two contents. files: name → what is in a file, to compare."""
@@ -125,8 +139,12 @@ def read_symbol(path: Path) -> str:
 
 
 def read_export(path: Path) -> list[str]:
+    return stablehlo(path.read_bytes())
+
+
+def stablehlo(program: bytes) -> list[str]:
     """The program, without the places in the source that its lines come from: those of whoever called it."""
-    text = jax.export.deserialize(bytearray(path.read_bytes())).mlir_module()
+    text = jax.export.deserialize(bytearray(program)).mlir_module()
     return [line.partition("loc(")[0] for line in text.splitlines() if not line.startswith("#loc")]
 
 
@@ -146,6 +164,7 @@ KINDS: dict[str, Kind] = {
     "convert to safetensors": Kind(lambda f, w: run_command("convert", model(w), f / "m.safetensors"), _SAFE),
     "compile.export": Kind(export, {"m.stablehlo": read_export}, uses_jax=True),
     "Trainer.export": Kind(lambda f, w: trainer(w).export(f / "m", 0), _PAIR, uses_jax=True),
+    "Predictor.save": Kind(lambda f, w: predictor(w).save(f / "served"), {"served": read_predictor}, uses_jax=True),
     "run --output": Kind(run_output, {"out.npz": read_params}, uses_jax=True),
 }
 
@@ -234,7 +253,7 @@ def kill_many_times(process: subprocess.Popen[str], name: str, kills: int, folde
 
 
 def _writing(place: Path) -> bool:
-    return any(name.endswith(".tmp") for name in os.listdir(place))
+    return any(name.endswith(".tmp") for _, _, names in os.walk(place) for name in names)
 
 
 def _life(process: subprocess.Popen[str], name: str, place: Path, moments: random.Random, wait: bool) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import lowering
+import lowering.training  # before what is called is listed
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from tests.import_graph import PACKAGES, ROOT, all_imports, cycle, foreign_privates, imports_of, layers, modules, unused

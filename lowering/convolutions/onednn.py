@@ -12,6 +12,7 @@ of the block. How long a block is follows from the geometry and the machine, and
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import warnings
@@ -19,7 +20,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from importlib.metadata import version
 from math import erf, prod, sqrt
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -34,6 +37,7 @@ Relied = dict[tuple[Geometry, Epilogue], "int | None"]
 _used: ContextVar[Relied | None] = ContextVar("used", default=None)
 
 TARGET = "__onednn$convolution"
+_SWITCH = "SYMJAX_NNVM_ONEDNN"
 _ACTIVATIONS = {"": (), "relu": ("RELU",), "relu6": ("RELU6",), "gelu": ("GELU_ERF",)}
 _TOLERANCE = 1e-4
 
@@ -112,6 +116,23 @@ def compiling() -> Iterator[None]:
         yield
 
 
+@cache
+def machine() -> str | None:
+    """What decides how oneDNN's weights lie, in one word: equal for two processes where trials would find the same.
+    None where that is not known, or the library is turned off."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("\n\n")[0]
+    except OSError:
+        return None
+    if os.environ.get(_SWITCH) == "0":
+        return None
+    varying = ("processor", "cpu MHz", "bogomips", "core id", "apicid", "initial apicid", "microcode")
+    lines = [line for line in text.splitlines() if line.partition("\t")[0].partition(":")[0].strip() not in varying]
+    asked = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("ONEDNN_", "DNNL_"))]
+    facts = [version("jaxlib"), str(os.cpu_count()), *lines, *sorted(asked)]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+
+
 # -- what it can do --------------------------------------------------------------------------------------------------
 
 
@@ -141,7 +162,7 @@ def _may_be_asked(g: Geometry) -> bool:
 @cache
 def _is_there() -> bool:
     """Whether XLA's CPU calls oneDNN, tried on a small convolution."""
-    if os.environ.get("SYMJAX_NNVM_ONEDNN") == "0":
+    if os.environ.get(_SWITCH) == "0":
         return False
     one = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
     return _found(one, Epilogue(bias=True, addend=True, act_type="relu")) is not None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
+import lowering
+from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 
 
@@ -24,6 +27,23 @@ def test_a_model_predicts_what_mxnet_predicted(net: Path, capsys: pytest.Capture
     np.testing.assert_allclose(np.load(saved)["softmax_output"], expected["output"], rtol=1e-5)
     assert [row[0][0] for row in rows] == list(np.argmax(expected["output"], axis=1))
     assert all(len(row) == 3 for row in rows)  # of three classes, not five
+
+
+def test_a_model_runs_as_a_predictor_does_unless_it_draws(
+    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """What is drawn is drawn by the seed, as by `lowering.compile`."""
+    monkeypatch.setattr(lowering, "compile", None)
+    assert main(["run", str(net), "random", "--shape", "data=2,1,8,8"]) == 0
+    monkeypatch.undo()
+    drawing = sym.Dropout(sym.Variable("data"), mode="always", name="drop")
+    drawing.save(tmp_path / "draws-symbol.json")
+    np.save(tmp_path / "x.npy", np.ones((2, 8), "float32"))
+    command = ["run", str(tmp_path / "draws"), str(tmp_path / "x.npy"), "--seed", "3"]
+    assert main([*command, "--output", str(tmp_path / "out.npz")]) == 0
+    expected = lowering.compile(drawing)({"data": np.ones((2, 8), "float32")}, key=jax.random.key(3))[0][0]
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["drop_output"], expected)
+    capsys.readouterr()
 
 
 def test_the_name_of_the_one_input_may_be_left_out(net: Path, capsys: pytest.CaptureFixture[str]):

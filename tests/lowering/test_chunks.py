@@ -5,6 +5,7 @@ import pytest
 
 import lowering
 from lowering import chunks
+from lowering.served import chunk_for
 from symjax_nnvm import symbol as sym
 from tests.comparison import assert_close
 
@@ -30,7 +31,8 @@ def predictor(net: sym.Symbol, batch: int) -> lowering.Predictor:
 def chunk_of(net: sym.Symbol, batch: int, monkeypatch: pytest.MonkeyPatch, size: int) -> int | None:
     """The chunk, where arrays of so many samples of the largest, 4 KiB, are the most that a cache holds."""
     monkeypatch.setattr(chunks, "CHUNK_BYTES", size * 2 * 4 * 36 * 4)
-    return predictor(net, batch)._chunk({"data": ((batch, 3, 6, 6), "float32")})
+    predict = predictor(net, batch)
+    return chunk_for(predict._programs, predict._kept, predict._options, {"data": ((batch, 3, 6, 6), "float32")})
 
 
 @pytest.mark.parametrize(("batch", "size", "chunk"), [(12, 4, 4), (12, 5, 4), (10, 4, 2), (7, 4, 1), (4, 4, None)])

@@ -14,6 +14,8 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
+from lowering.convolutions import onednn
+from lowering.xla_options import options_for
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 from symjax_nnvm.errors import LoweringError, SymbolValueError
@@ -39,6 +41,55 @@ def test_any_batch_equals_the_network(net: Path, weights: Any):
     np.testing.assert_allclose(program.call(*first, data=data)[0], expected, rtol=1e-5)
     five = np.concatenate([data] * 3)[:5]
     np.testing.assert_allclose(program.call(*first, data=five)[0], np.concatenate([expected] * 3)[:5], rtol=1e-5)
+
+
+def fast(program: Any) -> Any:
+    """The call as this library compiles its programs."""
+    return jax.jit(program.call, compiler_options=options_for(jax.default_backend()))
+
+
+def test_numbers_for_sizes_equal_a_predictor_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Without oneDNN, and with a convolution that Winograd's algorithm computes; what is left open is XLA's choice."""
+    monkeypatch.setattr(onednn, "block", None)
+    monkeypatch.setattr("symjax_nnvm.ops.nn.convolution_algorithms.choose", lambda *_, **__: "winograd4")
+    rng = np.random.default_rng(0)
+    hidden = sym.Convolution(sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
+    net = sym.FullyConnected(sym.relu(hidden), num_hidden=5, name="fc")
+    shapes, _, _ = net.infer_shape(data=(2, 32, 8, 8))
+    data, *args = (rng.standard_normal(shape, np.float32) for shape in shapes)
+    named = dict(zip(net.list_arguments()[1:], args, strict=True))
+    (expected,) = lowering.Predictor(net, named)(data=data)
+    lowering.export_program(tmp_path / "p", net, named, shapes={"data": data.shape})
+    np.testing.assert_array_equal(fast(reloaded(tmp_path / "p"))(data=data)[0], expected)
+    lowering.export_program(tmp_path / "p", net, named, shapes={"data": ("N", *data.shape[1:])})
+    (other,) = fast(reloaded(tmp_path / "p"))(data=data)
+    np.testing.assert_allclose(other, expected, rtol=1e-3, atol=1e-3)
+    assert not np.array_equal(other, expected)
+
+
+def test_what_draws_at_inference_takes_a_key(tmp_path: Path):
+    net = sym.Dropout(sym.broadcast_mul(sym.Variable("data"), sym.Variable("w")), mode="always", name="drop")
+    args, data, key = {"w": np.ones((1, 8), "float32")}, np.ones((4, 8), "float32"), jax.random.key(3)
+    lowering.export_program(tmp_path / "p", net, args, shapes={"data": ("N", 8)})
+    (found,) = reloaded(tmp_path / "p").call(key=key, data=data)
+    np.testing.assert_array_equal(found, lowering.Predictor(net, args)(key, data=data)[0])
+    assert not np.array_equal(found, reloaded(tmp_path / "p").call(key=jax.random.key(4), data=data)[0])
+    clash = sym.Dropout(sym.broadcast_mul(sym.Variable("key"), sym.Variable("w")), mode="always")
+    with pytest.raises(SymbolValueError, match="an input 'key' as well.*Rename"):
+        lowering.export_program(tmp_path / "q", clash, args, shapes={"key": (4, 8)})
+
+
+def test_a_program_is_made_for_the_platform_that_it_is_for(tmp_path: Path):
+    """Channels last is for CPUs."""
+    net = sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=2, no_bias=True, name="conv")
+    args = {"conv_weight": np.ones((2, 1, 3, 3), "float32")}
+    for platforms, transposed in ((["cpu"], True), (["cuda"], False), (["cuda", "rocm"], False)):
+        made = lowering.export_program(
+            tmp_path / "p", net, args, shapes={"data": (1, 1, 8, 8)}, weights="beside", platforms=platforms
+        )
+        (weight,) = np.load(tmp_path / "p.npz").values()
+        assert (weight.shape != (2, 1, 3, 3)) == transposed
+        assert made.platforms == tuple(platforms)
 
 
 def test_it_needs_jax_and_nothing_of_ours(net: Path):

@@ -215,5 +215,21 @@ def test_a_folder_of_a_machine_whose_library_wants_other_blocks_is_made_anew(
     assert same._saved
     assert all(np.array_equal(a, b) for a, b in zip(same(data=x), expected, strict=True))
     real = onednn.block
+    monkeypatch.setattr(onednn, "block", None)  # the same machine is not tried again
+    assert lowering.Predictor.load(tmp_path / "saved")._saved
+    monkeypatch.setattr(onednn, "machine", lambda: "another")
     monkeypatch.setattr(onednn, "block", lambda *asked: {16: 8}.get(real(*asked) or 0, real(*asked)))
     assert not lowering.Predictor.load(tmp_path / "saved")._saved
+    monkeypatch.setattr(onednn, "block", real)
+    assert lowering.Predictor.load(tmp_path / "saved")._saved
+
+
+@needs_onednn
+def test_a_folder_is_not_trusted_where_the_library_is_off_or_another(monkeypatch: pytest.MonkeyPatch):
+    machine = onednn.machine.__wrapped__
+    here = machine()
+    assert here is None or len(here) == 64
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert here is None or machine() != here
+    monkeypatch.setenv("SYMJAX_NNVM_ONEDNN", "0")
+    assert machine() is None

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symjax_nnvm.errors import NNVMError, ParamError
-from symjax_nnvm.ir.params import Tuple, param, schema_of, value_to_text
+from symjax_nnvm.ir.params import Params, Tuple, param, schema_of, value_to_text
 
 
 def parse(annotation: Any, text: str) -> Any:
@@ -262,3 +262,20 @@ def test_any_text_parses_or_is_refused_with_a_parameter_error(text: str):
             parse(annotation, text)
         except ParamError:
             continue
+
+
+def test_parameters_are_values():
+    class Window(Params):
+        size: int
+        pad: tuple[int, ...] = ()
+
+    one = Window(size=3)
+    assert (one, hash(one)) == (Window(size=3, pad=()), hash(Window(size=3)))
+    assert one != dataclasses.replace(one, pad=(1,)) == Window(size=3, pad=(1,))
+    assert repr(one).endswith("Window(size=3, pad=())")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.size = 4  # pyright: ignore[reportAttributeAccessIssue]
+    mistakes: list[dict[str, Any]] = [{}, {"size": 1, "sise": 2}]
+    for wrong in mistakes:
+        with pytest.raises(TypeError, match=r"Window\(size, pad\) got"):
+            Window(**wrong)

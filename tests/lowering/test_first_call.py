@@ -1,0 +1,21 @@
+"""What a start does not wait for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_CODE = """
+import sys
+import lowering
+loaded = [name for name in sys.modules if name.startswith(("lowering.training", "lowering.data", "lowering.executor"))]
+assert not loaded, loaded
+assert set(lowering.__all__) <= set(dir(lowering))
+found = {name: getattr(lowering, name) for name in (*lowering.__all__, "mx")}
+assert found["compile"] is lowering.compile and callable(lowering.compile)
+assert callable(lowering.explain) and lowering.data is sys.modules["lowering.data"]
+"""
+
+
+def test_what_a_server_does_not_use_is_loaded_when_it_is_asked_for():
+    subprocess.run([sys.executable, "-c", _CODE], check=True)
