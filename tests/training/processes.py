@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from lowering.training import StepEvent
 from tests.training.mesh_networks import batch, mlp
 
 EPOCHS = 3
+ENDLESS = 10**6
 LOST = 2
-"""The process that is killed."""
+"""The process that is killed in the first run; process 0 in the second."""
 
 
 def data(**options: Any) -> lowering.Batches:
@@ -43,15 +45,16 @@ class Signal:
             os.kill(os.getpid(), self._number)
 
 
+@cache
 def trainer() -> lowering.Trainer:
+    """One for all runs of a process: it compiles once."""
     mesh = jax.make_mesh((jax.device_count(),), ("data",))
-    made = lowering.Trainer(mlp("float32"), "adam", initializer="xavier", mesh=mesh, sharding="fsdp")
-    made.init(0, data=(8, 12))
-    return made
+    return lowering.Trainer(mlp("float32"), "adam", initializer="xavier", mesh=mesh, sharding="fsdp")
 
 
 def fit(batches: Any, folder: Path | None = None, epochs: int = EPOCHS, callbacks: Any = ()) -> lowering.Trainer:
     made = trainer()
+    made.init(0, data=(8, 12))
     checkpoints = None if folder is None else lowering.Checkpoints(folder, every=5)
     options = {"checkpoints": checkpoints, "callbacks": list(callbacks), "progress": True}
     history = made.fit(batches, epochs, metrics=["ce"], **options)
@@ -75,8 +78,10 @@ def undisturbed_then_killed(index: int, folder: Path) -> None:
     fit(data(), folder, callbacks=[Signal(signal.SIGKILL, 8)] if index == LOST else [])
 
 
-def resumed(index: int, folder: Path) -> None:
-    fit(data(), folder)
+def resumed_then_killed(index: int, folder: Path) -> None:
+    made = fit(data(), folder)
+    kill = Signal(signal.SIGKILL, int(made.require_state().step) + 2)
+    made.fit(data(), ENDLESS, callbacks=[kill] if index == 0 else [], progress=False)
 
 
 def small(index: int, folder: Path) -> None:
@@ -86,11 +91,12 @@ def small(index: int, folder: Path) -> None:
     padded = data(last="pad")
     tell(predicted=np.asarray(made.predict(padded)[0]).tolist(), evaluated=made.evaluate(padded, ["accuracy"]))
     made.export(folder / "exported", 1)
-    endless = 10**6  # JAX tells the others of a signal about a second after it came
-    fit(data(), folder / "preempted", endless, callbacks=[Signal(signal.SIGTERM, 2)] if index == 1 else [])
+    # JAX tells the others of a signal about a second after it came.
+    fit(data(), folder / "preempted", ENDLESS, callbacks=[Signal(signal.SIGTERM, 2)] if index == 1 else [])
 
 
 if __name__ == "__main__":
     number, count, port = (int(value) for value in sys.argv[1:4])
     jax.distributed.initialize(f"localhost:{port}", count, number)
-    {"killed": undisturbed_then_killed, "resumed": resumed, "small": small}[sys.argv[4]](number, Path(sys.argv[5]))
+    scenarios = {"killed": undisturbed_then_killed, "resumed": resumed_then_killed, "small": small}
+    scenarios[sys.argv[4]](number, Path(sys.argv[5]))
