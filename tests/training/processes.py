@@ -20,7 +20,9 @@ import jax
 import numpy as np
 
 import lowering
+from lowering import mx
 from lowering.training import StepEvent
+from symjax_nnvm import symbol as sym
 from tests.training.mesh_networks import batch, mlp
 
 EPOCHS = 3
@@ -32,6 +34,24 @@ LOST = 2
 def data(**options: Any) -> lowering.Batches:
     arrays = {name: value.astype(np.float32) for name, value in batch((12,), rows=34).items()}
     return lowering.Batches(arrays, 8, shuffle=True, **options)
+
+
+def by_module(rows: slice | None = None) -> list[float]:
+    """The weights of a Module that trains on rows of its own; None: on those of this process, with all others."""
+    store = mx.kv.create("local" if rows else "dist_sync")
+    rows = rows or slice(store.rank * 4, store.rank * 4 + 4)
+    arrays = batch((12,))
+    net = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc"), name="softmax")
+    module = mx.mod.Module(net)
+    (data, label) = ([mx.nd.array(arrays[name][rows])] for name in ("data", "softmax_label"))
+    module.bind([("data", data[0].shape)], [("softmax_label", label[0].shape)])
+    module.init_params(mx.init.Constant(1 + store.rank))
+    module.init_optimizer(store, optimizer_params={"learning_rate": 0.5, "momentum": 0.9})
+    for _ in range(3):
+        module.forward_backward(mx.io.DataBatch(data, label))
+        module.update()
+    store.barrier()
+    return module.get_params()[0]["fc_weight"].asnumpy().ravel().tolist()
 
 
 class Signal:
@@ -91,6 +111,7 @@ def small(index: int, folder: Path) -> None:
     padded = data(last="pad")
     tell(predicted=np.asarray(made.predict(padded)[0]).tolist(), evaluated=made.evaluate(padded, ["accuracy"]))
     made.export(folder / "exported", 1)
+    tell(module=by_module())
     # JAX tells the others of a signal about a second after it came.
     fit(data(), folder / "preempted", ENDLESS, callbacks=[Signal(signal.SIGTERM, 2)] if index == 1 else [])
 

@@ -121,6 +121,9 @@ def test_two_processes_go_on_where_four_were(killed: tuple[list[Ended], Path], t
     assert two[0].shown
     assert not two[1].shown
     _check_whole(first[2], second[2], tmp_path)
+    # Modules with kvstore="dist_sync": the rows of both, from the first one's weights.
+    assert first[3] == second[3]
+    np.testing.assert_allclose(first[3]["module"], processes.by_module(slice(0, 8)), rtol=1e-5)
 
 
 def _check_whole(first: dict[str, Any], second: dict[str, Any], folder: Path) -> None:
