@@ -96,6 +96,8 @@ def _affine(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
     rows, columns = single(image.shape[0]), single(image.shape[1])
     shear = single(draws.uniform(-p.max_shear_ratio, p.max_shear_ratio))
     angle = p.rotate if p.rotate > 0 else draws.whole(-p.max_rotate_angle, p.max_rotate_angle)
+    if p.rotate_list:
+        angle = int(p.rotate_list[draws.whole(0, len(p.rotate_list) - 1)])
     cos, sin = single(math.cos(angle / 180 * math.pi)), single(math.sin(angle / 180 * math.pi))
     scale = ratio = single(1)
     if not p.random_resized_crop:

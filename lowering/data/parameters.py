@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from symjax_nnvm.errors import CallError, TrainingError, refuse_unknown
+from symjax_nnvm.files import StrPath
 
 AUTO, RANDOM = 9, 10
 """Values of inter_method that are no interpolation but choose one."""
 
 _DTYPES = ("float32", "uint8", "int8")
 
-_IGNORED = ("ctx", "device_id", "verbose")
-_NOT_DONE = {
-    "aug_seq": "there is one augmenter, aug_default. Leave it out; other steps go into Grain's map",
-    "rotate_list": "angles are drawn from max_rotate_angle, or rotate is one for all",
-    "shuffle_chunk_size": "shuffle=True shuffles all images of the part, one by one. Leave it out",
-    "shuffle_chunk_seed": "shuffle=True shuffles all images of the part, one by one, by seed=. Leave it out",
-}
-_HARMLESS = {"aug_seq": "aug_default", "shuffle_chunk_size": 0, "shuffle_chunk_seed": 0}
-"""What MXNet's own defaults are may be said."""
+_IGNORED = ("ctx", "device_id", "verbose", "shuffle_chunk_size")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +29,7 @@ class Augmentation:
     inter_method: int = 1  # 0 nearest, 1 bilinear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 any
     max_rotate_angle: int = 0
     rotate: int = -1  # one angle for all
+    rotate_list: str | Sequence[int] = ""  # angles to draw from, "0,90,180"; becomes a tuple
     max_shear_ratio: float = 0.0
     max_random_scale: float = 1.0
     min_random_scale: float = 1.0
@@ -62,7 +56,9 @@ class Augmentation:
     mirror: bool = False
     max_random_contrast: float = 0.0
     max_random_illumination: float = 0.0
-    mean_img: str = ""  # a file of one array (channels, height, width)
+    mean_img: StrPath = (
+        ""  # a file of one array (channels, height, width); ImageRecordIter makes it where it is missing
+    )
     mean_r: float = 0.0
     mean_g: float = 0.0
     mean_b: float = 0.0
@@ -94,6 +90,7 @@ class Augmentation:
         if shape[0] != 3 and any(getattr(self, name) for name in coloured):
             raise _wrong("data_shape", f"3 channels, for {', '.join(coloured)}", tuple(shape))
         object.__setattr__(self, "data_shape", tuple(shape))
+        object.__setattr__(self, "rotate_list", _angles(self.rotate_list))
 
     def _check_number(self, name: str, default: Any) -> None:
         value = getattr(self, name)
@@ -131,6 +128,7 @@ class Augmentation:
             self.max_rotate_angle > 0
             or self.max_shear_ratio > 0
             or self.rotate > 0
+            or bool(self.rotate_list)
             or (self.min_random_scale, self.max_random_scale) != (1, 1)
             or (not self.random_resized_crop and self.aspect_ratios != (1, 1))
             or (self.min_img_size, self.max_img_size) != (0, 1e10)
@@ -147,12 +145,12 @@ def augmentation(parameters: Mapping[str, Any]) -> Augmentation:
 def check_ignored(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of images among ImageRecordIter's, without those that mean nothing here.
 
-    Raises CallError for those of MXNet's that are not supported.
+    Raises CallError for another augmenter than MXNet's default one.
     """
-    for name, why in _NOT_DONE.items():
-        if name in parameters and parameters[name] != _HARMLESS.get(name):
-            raise CallError(f"ImageRecordIter does not support {name}: {why}.")
-    return {name: value for name, value in parameters.items() if name not in (*_IGNORED, *_HARMLESS)}
+    if parameters.get("aug_seq", "aug_default") != "aug_default":
+        why = "there is one augmenter, aug_default. Leave it out; other steps go into Grain's map"
+        raise CallError(f"ImageRecordIter does not support aug_seq: {why}.")
+    return {name: value for name, value in parameters.items() if name not in (*_IGNORED, "aug_seq")}
 
 
 def part_of(count: int, num_parts: int, part_index: int) -> range:
@@ -166,6 +164,14 @@ def part_of(count: int, num_parts: int, part_index: int) -> range:
         raise TrainingError("There is no such part", expected="part_index from 0, below num_parts", got=got, fix=fix)
     step = -(-count // num_parts)
     return range(min(count, part_index * step), min(count, (part_index + 1) * step))
+
+
+def _angles(given: str | Sequence[int]) -> tuple[int, ...]:
+    """Of "0,90", MXNet's way to write them, or of numbers."""
+    try:
+        return tuple(int(angle) for angle in (given.split(",") if isinstance(given, str) else given) if angle != "")
+    except (TypeError, ValueError):
+        raise _wrong("rotate_list", "whole degrees: '0,90,180' or [0, 90, 180]", given) from None
 
 
 def _wrong(name: str, expected: str, got: object) -> TrainingError:

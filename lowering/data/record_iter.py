@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -17,6 +17,7 @@ from lowering.mxnet_words import takes_our_words
 from lowering.training.data import Batches
 from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.files import StrPath
+from symjax_nnvm.mxnet.params import save_arrays
 from symjax_nnvm.mxnet.record_file import RecordFile
 from symjax_nnvm.mxnet.record_lists import read_list
 
@@ -28,7 +29,9 @@ class ImageRecordIter:
 
     Parameters have MXNet 1.9.1's names, defaults and meanings: those of images are the fields of
     `lowering.data.Augmentation`, and without random ones a batch is MXNet's, bit for bit (docs/data.md says which are
-    not). preprocess_threads threads decode, and prefetch_buffer batches ahead. ctx, device_id, verbose mean nothing.
+    not). preprocess_threads threads decode, and prefetch_buffer batches ahead. ctx, device_id, verbose and
+    shuffle_chunk_size mean nothing. A mean_img that is not there is made first, as by MXNet: the mean of what this
+    iterator gives of the whole file, whatever the part.
 
     As `lowering.Batches`: `for batch in it` runs through epoch 0 and `it.epoch(n)` through any; what comes in epoch n,
     the order, crops and mirrors, depends on the seeds and n alone. Every epoch begins with the part's first image;
@@ -53,6 +56,7 @@ class ImageRecordIter:
         shuffle: bool = False,
         seed: int = 0,
         seed_aug: int | None = None,
+        shuffle_chunk_seed: int = 0,
         num_parts: int = 1,
         part_index: int = 0,
         round_batch: bool = True,
@@ -62,10 +66,11 @@ class ImageRecordIter:
         label_name: str = "softmax_label",
         **parameters: Any,
     ):
-        parameters = check_ignored(parameters)
-        self.transform = ImageTransform(
-            label_width=label_width, data_name=data_name, label_name=label_name, data_shape=data_shape, **parameters
-        )
+        images = {"data_shape": data_shape, "label_width": label_width, **check_ignored(parameters)}
+        images |= {"data_name": data_name, "label_name": label_name}
+        mean = images.get("mean_img", "")
+        made = bool(mean) and not os.path.lexists(mean)
+        self.transform = ImageTransform(**{**images, "mean_img": ""} if made else images)
         if preprocess_threads < 1 or prefetch_buffer < 0:
             got = preprocess_threads, prefetch_buffer
             raise TrainingError("Wrong preprocess_threads or prefetch_buffer", expected="from 1, from 0", got=got)
@@ -77,11 +82,15 @@ class ImageRecordIter:
             fix = f"{self.file.path} has {len(file)} records."
             raise TrainingError("There is no image", got=f"part {part_index} of {num_parts}", fix=fix)
         last = "pad" if round_batch else "keep"
-        self._numbers = Batches({"number": np.array(rows)}, batch_size, shuffle, seed, last)
+        order = seed + (shuffle_chunk_seed << 32)  # one of the two says it all: images are shuffled one by one
+        self._numbers = Batches({"number": np.array(rows)}, batch_size, shuffle, order, last)
         self._seed = seed if seed_aug is None else seed_aug
         self._threads, self._ahead = preprocess_threads, prefetch_buffer
         self.batch_size = batch_size
         self.num_rows = len(rows)
+        if made:
+            save_arrays(mean, {"mean_img": self._mean_image()})
+            self.transform = ImageTransform(**images)
 
     def __len__(self) -> int:
         """Batches in an epoch."""
@@ -96,10 +105,13 @@ class ImageRecordIter:
 
     def epoch(self, n: int, start: int = 0) -> Iterator[Sample]:
         """The batches of epoch n, from number `start` on."""
+        return self._read(self._numbers.epoch(n, start), n)
+
+    def _read(self, numbers: Iterable[Sample], n: int) -> Iterator[Sample]:
         waiting: deque[list[Future[Sample]]] = deque()
         with ThreadPoolExecutor(self._threads, "ImageRecordIter") as pool:
             try:
-                for chosen in self._numbers.epoch(n, start):
+                for chosen in numbers:
                     waiting.append([pool.submit(self._sample, int(number), n) for number in chosen["number"]])
                     if len(waiting) > self._ahead:
                         yield _batch(waiting.popleft())
@@ -108,6 +120,15 @@ class ImageRecordIter:
             finally:  # a loop that ends before its epoch does not wait for images that nobody will see
                 for sample in (future for batch in waiting for future in batch):
                     sample.cancel()
+
+    def _mean_image(self) -> np.ndarray:
+        """The mean of all images of the file, as they come in epoch 0: added up in MXNet's order, one by one."""
+        whole = Batches({"number": np.arange(len(self.file))}, self.batch_size, last="keep")
+        total = np.zeros(self.transform.parameters.data_shape, np.float32)
+        for batch in self._read(whole.epoch(0), 0):
+            for image in batch[self.transform.data_name]:
+                total += image
+        return total * (np.float32(1) / np.float32(len(self.file)))
 
     def _sample(self, number: int, epoch: int) -> Sample:
         header, data = self.file.unpack(number)

@@ -32,7 +32,7 @@ class ImageTransform:
     ):
         self.parameters: Augmentation = augmentation(parameters)
         self.label_width = label_width
-        self._names = data_name, label_name
+        self.data_name, self.label_name = data_name, label_name
         _ = self._normal  # an error now, and not in the first thread
 
     def __call__(self, record: bytes, rng: np.random.Generator | None = None) -> dict[str, np.ndarray]:
@@ -46,7 +46,8 @@ class ImageTransform:
         p = self.parameters
         crop = p.rand_crop or p.random_resized_crop or p.min_crop_size != p.max_crop_size
         affine = p.affine and (
-            (p.max_rotate_angle > 0 and p.rotate <= 0)
+            (p.max_rotate_angle > 0 and p.rotate <= 0 and not p.rotate_list)
+            or len(p.rotate_list) > 1
             or p.max_shear_ratio > 0
             or p.min_random_scale != p.max_random_scale
             or p.aspect_ratios[0] != p.aspect_ratios[1]
@@ -78,8 +79,8 @@ class ImageTransform:
             raise TrainingError(f"{where}: {error}") from None
         label = np.asarray(header.label, np.float32)
         return {
-            self._names[0]: self._normalised(image, draws),
-            self._names[1]: label.reshape(() if self.label_width == 1 else -1),
+            self.data_name: self._normalised(image, draws),
+            self.label_name: label.reshape(() if self.label_width == 1 else -1),
         }
 
     def _normalised(self, image: np.ndarray, draws: Draws) -> np.ndarray:
@@ -116,7 +117,7 @@ def _mean_image(p: Augmentation) -> np.ndarray:
     try:
         arrays = load_arrays(p.mean_img)
     except NNVMError as error:
-        fix = "MXNet makes one where there is none; here it has to be there. mean_r=, mean_g=, mean_b= do without."
+        fix = "ImageRecordIter makes one where there is none. mean_r=, mean_g=, mean_b= do without."
         raise TrainingError(f"No mean image: {error}", param="mean_img", fix=fix) from error
     values = list(arrays.values()) if isinstance(arrays, dict) else arrays
     if len(values) != 1 or values[0].shape != p.data_shape:

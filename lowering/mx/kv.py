@@ -1,19 +1,32 @@
-"""`mx.kv`: a store of arrays that sums what is pushed. Modules need none here: one program holds the whole batch."""
+"""`mx.kv`: a store of arrays that sums what is pushed, by this process or by all of `jax.distributed`.
+
+There are no servers: each process is a worker, holds all arrays and makes the same updates. Modules ask a store for the
+sum of their gradients alone, and update by themselves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from lowering.mx.ndarray.array import NDArray
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, PartitionSpec
+
+from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.optimizer import Optimizer, get_updater
 from symjax_nnvm.errors import CallError, listed
 
 LOCAL = ("local", "device", "nccl", "local_allreduce_cpu", "local_allreduce_device")
+SYNCHRONOUS = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device")
 
 
 class KVStore:
-    """Arrays by key. What is pushed is summed, and replaces what is held, or updates it."""
+    """Arrays by key. What is pushed is summed, and replaces what is held, or updates it.
+
+    rank, num_workers: this process among those that push together.
+    """
 
     rank, num_workers = 0, 1
 
@@ -27,7 +40,7 @@ class KVStore:
         for each, array in _pairs(key, value):
             if each in self._held:
                 raise CallError(f"duplicate init of key {each!r}", fix="kv.push changes what is held.")
-            self._held[each] = _first(array).copy()
+            (self._held[each],) = self.of_first_worker([_first(array).copy()])
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sum arrays, a list for each key, and keep the sum, or give it to the updater."""
@@ -36,6 +49,7 @@ class KVStore:
             total = first.copy()
             for other in others:
                 total += other
+            (total,) = self.summed([total])
             if self._updater is None:
                 self._of(each)[:] = total
             else:
@@ -61,12 +75,57 @@ class KVStore:
         self._updater = updater
 
     def barrier(self) -> None:
-        """Nothing: there is one worker."""
+        """Wait for all workers."""
+
+    def summed(self, arrays: list[NDArray]) -> list[NDArray]:
+        """The sums of the workers' arrays; all must ask for the same ones."""
+        return arrays
+
+    def of_first_worker(self, arrays: list[NDArray]) -> list[NDArray]:
+        """The arrays of the worker of rank 0, in all."""
+        return arrays
 
     def _of(self, key: Any) -> NDArray:
         if key not in self._held:
             raise CallError(f"key {key!r} has not been inited", expected=f"one of {listed(list(self._held))}")
         return self._held[key]
+
+
+class WorkersStore(KVStore):
+    """A store of the processes of `jax.distributed`, which wait for each other in every call."""
+
+    def __init__(self, type: str):
+        super().__init__(type)
+        self.rank, self.num_workers = jax.process_index(), jax.process_count()
+        firsts = [min(each, key=lambda device: device.id) for each in _devices_by_process()]
+        self._mesh = Mesh(np.array(firsts), ("workers",))
+        whole = jax.NamedSharding(self._mesh, PartitionSpec())
+        self._add = jax.jit(lambda arrays: [array.sum(0) for array in arrays], out_shardings=whole)
+
+    def barrier(self) -> None:
+        """Wait for all workers."""
+        multihost_utils.sync_global_devices("mx.kv.barrier")
+
+    def summed(self, arrays: list[NDArray]) -> list[NDArray]:
+        """The sums of the workers' arrays; all must ask for the same ones."""
+        own = self._mesh.devices[self.rank]
+        split = jax.NamedSharding(self._mesh, PartitionSpec("workers"))
+        stacked = [
+            jax.make_array_from_single_device_arrays(
+                (self.num_workers, *array.shape), split, [jax.device_put(array.value, own)[None]]
+            )
+            for array in arrays
+        ]
+        totals = [total.addressable_data(0) for total in self._add(stacked)]
+        return [like_jax(total, array.context) for total, array in zip(totals, arrays, strict=True)]
+
+    def of_first_worker(self, arrays: list[NDArray]) -> list[NDArray]:
+        """The arrays of the worker of rank 0, in all."""
+        return self.summed(arrays if self.rank == 0 else [array.zeros_like() for array in arrays])
+
+
+def _devices_by_process() -> list[list[Any]]:
+    return [[device for device in jax.devices() if device.process_index == i] for i in range(jax.process_count())]
 
 
 def _pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
@@ -78,13 +137,18 @@ def _first(array: Any) -> NDArray:
 
 
 def create(name: str = "local") -> KVStore:
-    """A store. Raises CallError for those of several machines, and says what trains on these."""
+    """A store: of this process, or "dist_sync" of all. Raises CallError for those that need MXNet's servers."""
     if name in LOCAL:
         return KVStore(name)
+    if name in SYNCHRONOUS:
+        if not jax.distributed.is_initialized():
+            problem = f"kvstore {name!r} is of several processes, and this one knows of no others"
+            fix = "Call jax.distributed.initialize() first, before anything else of JAX; on one machine take 'local'."
+            raise CallError(problem, fix=fix)
+        return WorkersStore(name)
     if name.startswith(("dist", "p3", "horovod", "byteps")):
         raise CallError(
             f"kvstore {name!r} needs MXNet's servers, which are not here",
-            fix="On several machines call jax.distributed.initialize() and train with lowering.Trainer, whose arrays "
-            "jax.sharding lays out; on one machine take kvstore='local'.",
+            fix="After jax.distributed.initialize() take 'dist_sync', which sums gradients over all processes.",
         )
-    raise CallError(f"No kvstore is called {name!r}", expected=f"one of {listed(LOCAL)}")
+    raise CallError(f"No kvstore is called {name!r}", expected=f"one of {listed((*LOCAL, *SYNCHRONOUS))}")

@@ -4,7 +4,7 @@ A process that dies leaves the others in a collective operation, which fails, or
 message from the network's library that names nobody, and, at exit, a wait for the dead one that ends in an abort. So
 processes tell each other through JAX's coordinator, over connections that are there already, that they have seen a
 failure, or have ended; who says neither is the lost one. A thread says it for a process that waits, and ends it where
-the operation does not fail by itself.
+the operation does not fail by itself. Of process 0, in which the coordinator is, `lifeline.py` tells.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ import atexit
 import os
 import re
 import signal
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from itertools import count
 from types import TracebackType
 from typing import Any
@@ -28,6 +26,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from lowering.training.lifeline import about_me, coordinator, hold_on
 from lowering.training.placing import Placing
 from symjax_nnvm.errors import CheckpointError, NNVMError, TrainingError, plain_list
 
@@ -44,6 +43,8 @@ _LAST = 25.0
 """Seconds that process 0, which is the coordinator, waits for the others to end before it."""
 
 _ASK_EVERY = 1.0
+
+_AGAIN = "Start all processes again: with checkpoints=, fit goes on from the latest one."
 
 _CONNECTION = re.compile(r"gloo|nccl|connection|socket|peer|UNAVAILABLE|DEADLINE_EXCEEDED|heartbeat", re.IGNORECASE)
 """What errors of collective operations say, and those of a computation alone do not."""
@@ -93,8 +94,9 @@ class Team:
 
     def __enter__(self) -> Team:
         if self.size > 1:
-            self._say("who", f"pid {os.getpid()} on {socket.gethostname()}")
+            self._say("who", about_me())
             _end_with(self.me, self.size)
+            hold_on(self.me, self.size, lambda who: _worded(TrainingError(_lost_of({0: who}, self.size), fix=_AGAIN)))
             threading.Thread(target=self._watch, name="fit-processes", daemon=True).start()
         return self
 
@@ -121,12 +123,11 @@ class Team:
     def _failure(self, text: str) -> TrainingError:
         """What is told of a collective operation that failed."""
         told = text.rpartition("computation: ")[2].splitlines()[0][:200]
-        fix = "Start all processes again: with checkpoints=, fit goes on from the latest one."
         try:
             verdict = self._verdict()
         except (jax.errors.JaxRuntimeError, RuntimeError):
             verdict = "Process 0 was lost, which is the coordinator"
-        return TrainingError(verdict, got=told, fix=fix)
+        return TrainingError(verdict, got=told, fix=_AGAIN)
 
     def _watch(self) -> None:
         """Wait for what other processes say, and see to it that this one ends, too."""
@@ -135,7 +136,7 @@ class Team:
                 if self._told("noticed") or self._told("ended"):
                     verdict = self._verdict()
                     if not self._over.wait(_GRACE):
-                        print(f"{TrainingError.__qualname__}: {verdict}", file=sys.stderr)
+                        print(_worded(TrainingError(verdict, fix=_AGAIN)), file=sys.stderr)
                         _leave(self.me, self.size)
 
     def _verdict(self) -> str:
@@ -161,29 +162,33 @@ class Team:
             return "The connection between the processes broke"
         for i in missing:
             _note("lost", i)
-        names = plain_list([f"process {i} ({who.get(i, 'unknown')})" for i in sorted(missing)])
-        return f"Lost {names} of {self.size}, which was killed or cannot be reached any more"
+        return _lost_of({i: who.get(i, "unknown") for i in sorted(missing)}, self.size)
 
     def _say(self, what: str, text: str, *, at: int | None = None, once: bool = False) -> None:
         with suppress(jax.errors.JaxRuntimeError):  # somebody was first, or there is no coordinator any more
-            _coordinator().key_value_set(f"{self._run}/{what}/{self.me if at is None else at}", text or "-", not once)
+            coordinator().key_value_set(f"{self._run}/{what}/{self.me if at is None else at}", text or "-", not once)
 
     def _told(self, what: str) -> dict[int, str]:
-        rows = _coordinator().key_value_dir_get(f"{self._run}/{what}/")
+        rows = coordinator().key_value_dir_get(f"{self._run}/{what}/")
         return {int(key.rpartition("/")[2]): text for key, text in rows}
 
 
-def _coordinator() -> Any:
-    """JAX's client of the store that all processes share; it has no public name."""
-    return import_module("jax._src.distributed").global_state.client
+def _lost_of(lost: dict[int, str], size: int) -> str:
+    names = plain_list([f"process {i} ({who})" for i, who in lost.items()])
+    return f"Lost {names} of {size}, which was killed or cannot be reached any more"
+
+
+def _worded(error: TrainingError) -> str:
+    """As the last line of a traceback has it."""
+    return f"{type(error).__module__}.{type(error).__qualname__}: {error}"
 
 
 def _note(what: str, process: int) -> None:
-    _coordinator().key_value_set(f"symjax_nnvm/{what}/{process}", "-", True)
+    coordinator().key_value_set(f"symjax_nnvm/{what}/{process}", "-", True)
 
 
 def _noted(what: str) -> set[int]:
-    return {int(key.rpartition("/")[2]) for key, _ in _coordinator().key_value_dir_get(f"symjax_nnvm/{what}/")}
+    return {int(key.rpartition("/")[2]) for key, _ in coordinator().key_value_dir_get(f"symjax_nnvm/{what}/")}
 
 
 def _end_with(me: int, size: int) -> None:

@@ -1,14 +1,11 @@
-"""Checks on eight forced devices, in a process of their own, which `test_sharding.py` starts once:
-`python -m tests.lowering.on_eight_devices` prints, as JSON, for each what went wrong.
+"""Checks on the suite's eight devices, which `test_sharding.py` runs.
 
 Numbers are float64, so that equal means 1e-12: what devices add up in another order differs by rounding alone.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
-import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -364,20 +361,3 @@ def devices_hold_an_eighth() -> None:
         for what in ("params", "momenta"):
             one, whole = held(getattr(arrays, what))
             np.testing.assert_allclose(one, whole / 8 if what in eighths else whole, rtol=0.05)
-
-
-def main() -> None:
-    failures: dict[str, str | None] = {}
-    for function in CHECKS:
-        failures[function.__name__] = None
-        try:
-            function()
-        except Exception:
-            failures[function.__name__] = traceback.format_exc()
-    print(json.dumps(failures))
-
-
-if __name__ == "__main__":
-    jax.config.update("jax_num_cpu_devices", 8)
-    jax.config.update("jax_enable_x64", True)
-    main()

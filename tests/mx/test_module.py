@@ -9,6 +9,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -251,11 +252,45 @@ def test_an_optimiser_of_ones_own(tmp_path: Path):
     assert (np.asarray(saved["state.1"]) == 2).all()  # pyright: ignore
 
 
+def test_several_contexts_share_batches_of_any_size():
+    module, alone = (mx.mod.Module(network(), context=given) for given in ([mx.cpu(0), mx.cpu(1)], mx.cpu()))
+    monitor = mx.mon.Monitor(3, pattern="fc_output")
+    for each in (module, alone):
+        each.bind([("data", (4, 3))], [("softmax_label", (4,))])
+        each.init_params(mx.init.One())
+        each.init_optimizer(optimizer_params={"learning_rate": 0.1})
+        each.install_monitor(monitor)
+        monitor.tic()
+        for rows in (4, 3, 4):
+            batch = mx.io.DataBatch([mx.nd.array(DATA[:rows])], [mx.nd.array(LABEL[:rows])])
+            each.forward_backward(batch)
+            each.update()
+        assert len(monitor.toc()) == (6 if each is module else 3)
+        monitor.step = 0
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), alone.get_outputs()[0].asnumpy(), rtol=1e-6)
+    ours, theirs = module.get_params()[0], alone.get_params()[0]
+    for name in theirs:
+        np.testing.assert_allclose(ours[name].asnumpy(), theirs[name].asnumpy(), rtol=1e-6)
+    assert [[part.shape for part in each] for each in module.get_outputs(False)] == [[(2, 2), (2, 2)]]
+    assert module.output_shapes == alone.output_shapes
+    with pytest.raises(nn.MXNetError, match="too few rows for its contexts; expected 2 rows at least; got 1"):
+        module.forward(mx.io.DataBatch([mx.nd.array(DATA[:1])], [mx.nd.array(LABEL[:1])]))
+
+
 MISTAKES: dict[str, tuple[Any, str]] = {
     "not bound": (lambda: mx.mod.Module(network()).forward(None), r"Call module.bind\(.*then module.init_params\(\)"),
     "data name": (lambda: mx.mod.Module(network(), data_names=["x"]), r"input with name 'x' is not found.*\['data'"),
     "no epochs": (lambda: mx.mod.Module(network()).fit(batches()), "please specify number of epochs"),
     "dist": (lambda: mx.kv.create("dist_sync"), "jax.distributed.initialize"),
+    "servers": (lambda: mx.kv.create("dist_async"), "take 'dist_sync'"),
+    "states of contexts": (
+        lambda: mx.mod.Module(network(), ["data"], state_names=["fc_bias"], context=[mx.cpu(0), mx.cpu(1)]),
+        "States cannot be split over contexts",
+    ),
+    "loads": (
+        lambda: mx.mod.Module(network(), context=[mx.cpu(0), mx.cpu(1)], work_load_list=[1]).bind([("data", (4, 3))]),
+        "a number for each of 2 contexts",
+    ),
     "store": (lambda: mx.kv.create("locl"), "No kvstore is called"),
     "key": (lambda: mx.kv.create().pull("a", mx.nd.ones(1)), "key 'a' has not been inited"),
     "metric": (lambda: mx.metric.create("acuracy"), "Did you mean 'accuracy'"),
@@ -303,11 +338,20 @@ def test_a_mistake_is_told_with_the_way_out(name: str):
         mistake()
 
 
-def test_of_several_devices_the_first_is_taken(monkeypatch: pytest.MonkeyPatch):
-    mx.mod.Module(network(), context=[mx.cpu(0), mx.cpu(1)])  # one device under two names, as in MXNet
-    monkeypatch.setattr(mx.Context, "device", property(lambda self: self.device_id))
-    with pytest.warns(UserWarning, match=r"given 2 devices and runs on gpu\(1\).*lowering.Trainer"):
-        mx.mod.Module(network(), context=[mx.gpu(1), mx.gpu(0)])
+@pytest.mark.parametrize("first", [0, 1])
+def test_contexts_of_several_devices_run_there(first: int, monkeypatch: pytest.MonkeyPatch):
+    devices = jax.devices()
+    places = {0: None, 1: devices[1]}  # as of GPUs: None is where JAX puts arrays by itself
+    monkeypatch.setattr(mx.Context, "device", property(lambda self: places[self.device_id]))
+    contexts = [mx.cpu(first), mx.cpu(1 - first)]
+    module, alone = mx.mod.Module(network(), context=contexts), mx.mod.Module(network())
+    for each in (module, alone):
+        each.fit(batches(), num_epoch=1, initializer=mx.init.One(), optimizer_params={"learning_rate": 0.1})
+    (parts,) = module.get_outputs(merge_multi_context=False)
+    assert [part.value.devices() for part in parts] == [{devices[first]}, {devices[1 - first]}]
+    for name, value in alone.get_params()[0].items():
+        np.testing.assert_allclose(module.get_params()[0][name].asnumpy(), value.asnumpy(), rtol=1e-6)
+    assert module.score(batches(), "acc") == alone.score(batches(), "acc")
 
 
 def test_what_is_odd_is_warned_of():

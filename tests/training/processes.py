@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,38 @@ import jax
 import numpy as np
 
 import lowering
+from lowering import mx
 from lowering.training import StepEvent
+from symjax_nnvm import symbol as sym
 from tests.training.mesh_networks import batch, mlp
 
 EPOCHS = 3
+ENDLESS = 10**6
 LOST = 2
-"""The process that is killed."""
+"""The process that is killed in the first run; process 0 in the second."""
 
 
 def data(**options: Any) -> lowering.Batches:
     arrays = {name: value.astype(np.float32) for name, value in batch((12,), rows=34).items()}
     return lowering.Batches(arrays, 8, shuffle=True, **options)
+
+
+def by_module(rows: slice | None = None) -> list[float]:
+    """The weights of a Module that trains on rows of its own; None: on those of this process, with all others."""
+    store = mx.kv.create("local" if rows else "dist_sync")
+    rows = rows or slice(store.rank * 4, store.rank * 4 + 4)
+    arrays = batch((12,))
+    net = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=4, name="fc"), name="softmax")
+    module = mx.mod.Module(net)
+    (data, label) = ([mx.nd.array(arrays[name][rows])] for name in ("data", "softmax_label"))
+    module.bind([("data", data[0].shape)], [("softmax_label", label[0].shape)])
+    module.init_params(mx.init.Constant(1 + store.rank))
+    module.init_optimizer(store, optimizer_params={"learning_rate": 0.5, "momentum": 0.9})
+    for _ in range(3):
+        module.forward_backward(mx.io.DataBatch(data, label))
+        module.update()
+    store.barrier()
+    return module.get_params()[0]["fc_weight"].asnumpy().ravel().tolist()
 
 
 class Signal:
@@ -43,15 +65,16 @@ class Signal:
             os.kill(os.getpid(), self._number)
 
 
+@cache
 def trainer() -> lowering.Trainer:
+    """One for all runs of a process: it compiles once."""
     mesh = jax.make_mesh((jax.device_count(),), ("data",))
-    made = lowering.Trainer(mlp("float32"), "adam", initializer="xavier", mesh=mesh, sharding="fsdp")
-    made.init(0, data=(8, 12))
-    return made
+    return lowering.Trainer(mlp("float32"), "adam", initializer="xavier", mesh=mesh, sharding="fsdp")
 
 
 def fit(batches: Any, folder: Path | None = None, epochs: int = EPOCHS, callbacks: Any = ()) -> lowering.Trainer:
     made = trainer()
+    made.init(0, data=(8, 12))
     checkpoints = None if folder is None else lowering.Checkpoints(folder, every=5)
     options = {"checkpoints": checkpoints, "callbacks": list(callbacks), "progress": True}
     history = made.fit(batches, epochs, metrics=["ce"], **options)
@@ -75,8 +98,10 @@ def undisturbed_then_killed(index: int, folder: Path) -> None:
     fit(data(), folder, callbacks=[Signal(signal.SIGKILL, 8)] if index == LOST else [])
 
 
-def resumed(index: int, folder: Path) -> None:
-    fit(data(), folder)
+def resumed_then_killed(index: int, folder: Path) -> None:
+    made = fit(data(), folder)
+    kill = Signal(signal.SIGKILL, int(made.require_state().step) + 2)
+    made.fit(data(), ENDLESS, callbacks=[kill] if index == 0 else [], progress=False)
 
 
 def small(index: int, folder: Path) -> None:
@@ -86,11 +111,13 @@ def small(index: int, folder: Path) -> None:
     padded = data(last="pad")
     tell(predicted=np.asarray(made.predict(padded)[0]).tolist(), evaluated=made.evaluate(padded, ["accuracy"]))
     made.export(folder / "exported", 1)
-    endless = 10**6  # JAX tells the others of a signal about a second after it came
-    fit(data(), folder / "preempted", endless, callbacks=[Signal(signal.SIGTERM, 2)] if index == 1 else [])
+    tell(module=by_module())
+    # JAX tells the others of a signal about a second after it came.
+    fit(data(), folder / "preempted", ENDLESS, callbacks=[Signal(signal.SIGTERM, 2)] if index == 1 else [])
 
 
 if __name__ == "__main__":
     number, count, port = (int(value) for value in sys.argv[1:4])
     jax.distributed.initialize(f"localhost:{port}", count, number)
-    {"killed": undisturbed_then_killed, "resumed": resumed, "small": small}[sys.argv[4]](number, Path(sys.argv[5]))
+    scenarios = {"killed": undisturbed_then_killed, "resumed": resumed_then_killed, "small": small}
+    scenarios[sys.argv[4]](number, Path(sys.argv[5]))

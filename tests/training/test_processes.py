@@ -22,7 +22,11 @@ from tests.training.mesh_networks import mlp
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("processes"),  # two runs serve them all
+    pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals"),
+]
 
 
 class Ended:
@@ -40,8 +44,7 @@ def run(count: int, scenario: str, folder: Path) -> list[Ended]:
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    environment = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-    environment.pop("JAX_NUM_CPU_DEVICES", None)
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
     command = [sys.executable, "-m", "tests.training.processes"]
     started = [
         subprocess.Popen(
@@ -68,35 +71,42 @@ def run(count: int, scenario: str, folder: Path) -> list[Ended]:
 
 
 @pytest.fixture(scope="module")
-def disturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Ended], Path]:
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Ended], Path]:
     pytest.importorskip("orbax.checkpoint")
     folder = tmp_path_factory.mktemp("killed")
     return run(4, "killed", folder), folder
 
 
-def test_the_others_end_and_name_the_lost_one(disturbed: tuple[list[Ended], Path]) -> None:
-    ended, _ = disturbed
-    assert [process.code for process in ended] == [1 if i != processes.LOST else -9 for i in range(4)]
+@pytest.fixture(scope="module")
+def resumed(killed: tuple[list[Ended], Path]) -> list[Ended]:
+    _, folder = killed
+    shutil.copytree(folder, folder.with_name("again"))
+    return run(4, "resumed", folder.with_name("again"))
+
+
+@pytest.mark.parametrize(("lost", "of"), [(processes.LOST, "killed"), (0, "resumed")])
+def test_the_others_end_and_name_the_lost_one(lost: int, of: str, request: pytest.FixtureRequest) -> None:
+    given = request.getfixturevalue(of)
+    ended: list[Ended] = given[0] if of == "killed" else given
+    assert [process.code for process in ended] == [1 if i != lost else -9 for i in range(4)]
     for i, process in enumerate(ended):
-        if i != processes.LOST:
+        if i != lost:
             last = process.errors.splitlines()[-1]
-            assert "TrainingError: Lost process 2 (pid " in last
+            assert f"TrainingError: Lost process {lost} (pid " in last
             assert "go on" in last or "goes on" in last
             assert process.seconds < 60
             assert process.errors.count("\n") < 40
 
 
-def test_started_again_it_ends_with_the_bits_of_an_undisturbed_run(disturbed: tuple[list[Ended], Path]) -> None:
-    ended, folder = disturbed
-    shutil.copytree(folder, folder.with_name("again"))
-    again = run(4, "resumed", folder.with_name("again"))
-    assert [process.code for process in again] == [0] * 4
-    for before, after in zip(ended, again, strict=True):
+def test_started_again_it_ends_with_the_bits_of_an_undisturbed_run(
+    killed: tuple[list[Ended], Path], resumed: list[Ended]
+) -> None:
+    for before, after in zip(killed[0], resumed, strict=True):
         assert after.found[-1] == before.found[0]
 
 
-def test_two_processes_go_on_where_four_were(disturbed: tuple[list[Ended], Path], tmp_path: Path) -> None:
-    ended, folder = disturbed
+def test_two_processes_go_on_where_four_were(killed: tuple[list[Ended], Path], tmp_path: Path) -> None:
+    ended, folder = killed
     shutil.copytree(folder, tmp_path / "resumed")
     two = run(2, "small", tmp_path)
     assert [process.code for process in two] == [143, 143]
@@ -106,10 +116,14 @@ def test_two_processes_go_on_where_four_were(disturbed: tuple[list[Ended], Path]
     # Batches of their own: those of epoch 0 are the same rows, cut by each.
     np.testing.assert_allclose(first[1]["losses"], wanted[:1], rtol=1e-6)
     assert "SIGTERM: the run ends at step" in two[0].errors
+    assert "Lost process" not in two[1].errors  # process 0 took its leave
     assert lowering.Checkpoints(tmp_path / "preempted").latest() is not None
     assert two[0].shown
     assert not two[1].shown
     _check_whole(first[2], second[2], tmp_path)
+    # Modules with kvstore="dist_sync": the rows of both, from the first one's weights.
+    assert first[3] == second[3]
+    np.testing.assert_allclose(first[3]["module"], processes.by_module(slice(0, 8)), rtol=1e-5)
 
 
 def _check_whole(first: dict[str, Any], second: dict[str, Any], folder: Path) -> None:

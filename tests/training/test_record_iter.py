@@ -96,8 +96,26 @@ def test_a_mean_image_is_subtracted(tmp_path: Path):
     save_arrays(tmp_path / "other.bin", {"mean_img": np.zeros(2, np.float32)})
     with pytest.raises(TrainingError, match=r"No mean image.*expected one array \(3, 10, 12\); got \[\(2,\)\]"):
         images(mean_img=tmp_path / "other.bin")
-    with pytest.raises(TrainingError, match="No mean image: No such file.*here it has to be there"):
-        images(mean_img=tmp_path / "none.bin")
+    with pytest.raises(TrainingError, match="No mean image: No such file.*ImageRecordIter makes one"):
+        ImageTransform(data_shape=(3, 8, 8), mean_img=tmp_path / "none.bin")
+
+
+def test_a_missing_mean_image_is_made_as_mxnet_makes_it(tmp_path: Path):
+    given = {**SEVEN, **scenarios.MEAN, "batch_size": 7, "mean_img": tmp_path / "mean.bin"}
+    ImageRecordIter(**given, num_parts=3, part_index=1, shuffle=True)  # every part makes that of all
+    assert (tmp_path / "mean.bin").read_bytes() == (GOLDENS / "mean.bin").read_bytes()
+    (tmp_path / "mean.bin").unlink()
+    (made,), (again,) = ImageRecordIter(**given), ImageRecordIter(**given)
+    np.testing.assert_array_equal(made["data"], THEIRS["mean image"])
+    np.testing.assert_array_equal(again["data"], made["data"])
+
+
+def test_angles_come_from_a_list():
+    given: dict[str, Any] = {"resize": 16, "batch_size": 1, "fill_value": 0}
+    turned = [next(iter(images(**given, rotate_list=[angle])))["data"] for angle in (0, 90, 270)]
+    epochs = [next(images(**given, rotate_list="0,90,270").epoch(n))["data"] for n in range(20)]
+    found = [[np.array_equal(epoch, one) for one in turned].index(True) for epoch in epochs]
+    assert set(found) == {0, 1, 2}
 
 
 @pytest.mark.parametrize(
@@ -271,8 +289,7 @@ def test_draws_are_the_same_everywhere():
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "misspelt": ({"rand_mirorr": True}, r"does not take \['rand_mirorr'\].*Did you mean 'rand_mirror'"),
     "augmenter": ({"aug_seq": "aug_det"}, "does not support aug_seq: there is one augmenter"),
-    "chunks": ({"shuffle_chunk_size": 64}, "does not support shuffle_chunk_size: shuffle=True shuffles all"),
-    "rotate_list": ({"rotate_list": "0,90"}, "does not support rotate_list: angles are drawn from max_rotate_angle"),
+    "rotate_list": ({"rotate_list": "0,right"}, "'rotate_list'; expected whole degrees: '0,90,180'"),
     "data_shape": ({"data_shape": (10, 12)}, r"expected \(channels, height, width\) with 1, 3 or 4.*got \(10, 12\)"),
     "two channels": ({"data_shape": (2, 10, 12)}, r"parameter 'data_shape'"),
     "inter_method": ({"inter_method": 5}, "parameter 'inter_method'; expected 0, 1, 2, 3, 4, 9 or 10; got 5"),
@@ -312,7 +329,7 @@ def test_what_is_forgotten():
 
 
 def test_what_means_nothing_is_taken():
-    (batch,) = images(ctx="gpu", device_id=0, verbose=False, aug_seq="aug_default", shuffle_chunk_size=0)
+    (batch,) = images(ctx="gpu", device_id=0, verbose=False, aug_seq="aug_default", shuffle_chunk_size=64)
     np.testing.assert_array_equal(batch["data"], THEIRS["crop"])
 
 

@@ -191,8 +191,10 @@ class BaseModule:
             for name, value in totals:
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
+            found = self.get_params()
+            self.set_params(*found)  # on several contexts all go on with the mean of their states
             if epoch_end_callback is not None:
-                _call(epoch_end_callback, epoch, self.symbol, *self.get_params())
+                _call(epoch_end_callback, epoch, self.symbol, *found)
             if eval_data is not None:
                 found = self.score(
                     eval_data,

@@ -50,17 +50,9 @@ def make_optimizer(
     return given
 
 
-def one_context(context: Any) -> Context:
-    """The context to run on."""
-    given = list(context) if isinstance(context, list | tuple) else [context]
-    found = [as_context(each) for each in given]
-    if len({each.device for each in found}) > 1:
-        warnings.warn(
-            f"Module was given {len(found)} devices and runs on {found[0]}, with the whole batch: the numbers are the "
-            "same. To spread a batch over devices give lowering.Trainer arrays that jax.sharding lays out.",
-            stacklevel=3,
-        )
-    return found[0]
+def as_contexts(context: Any) -> list[Context]:
+    """The contexts to run on."""
+    return [as_context(each) for each in (context if isinstance(context, list | tuple) else [context])]
 
 
 def check_names(arguments: Sequence[str], names: Sequence[str], what: str, needed: bool) -> None:

@@ -1,4 +1,4 @@
-"""Module: a network bound to arrays, with an optimiser. One executor holds the whole batch."""
+"""Module: a network bound to arrays, with an optimiser. An executor runs the batch, or one on each context a part."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from lowering.mx import model
 from lowering.mx import optimizer as optimizers
+from lowering.mx.context import Context
 from lowering.mx.executor import Executor
 from lowering.mx.init import InitDesc
 from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
@@ -16,14 +17,15 @@ from lowering.mx.kv import KVStore
 from lowering.mx.kv import create as create_kvstore
 from lowering.mx.module.base import UNIFORM, BaseModule, Params
 from lowering.mx.module.given import (
+    as_contexts,
     check_given,
     check_names,
     converted,
     fill,
     fitting,
     make_optimizer,
-    one_context,
 )
+from lowering.mx.module.group import ExecutorGroup
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.errors import CallError, TrainingError
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
@@ -33,9 +35,10 @@ class Module(BaseModule):
     """A network that is trained, scored and run over batches.
 
     data_names, label_names, state_names: which arguments come with the batches, and which are states that the caller
-    sets; the others are parameters, those in fixed_param_names not trained. context: where it runs; of several the
-    first, with a warning: one program holds the whole batch. group2ctxs: a context for each `ctx_group`; one device
-    runs all. work_load_list, compression_params: nothing to do here. Raises CallError for names that are not there.
+    sets; the others are parameters, those in fixed_param_names not trained. context: where it runs; each of several
+    takes a part of every batch, work_load_list says how much, and normalises it by itself (BatchNorm). group2ctxs: a
+    context for each `ctx_group`; one device runs all. compression_params: nothing to do here. Raises CallError for
+    names that are not there, and for states on several contexts.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Module(BaseModule):
     ):
         super().__init__(logger)
         self._symbol: Symbol = as_symbol(symbol)
-        self._context = one_context(context)
+        self._contexts, self._loads = as_contexts(context), work_load_list
         self._data_names, self._label_names = list(data_names or ()), list(label_names or ())
         self._state_names, self._fixed = list(state_names or ()), list(fixed_param_names or ())
         arguments = self._symbol.list_arguments()
@@ -67,10 +70,13 @@ class Module(BaseModule):
         fed = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [name for name in arguments if name not in fed]
         self._groups = group2ctxs[0] if isinstance(group2ctxs, list | tuple) else group2ctxs
+        if len(self._contexts) > 1 and self._state_names:
+            raise CallError("States cannot be split over contexts", got=self._state_names, fix="context=mx.gpu(0)")
         self._params: tuple[Params, Params] | None = None  # before there is an executor to hold them
-        self._executor: Executor | None = None
+        self._executor: Executor | ExecutorGroup | None = None
         self._optimizer: optimizers.Optimizer | None = None
         self._updater: optimizers.Updater | None = None
+        self._store = KVStore("local")
         self._states_file: str | None = None
         self._monitor: Any = None
 
@@ -111,12 +117,12 @@ class Module(BaseModule):
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """(name, shape) of the outputs."""
-        known = {name: array.shape for name, array in self._bound.arg_dict.items()}
+        known = {desc.name: desc.shape for desc in (*self.data_shapes, *(self.label_shapes or ()))}
         _, shapes, _ = self._symbol.infer_shape(**known)
         return list(zip(self.output_names, shapes, strict=True))
 
     @property
-    def _bound(self) -> Executor:
+    def _bound(self) -> Executor | ExecutorGroup:
         """The executor. Raises TrainingError before `bind`."""
         self._require(params=False)
         assert self._executor is not None
@@ -146,17 +152,7 @@ class Module(BaseModule):
         self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
         self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
         described = [*self._data_shapes, *(self._label_shapes or ())]
-        shared = None if shared_module is None else shared_module._bound
-        names = [name for name in self._param_names if shared is not None and name in shared.arg_dict]
-        self._executor = self._symbol.simple_bind(
-            self._context,
-            self._requests(),
-            {desc.name: desc.dtype for desc in described},
-            group2ctx=self._groups,
-            shared_exec=shared,
-            shared_arg_names=names,
-            **dict[str, Any]((desc.name, desc.shape) for desc in described),
-        )
+        self._executor = self._bind_executor(described, None if shared_module is None else shared_module._bound)
         self._executors = {self._shapes_key(described): self._executor}
         self.binded = True
         if shared_module is not None:
@@ -167,6 +163,25 @@ class Module(BaseModule):
             self._executor.copy_params_from(*self._params)
         if self._monitor is not None:
             self.install_monitor(self._monitor)
+
+    def _bind_executor(self, described: Sequence[DataDesc], shared: Any) -> Executor | ExecutorGroup:
+        """shared: whose parameters and states are used; of as many contexts."""
+        names = [name for name in self._param_names if shared is not None and name in shared.arg_dict]
+
+        def bind(context: Context, shared: Executor | None, shapes: Mapping[str, Any]) -> Executor:
+            return self._symbol.simple_bind(
+                context,
+                self._requests(),
+                {desc.name: desc.dtype for desc in described},
+                group2ctx=self._groups,
+                shared_exec=shared,
+                shared_arg_names=names,
+                **shapes,
+            )
+
+        if len(self._contexts) > 1:
+            return ExecutorGroup.bound(self._contexts, described, self._loads, shared, bind)
+        return bind(self._contexts[0], shared, {desc.name: desc.shape for desc in described})
 
     def _described(
         self, data: Sequence[Any], label: Sequence[Any] | None
@@ -209,7 +224,7 @@ class Module(BaseModule):
             shapes = {desc.name: desc.shape for desc in described}
             self._executors[key] = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
             if self._monitor is not None:
-                self._monitor.install(self._executors[key])
+                self._watch(self._executors[key])
         self._executor = self._executors[key]
 
     # -- parameters --------------------------------------------------------------------------------------------------
@@ -247,6 +262,8 @@ class Module(BaseModule):
                     own = attrs.get(name, {})
                     desc = name if what == "aux_params" and not own.get("__init__") else InitDesc(name, own)
                     fill(initializer, desc, array)
+        if isinstance(bound, ExecutorGroup):
+            bound.share_states()
         self.params_initialized = True
 
     def set_params(
@@ -261,13 +278,14 @@ class Module(BaseModule):
         self.init_params(None, arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Params, Params]:
-        """(parameters, states) by name: copies."""
+        """(parameters, states) by name: copies; of several contexts the states' mean."""
         self._require(params=False)
         if not self.params_initialized:
             self._require()
         bound = self._bound
         args = {name: bound.arg_dict[name].copy() for name in self._param_names}
-        return args, {name: array.copy() for name, array in bound.aux_dict.items()}
+        states = bound.mean_states if isinstance(bound, ExecutorGroup) else bound.aux_dict
+        return args, {name: array.copy() for name, array in states.items()}
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -308,9 +326,11 @@ class Module(BaseModule):
         self._bound.forward_backward(**feed)
 
     def get_outputs(self, merge_multi_context: bool = True) -> Any:
-        """The outputs; merge_multi_context=False: each in a list of one."""
-        found = self._bound.outputs
-        return found if merge_multi_context else [[each] for each in found]
+        """The outputs; merge_multi_context=False: of each a list, by contexts."""
+        bound = self._bound
+        if isinstance(bound, ExecutorGroup) and not merge_multi_context:
+            return [list(each) for each in zip(*[executor.outputs for executor in bound.executors], strict=True)]
+        return bound.outputs if merge_multi_context else [[each] for each in bound.outputs]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Any:
         """The gradients of the data. Raises TrainingError where they were not bound for."""
@@ -318,7 +338,10 @@ class Module(BaseModule):
             raise TrainingError(
                 "Gradients of the data were not asked for", fix="module.bind(inputs_need_grad=True, ...)"
             )
-        found = [self._bound.grad_dict[name] for name in self._data_names]
+        bound = self._bound
+        if isinstance(bound, ExecutorGroup) and not merge_multi_context:
+            return [bound.parts_of(name) for name in self._data_names]
+        found = [bound.grad_dict[name] for name in self._data_names]
         return found if merge_multi_context else [[each] for each in found]
 
     def get_states(self, merge_multi_context: bool = True) -> Any:
@@ -343,7 +366,11 @@ class Module(BaseModule):
     def install_monitor(self, mon: Any) -> None:
         """Have a monitor watch what runs."""
         self._monitor = mon
-        mon.install(self._bound)
+        self._watch(self._bound)
+
+    def _watch(self, bound: Executor | ExecutorGroup) -> None:
+        for executor in bound.executors if isinstance(bound, ExecutorGroup) else [bound]:
+            self._monitor.install(executor)
 
     # -- the optimiser -----------------------------------------------------------------------------------------------
 
@@ -356,22 +383,27 @@ class Module(BaseModule):
     ) -> None:
         """Make the optimiser. Gradients are multiplied with 1 / batch size unless optimizer_params says otherwise.
 
-        kvstore: one of this machine, which changes nothing. Raises ParamError; CallError for dist_….
+        kvstore: "dist_sync" sums gradients over the processes of `jax.distributed`, which start with the first one's
+        parameters; the batch size is then that of all. Others change nothing. Raises ParamError, CallError.
         """
         self._require()
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
             return
-        if isinstance(kvstore, str):
-            create_kvstore(kvstore)
-        elif kvstore is not None and not isinstance(kvstore, KVStore):
+        store = create_kvstore(kvstore) if isinstance(kvstore, str) else kvstore or KVStore("local")
+        if not isinstance(store, KVStore):
             raise CallError("kvstore is a name or a KVStore", got=type(kvstore).__name__, fix="kvstore='local'")
+        self._store = store
         axis = DataDesc.get_batch_axis(self._data_shapes[0].layout)
-        rescale_grad = 1.0 / self._data_shapes[0].shape[max(axis, 0)]
+        rescale_grad = 1.0 / (self._data_shapes[0].shape[max(axis, 0)] * store.num_workers)
         self._optimizer = make_optimizer(
             optimizer, dict(optimizer_params), self._symbol, self._param_names, rescale_grad
         )
         self._updater = optimizers.get_updater(self._optimizer)
+        if store.num_workers > 1:
+            held = [self._bound.arg_dict[name] for name in self._param_names]
+            for array, first in zip(held, store.of_first_worker(held), strict=True):
+                array[:] = first
         self.optimizer_initialized = True
         if self._states_file is not None:
             self.load_optimizer_states(self._states_file)
@@ -380,6 +412,7 @@ class Module(BaseModule):
     def borrow_optimizer(self, shared_module: Module) -> None:
         """Update with another module's optimiser, whose states it shares."""
         self._optimizer, self._updater = shared_module._optimizer, shared_module._updater
+        self._store = shared_module._store
         self.optimizer_initialized = True
 
     def update(self) -> None:
@@ -387,9 +420,10 @@ class Module(BaseModule):
         self._require(optimizer=True)
         assert self._updater is not None
         args, grads = self._bound.arg_dict, self._bound.grad_dict
-        trained = [(i, name) for i, name in enumerate(self._param_names) if grads[name] is not None]
-        indices = [i for i, _ in trained]
-        self._updater(indices, [grads[name] for _, name in trained], [args[name] for _, name in trained])
+        found = {i: grads[name] for i, name in enumerate(self._param_names)}
+        trained = {i: grad for i, grad in found.items() if grad is not None}
+        totals = self._store.summed(list(trained.values()))
+        self._updater(list(trained), totals, [args[self._param_names[i]] for i in trained])
 
     # -- files -------------------------------------------------------------------------------------------------------
 

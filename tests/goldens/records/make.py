@@ -54,7 +54,10 @@ def image_batches() -> dict[str, np.ndarray]:
         data = batches_of(**given)[0].data[0].asnumpy()
         whole = data.dtype == np.float32 and np.array_equal(data, data.astype(np.uint8))
         arrays[name] = data.astype(np.uint8) if whole else data
-    return arrays
+    mean = HERE / "mean.bin"
+    mean.unlink(missing_ok=True)
+    seven = batches_of(path_imgrec=str(HERE / "seven.rec"), batch_size=7, mean_img=str(mean), **scenarios.MEAN)
+    return arrays | {"mean image": seven[0].data[0].asnumpy()}
 
 
 def orders() -> dict[str, Any]:

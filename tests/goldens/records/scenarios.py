@@ -50,6 +50,7 @@ BATCHES: dict[str, dict[str, Any]] = {
     "mirror": {"mirror": True},
     "pad": {"pad": 3, "fill_value": 9, "data_shape": (3, 22, 20)},
     "crop size": {"max_crop_size": 15, "min_crop_size": 15},
+    "quarter turn": {"rotate": 90},
     "uint8": {"dtype": "uint8"},
     "int8": {"dtype": "int8", "mean_r": 123.5, "mean_g": 116.28, "mean_b": 103.53},
     "grey": {"data_shape": (1, 10, 12)},
@@ -58,9 +59,13 @@ BATCHES: dict[str, dict[str, Any]] = {
 }
 """Name → parameters of ImageRecordIter beside IMAGE; none of them random."""
 
+MEAN: dict[str, Any] = {"scale": 0.3, "mirror": True, "std_r": 1.7, "data_shape": (3, 8, 8), "label_width": 2}
+"""Parameters of the iterator over the seven images that makes `mean.bin`."""
+
 CLOSE: dict[str, dict[str, Any]] = {
     "cubic": {"resize": 14, "inter_method": 2},
     "rotate": {"rotate": 30, "fill_value": 7},
+    "rotate list": {"rotate_list": "30", "fill_value": 7},
     "random scale": {"max_random_scale": 1.3, "min_random_scale": 1.3},
     "aspect ratio": {"max_aspect_ratio": 1.25, "min_aspect_ratio": 1.25},
 }

@@ -1,0 +1,204 @@
+"""Several contexts: an executor on each, with its part of every batch, as MXNet's modules run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.mx.context import Context
+from lowering.mx.executor import Executor
+from lowering.mx.io.desc import DataDesc
+from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.cells import at
+from symjax_nnvm.errors import CallError
+
+Bind = Callable[..., Executor]
+"""(context, shared executor or None, shapes by name) → an executor."""
+
+
+class ExecutorGroup:
+    """Executors that share their parameters, which are the first one's; each has states of its own, so that BatchNorm
+    normalises a part of the batch by itself. It runs as one `Executor` does, over whole batches.
+
+    axes: the batch axis of each input, -1 where every executor takes the whole of it. loads: how much of a batch each
+    executor takes.
+    """
+
+    def __init__(self, executors: Sequence[Executor], contexts: Sequence[Context], axes: dict[str, int], loads: Any):
+        self.executors, self._contexts = list(executors), list(contexts)
+        self._axes, self._loads = axes, list(loads or [1] * len(contexts))
+        self._given: list[dict[str, jax.Array]] = [{} for _ in executors]
+
+    @classmethod
+    def bound(
+        cls,
+        contexts: Sequence[Context],
+        described: Sequence[DataDesc],
+        loads: Any,
+        shared: ExecutorGroup | None,
+        bind: Bind,
+    ) -> ExecutorGroup:
+        """Bind an executor for each context. Raises CallError for loads or batches that do not fit."""
+        axes = {desc.name: DataDesc.get_batch_axis(desc.layout) for desc in described}
+        group = cls([], contexts, axes, loads)
+        if len(group._loads) != len(contexts):
+            expected = f"a number for each of {len(contexts)} contexts"
+            raise CallError("Loads that are not the contexts'", param="work_load_list", expected=expected, got=loads)
+        others = [None] * len(contexts) if shared is None else shared.executors
+        shapes = group._shapes({desc.name: desc.shape for desc in described})
+        group.executors = [bind(*each) for each in zip(contexts, others, shapes, strict=True)]
+        group._given = [{} for _ in contexts]
+        return group
+
+    # -- parts of a batch ----------------------------------------------------------------------------------------------
+
+    def _parts(self, rows: int) -> list[slice]:
+        """The rows of each executor, in MXNet's way of rounding."""
+        sizes = [round(load * rows / sum(self._loads)) for load in self._loads]
+        ends = [min(rows, int(end)) for end in np.cumsum(sizes)]
+        ends[-1] = rows
+        parts = [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+        if any(part.start >= part.stop for part in parts):
+            raise CallError(
+                "A batch with too few rows for its contexts",
+                expected=f"{len(parts)} rows at least",
+                got=rows,
+                fix="A larger batch_size, or fewer contexts.",
+            )
+        return parts
+
+    def _shapes(self, shapes: Mapping[str, Sequence[int]]) -> list[dict[str, tuple[int, ...]]]:
+        """The shapes of each executor's part."""
+        whole = {name: np.broadcast_to(np.int8(0), tuple(shape)) for name, shape in shapes.items()}
+        return [{name: value.shape for name, value in part.items()} for part in self._cut(whole)]
+
+    def _cut(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Each executor's part of inputs."""
+        found: list[dict[str, Any]] = [{} for _ in self._contexts]
+        for name, value in values.items():
+            axis = self._axes[name]
+            for part, rows in zip(found, self._parts(value.shape[max(axis, 0)]), strict=True):
+                part[name] = value if axis < 0 else _rows(value, axis, rows)
+        return found
+
+    def _heads(self, out_grads: Any) -> list[Any]:
+        """Each executor's part of head gradients."""
+        if out_grads is None:
+            return [None] * len(self._contexts)
+        heads = [each.value if isinstance(each, NDArray) else each for each in _listed(out_grads)]
+        return [[_rows(head, 0, rows) for head, rows in zip(heads, part, strict=True)]
+                for part in zip(*[self._parts(head.shape[0]) for head in heads], strict=True)]  # fmt: skip
+
+    # -- arrays --------------------------------------------------------------------------------------------------------
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """The parameters, and the first executor's inputs."""
+        return self.executors[0].arg_dict
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        """The first executor's states; `share_states` gives what is written here to all."""
+        return self.executors[0].aux_dict
+
+    @property
+    def mean_states(self) -> dict[str, NDArray]:
+        """The mean of the executors' states."""
+        return {name: self._sum(lambda e, name=name: e.aux_dict[name]) / len(self.executors) for name in self.aux_dict}
+
+    def share_states(self) -> None:
+        """Have all executors go on with the first one's states."""
+        for executor in self.executors[1:]:
+            for name, array in self.aux_dict.items():
+                executor.aux_dict[name][:] = array.asnumpy()
+
+    @property
+    def grad_dict(self) -> dict[str, NDArray | None]:
+        """Gradients: the sum of the executors', and those of inputs, whole."""
+
+        def of(name: str) -> NDArray:
+            if name in self._axes:
+                return self._joined(self.parts_of(name), self._axes[name])
+            return self._sum(lambda e: e.grad_dict[name])
+
+        return {name: None if array is None else of(name) for name, array in self.executors[0].grad_dict.items()}
+
+    def parts_of(self, name: str) -> list[NDArray | None]:
+        """The executors' gradients of an input."""
+        return [executor.grad_dict[name] for executor in self.executors]
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """The outputs for the whole batch."""
+        return [self._joined(each, 0) for each in zip(*[e.outputs for e in self.executors], strict=True)]
+
+    def _sum(self, of: Callable[[Executor], Any]) -> NDArray:
+        first, *others = [self._here(of(executor)) for executor in self.executors]
+        return like_jax(sum(others, first), self._contexts[0])
+
+    def _joined(self, arrays: Sequence[Any], axis: int) -> NDArray:
+        if axis < 0:
+            return arrays[0]
+        return like_jax(jnp.concatenate([self._here(array) for array in arrays], axis), self._contexts[0])
+
+    def _here(self, array: NDArray) -> jax.Array:
+        """The value of an array where the first executor is."""
+        return _on(self._contexts[0], array.value)
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def _share_parameters(self) -> None:
+        """Give the others the first one's parameters, where they have changed: on one device, no copies."""
+        for executor, context, given in list(zip(self.executors, self._contexts, self._given, strict=True))[1:]:
+            for name, array in self.arg_dict.items():
+                if name not in self._axes and given.get(name) is not array.value:
+                    given[name] = array.value
+                    executor.arg_dict[name].cell.assign(_on(context, array.value))
+
+    def _each(self, feed: Mapping[str, Any]) -> Sequence[tuple[Executor, dict[str, Any]]]:
+        self._share_parameters()
+        return list(zip(self.executors, self._cut(feed), strict=True))
+
+    def forward(self, is_train: bool = False, **feed: Any) -> None:
+        """As `Executor.forward`."""
+        for executor, part in self._each(feed):
+            executor.forward(is_train, **part)
+
+    def backward(self, out_grads: Any = None) -> None:
+        """As `Executor.backward`."""
+        for executor, heads in zip(self.executors, self._heads(out_grads), strict=True):
+            executor.backward(heads)
+
+    def forward_backward(self, **feed: Any) -> None:
+        """As `Executor.forward_backward`."""
+        for executor, part in self._each(feed):
+            executor.forward_backward(**part)
+
+    def copy_params_from(self, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:
+        """As `Executor.copy_params_from`."""
+        self.executors[0].copy_params_from(arg_params, aux_params)
+        self.share_states()
+
+    def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **shapes: Any) -> ExecutorGroup:
+        """As `Executor.reshape`."""
+        pairs = zip(self.executors, self._shapes(shapes), strict=True)
+        executors = [e.reshape(partial_shaping, allow_up_sizing, **part) for e, part in pairs]
+        return ExecutorGroup(executors, self._contexts, self._axes, self._loads)
+
+
+def _on(context: Context, value: jax.Array) -> jax.Array:
+    device = context.device or jax.devices()[0]
+    return value if value.devices() == {device} else jax.device_put(value, device)
+
+
+def _rows(value: Any, axis: int, rows: slice) -> Any:
+    key = (slice(None),) * axis + (rows,)
+    return at(value, key) if isinstance(value, jax.Array) else value[key]
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
