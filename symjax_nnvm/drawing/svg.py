@@ -66,19 +66,28 @@ def _box(box: Box, r: Rectangle) -> str:
 
 def _path(pieces: list[Piece]) -> str:
     """A trunk and its branches; what goes on where the last piece ended needs no new beginning."""
-    text, at = [], None
+    steps: list[tuple[str, str]] = []
+
+    def down(y: float) -> None:
+        if steps[-1][0] == "V":
+            steps.pop()
+        steps.append(("V", _n(y)))
+
+    at = None
     for p in pieces:
         if at != (p.x1, p.y1):
-            text.append(f"M{_n(p.x1)} {_n(p.y1)}")
+            steps.append(("M", f"{_n(p.x1)} {_n(p.y1)}"))
         if abs(p.x1 - p.x2) < 0.1:
-            text.append(f"V{_n(p.y4)}")
+            down(p.y4)
         else:
             middle = _n((p.y2 + p.y3) / 2)
-            text.append(f"V{_n(p.y2)}" if p.y2 > p.y1 else "")
-            text.append(f"C{_n(p.x1)} {middle} {_n(p.x2)} {middle} {_n(p.x2)} {_n(p.y3)}")
-            text.append(f"V{_n(p.y4)}" if p.y4 > p.y3 else "")
+            if p.y2 > p.y1:
+                down(p.y2)
+            steps.append(("C", f"{_n(p.x1)} {middle} {_n(p.x2)} {middle} {_n(p.x2)} {_n(p.y3)}"))
+            if p.y4 > p.y3:
+                down(p.y4)
         at = (p.x2, p.y4)
-    return "".join(text)
+    return "".join(letter + numbers for letter, numbers in steps)
 
 
 def _tip(x: float, y: float) -> str:
