@@ -1,12 +1,7 @@
-"""Draw the pictures of the pages: `python docs/draw_pictures.py` writes docs/pictures by `plot_network` and Graphviz.
-
-Each file names the DOT text that it was drawn from, so that the suite sees an old one without Graphviz.
-"""
+"""Draw the pictures of the pages: `python docs/draw_pictures.py` writes docs/pictures by `plot_network`."""
 
 from __future__ import annotations
 
-import hashlib
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -106,19 +101,11 @@ def drawn(name: str) -> NetworkPlot:
         return PICTURES[name]()
 
 
-def stamp(plot: NetworkPlot) -> str:
-    """The line by which a file says what it was drawn from."""
-    return f"<!-- drawn from DOT {hashlib.sha256(plot.source.encode()).hexdigest()[:16]} -->"
-
-
 def main() -> None:
-    """Draw every picture, as `plot.save` does, without a size in points, so that a page scales it."""
+    """Draw every picture, as `plot.save` does."""
     for name in PICTURES:
-        plot = drawn(name)
-        svg = plot.render("svg").decode()
-        svg = re.sub(r"<!--.*?-->\n?", "", svg, flags=re.DOTALL)
-        (FOLDER / f"{name}.svg").write_text(f"{svg[svg.index('<svg') :].rstrip()}\n{stamp(plot)}\n", encoding="utf-8")
-        print(f"docs/pictures/{name}.svg", len(svg))
+        path = drawn(name).save(FOLDER / f"{name}.svg")
+        print(path.relative_to(ROOT), path.stat().st_size)
 
 
 if __name__ == "__main__":

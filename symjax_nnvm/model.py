@@ -152,7 +152,7 @@ class Model:
 
     def _repr_html_(self) -> str:
         summary = self.summary()
-        return table_html(summary.columns, summary.rows(), 3, [repr(self), *summary.totals()])
+        return self.plot().above(table_html(summary.columns, summary.rows(), 3, [repr(self), *summary.totals()]))
 
     # -- running and saving -----------------------------------------------------------------------------------------
 

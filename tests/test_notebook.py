@@ -98,6 +98,36 @@ def test_a_large_symbol_is_shown_in_part():
     text = net._repr_html_()
     assert text.count("<tr>") == 61
     assert "1,000 operators; the first 60 are shown" in text
+    assert "× 1000" in text  # it is drawn all the same: as one block
+
+
+def test_small_networks_are_shown_as_drawings_and_large_ones_as_tables():
+    for value in (NET, nn.Model(NET)):
+        text = value._repr_html_()
+        assert text.startswith("<div")
+        assert text.index("<svg") < text.index("<details>") < text.index("<table>")
+    assert nn.Model(NET)._repr_html_() == nn.Model(NET).plot().above(table_of(nn.Model(NET)._repr_html_()))
+    many = sym.Variable("x")
+    for i in range(130):
+        many = many + i
+    folded = many._repr_html_()
+    assert "<svg" not in folded
+    assert folded.startswith("<table>")
+    assert sym.Variable("x")._repr_html_().startswith("<table>")
+    group = sym.Group([sym.Variable("x"), sym.Variable("y")])
+    assert group._repr_html_().startswith("<table>")
+
+
+def table_of(html: str) -> str:
+    return html[html.index("<table>") : html.index("</details>")]
+
+
+def test_drawings_say_all_of_a_node_to_who_points_at_it():
+    root = ElementTree.fromstring(nn.plot_network(NET, {"data": (4, 3)}).svg())
+    titles = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert (titles[0], root.attrib["role"]) == ("plot", "img")
+    said = next(title for title in titles if title and title.startswith("FullyConnected fc1\n"))
+    assert {"num_hidden = 5", "← data 4×3", "← fc1_weight 5×3", "→ 4×5"} <= set(said.split("\n"))
 
 
 def test_curves_have_gaps_where_numbers_are_not_finite():

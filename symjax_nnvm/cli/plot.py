@@ -1,4 +1,4 @@
-"""Draw a network: .dot text always; .svg, .png and .pdf by Graphviz.
+"""Draw a network: .svg and .dot always, .png and .pdf by Graphviz.
 
 A block that follows itself several times is drawn once. With `--shape`, edges carry shapes.
 """
@@ -19,10 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, where to, and how much of it."""
     add_model(parser)
     parser.add_argument(
-        "out", type=text_of("file"), metavar="OUT", help="file to write: .dot, .svg, .png or .pdf; - prints DOT"
+        "out", type=text_of("file"), metavar="OUT", help="file to write: .svg, .dot, .png or .pdf; - prints DOT"
     )
     add_shapes(parser)
     parser.add_argument("--weights", action="store_true", help="name the parameters under their operators")
+    parser.add_argument("--graphviz", action="store_true", help="have Graphviz lay out .svg, too")
     parser.add_argument("--no-fold", action="store_true", help="draw every copy of repeated blocks")
 
 
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         if options.out != "-":
             out = Path(options.out)
             model.keep(out)
-            content = plot.content(out)
+            content = plot.content(out, graphviz=options.graphviz)
             make_folder(out)
             write_file(out, content)
     if options.json:

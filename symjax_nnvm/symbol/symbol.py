@@ -44,7 +44,7 @@ from symjax_nnvm.tables import table_html
 Lists = tuple[Any, Any, Any]
 """(arguments, outputs, auxiliary states): a list each, or None each when something stays undecided."""
 
-_SHOWN = 60  # operators in a notebook's cell
+_SHOWN, _DRAWN = 60, 5_000  # operators in a notebook's cell: in its table; of a network whose drawing is tried
 
 MAX_FILE_BYTES = 1 << 30
 """The largest symbol file that is read; files of a million nodes are a tenth of it."""
@@ -298,7 +298,10 @@ class Symbol(Arithmetic, Fluent):
         rows = [(n.name, n.op.name if n.op else "", plain_list(entry.node.name for entry in n.inputs)) for n in shown]
         more = f"; the first {_SHOWN} are shown" if len(nodes) > _SHOWN else ""
         notes = [f"{self!r} {len(nodes):,} operators{more}", "symjax_nnvm.plot_network(symbol) draws it."]
-        return table_html(("node", "operator", "inputs"), rows, notes=notes)
+        table = table_html(("node", "operator", "inputs"), rows, notes=notes)
+        if len(nodes) > _DRAWN or is_atomic(self.outputs):
+            return table
+        return apply_pass(Graph(self.outputs), "PlotNetwork").attrs["plot"].above(table)
 
     # -- container -------------------------------------------------------------------------------------------------
 

@@ -76,7 +76,17 @@ OPTIONS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """(subcommand, argument) → values that are refused."""
 
-FLAGS = {"--json", "--traceback", "--help", "--weights", "--no-fold", "--structure", "--random-params", "--bgr"}
+FLAGS = {
+    "--json",
+    "--traceback",
+    "--help",
+    "--weights",
+    "--no-fold",
+    "--graphviz",
+    "--structure",
+    "--random-params",
+    "--bgr",
+}
 FLAGS |= {"--stages", "--stretch", "--full", "--inference", "--no-finite-differences", "--train"}
 FLAGS |= {"--decode", "--center-crop", "--pass-through", "--pack-label", "--skip-broken", "--no-shuffle"}
 FLAGS |= {"--float16", "--fold-batch-norm"}

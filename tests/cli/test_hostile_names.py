@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -214,3 +215,13 @@ def test_only_the_console_prints():
     assert len(files) > 10
     printing = {path.name for path in files if re.search(r"(?<![\w.])print\(|std(out|err)\.write", path.read_text())}
     assert printing == {"console.py"}
+
+
+@pytest.mark.parametrize("shapes", [None, {evil("data"): (2, 1, 4, 4)}])
+def test_drawings_are_whole_whatever_the_names(shapes: dict[str, tuple[int, ...]] | None):
+    plot = nn.plot_network(network(), shapes, title=evil("title"), hide_weights=False)
+    root = ElementTree.fromstring(plot.svg())
+    assert {element.tag.partition("}")[2] for element in root.iter()} == {"svg", "title", "g", "path", "rect", "text"}
+    assert safe(plot.svg())
+    assert safe(plot.source)
+    assert ElementTree.fromstring(f"<div>{plot.above('')}</div>") is not None

@@ -125,10 +125,12 @@ def test_a_long_chain_is_folded_in_linear_time():
 
 def test_shapes_weights_and_heads_are_shown():
     net = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc"), name="out")
-    source = nn.plot_network(net, {"data": (2, 5)}, hide_weights=False).source
+    plot = nn.plot_network(net, {"data": (2, 5)}, hide_weights=False)
+    source = plot.source
     assert 'label="FullyConnected 3\\nfc\\nfc_weight 3×5\\nfc_bias 3"' in source
     assert 'label="2×5"' in source
     assert source.count("peripheries=2") == 1
+    assert ">fc_weight 3×5</text>" in plot.svg()
     assert "fc_weight" not in nn.plot_network(net).source
 
 
@@ -155,45 +157,40 @@ def test_the_command_writes_dot(net: Path, capsys: pytest.CaptureFixture[str]):
     assert "expected .dot" in capsys.readouterr().err
 
 
+def test_svg_needs_no_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, net: Path):
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    plot = nn.plot_network(sym.relu(sym.Variable("x")))
+    assert plot.save(tmp_path / "x.svg").read_text() == plot.svg()
+    assert main(["plot", str(net), str(tmp_path / "net.svg"), "--shape", "data=1,1,8,8"]) == 0
+    assert "1×1×8×8" in (tmp_path / "net.svg").read_text()
+    assert main(["plot", str(net), str(tmp_path / "net.png")]) == 2
+
+
 def test_without_graphviz_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     plot = nn.plot_network(sym.relu(sym.Variable("x")))
     monkeypatch.setitem(sys.modules, "graphviz", None)
-    with pytest.raises(MissingExtraError, match=r"symjax-nnvm\[plot\]"):
-        plot.save(tmp_path / "x.svg")
+    for suffix, graphviz in (("png", False), ("pdf", False), ("svg", True)):
+        with pytest.raises(MissingExtraError, match=r"symjax-nnvm\[plot\]"):
+            plot.save(tmp_path / f"x.{suffix}", graphviz=graphviz)
 
 
 def test_without_the_program_dot_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     pytest.importorskip("graphviz", reason="the extra `plot` is not installed")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RenderingError, match="apt install graphviz"):
-        nn.plot_network(sym.relu(sym.Variable("x"))).save(tmp_path / "x.svg")
+        nn.plot_network(sym.relu(sym.Variable("x"))).save(tmp_path / "x.png")
 
 
-@pytest.mark.parametrize(
-    ("missing", "fix"),
-    [("graphviz", "pip install 'symjax-nnvm[plot]'"), ("dot", "apt install graphviz")],
-)
-def test_a_notebook_without_graphviz_is_told_what_to_install(missing: str, fix: str, monkeypatch: pytest.MonkeyPatch):
-    if missing == "graphviz":
-        monkeypatch.setitem(sys.modules, "graphviz", None)
-    else:
-        pytest.importorskip("graphviz", reason="the extra `plot` is not installed")
-        monkeypatch.setenv("PATH", "")
-    shown = nn.plot_network(sym.relu(sym.Variable("x")))._repr_mimebundle_(include=None, exclude=None)
-    assert list(shown) == ["text/plain"]
-    heading, line = shown["text/plain"].split("\n")
-    assert heading == "<NetworkPlot: 1 operators drawn, 0 folded into them>"
-    assert fix in line
-
-
-@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz's program dot is not installed")
-def test_a_notebook_shows_the_drawing():
-    pytest.importorskip("graphviz", reason="the extra `plot` is not installed")
-    assert "<svg" in nn.plot_network(sym.relu(sym.Variable("x")))._repr_mimebundle_()["image/svg+xml"]
+def test_a_notebook_shows_the_drawing_without_graphviz(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    plot = nn.plot_network(sym.relu(sym.Variable("x")))
+    shown = plot._repr_mimebundle_(include=None, exclude=None)
+    text = "<NetworkPlot: 1 operators drawn, 0 folded into them>"
+    assert shown == {"image/svg+xml": plot.svg(), "text/plain": text}
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz's program dot is not installed")
 def test_graphviz_takes_it(tmp_path: Path):
     pytest.importorskip("graphviz", reason="the extra `plot` is not installed")
-    path = nn.plot_network(resnet(), {"data": (1, 3, 224, 224)}).save(tmp_path / "resnet.svg")
+    path = nn.plot_network(resnet(), {"data": (1, 3, 224, 224)}).save(tmp_path / "resnet.svg", graphviz=True)
     assert "stage3_unit2_a_conv" in path.read_text()

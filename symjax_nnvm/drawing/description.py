@@ -1,0 +1,47 @@
+"""What is in a drawing, before anybody says where: boxes, the frames around them, and the arrows between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Box:
+    """A node. key: by which arrows name it. lines: its text, one printable line each. facts: what it says to who points
+    at it. colour: `#rrggbb`. oval: an input. head: has a double border. frame: the number of the frame it is in."""
+
+    key: str
+    lines: tuple[str, ...]
+    colour: str
+    facts: str = ""
+    oval: bool = False
+    head: bool = False
+    frame: int | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A border around boxes and other frames. lines: its text. parent: the frame it is in, one of a smaller number."""
+
+    lines: tuple[str, ...]
+    parent: int | None = None
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """From the box `source` down to the box `target`, by their keys. label: what goes along it."""
+
+    source: str
+    target: str
+    label: str = ""
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Boxes, frames and arrows; arrows close no cycle. Every text is of printable characters (`errors.printable`)."""
+
+    title: str
+    boxes: tuple[Box, ...]
+    frames: tuple[Frame, ...]
+    arrows: tuple[Arrow, ...]
