@@ -105,6 +105,10 @@ class _UntilMaxUpdate(LRScheduler):
         """How much of the way is done: 0 at the end of the warm-up, 1 at max_update and after."""
         return (jnp.minimum(count, self.max_update) - self.warmup_steps) / (self.max_update - self.warmup_steps)
 
+    def _share_left(self, count: jax.Array) -> jax.Array:
+        """1 less that, and exactly 0 in the end, which the difference need not be: XLA may divide by multiplying."""
+        return (self.max_update - jnp.minimum(count, self.max_update)) / (self.max_update - self.warmup_steps)
+
 
 @dataclass(frozen=True)
 class PolyScheduler(_UntilMaxUpdate):
@@ -114,7 +118,7 @@ class PolyScheduler(_UntilMaxUpdate):
     final_lr: float = 0.0
 
     def _after_warmup(self, count: jax.Array) -> jax.Array:
-        return self.final_lr + (self.base_lr - self.final_lr) * (1 - self._share_done(count)) ** self.pwr
+        return self.final_lr + (self.base_lr - self.final_lr) * self._share_left(count) ** self.pwr
 
 
 @dataclass(frozen=True)
