@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PRODUCER = "symjax-nnvm"
 
-_LARGEST = 2_000_000_000
+LARGEST = 2_000_000_000
 """Bytes of weights that a file may hold itself: one message of Protocol Buffers has less than 2 GiB."""
 
 _DTYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
@@ -61,7 +61,7 @@ def model_proto(
     versions = [helper.make_opsetid("", opset)]
     ir_version = helper.find_min_ir_version_for(versions)
     model = helper.make_model(graph, opset_imports=versions, ir_version=ir_version, producer_name=PRODUCER)
-    if weight_bytes(model) < _LARGEST:
+    if weight_bytes(model) < LARGEST:
         onnx.checker.check_model(model)
     return model
 
@@ -86,7 +86,7 @@ def save_onnx(path: str | os.PathLike[str], model: onnx.ModelProto, *, external:
     OSError.
     """
     path = Path(path)
-    if external or (external is None and weight_bytes(model) >= _LARGEST):
+    if external or (external is None and weight_bytes(model) >= LARGEST):
         beside = f"{path.name}.data"
         path.with_name(beside).unlink(missing_ok=True)  # onnx appends to what is there
         import_onnx().save_model(model, path, save_as_external_data=True, location=beside)
