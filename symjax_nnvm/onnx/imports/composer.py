@@ -14,6 +14,7 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.types import DType, is_known
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
+from symjax_nnvm.onnx.tensors import unique
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol.functions import function_named
 from symjax_nnvm.symbol.symbol import Symbol
@@ -40,13 +41,20 @@ class Composer:
     """What has been read so far, and the node that is being read.
 
     opset: that the file says. count: of assignments. arrays: weights by the names that they have in the network. reads:
-    how often the file reads each tensor. body: (a graph inside the node, its inputs) → its outputs.
+    how often the file reads each tensor. inputs: those of the network. body: (a graph inside the node, its inputs) →
+    its outputs. of_sizes: what computes a value that follows from sizes which run time decides.
     """
 
     def __init__(
-        self, opset: int, count: int, reads: Counter[str], body: Callable[[Any, Sequence[Value]], list[Value]]
+        self,
+        opset: int,
+        count: int,
+        reads: Counter[str],
+        body: Callable[[Any, Sequence[Value]], list[Value]],
+        of_sizes: Callable[[Composer, Value], Value],
     ):
-        self.opset, self.count, self.reads, self.body = opset, count, reads, body
+        self.opset, self.count, self.reads, self.body, self._of_sizes = opset, count, reads, body, of_sizes
+        self.inputs: list[Value] = []
         self.node = FileNode()
         self.arrays: dict[str, np.ndarray] = {}
         self._variables: set[str] = set()
@@ -104,7 +112,7 @@ class Composer:
 
     def ops(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> list[Value]:
         """The visible outputs of a node, with their shapes and dtypes inferred. Raises NNVMError."""
-        name = self._unique(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
+        name = unique(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
         made = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
         shapes, dtypes = self._inferred(made.outputs, values)
         return [
@@ -119,32 +127,31 @@ class Composer:
         graph = Graph([NodeEntry(probe, entry.index) for entry in outputs])
         entries = slice(len(values), len(values) + len(outputs))
         dtypes = infer_type(graph, dtypes=[value.held for value in values], attr_key=None).attrs["dtype"][entries]
-        found: list[list[Numbers]] = []
-        for i in range(self.count):
-            given = [value.made[i] for value in values]
-            shapes = found[0] if i and given == first else None
-            if shapes is None:
-                shapes = infer_shape(graph, shapes=given, attr_key=None).attrs["shape"][entries]
-            if not all(map(is_known, shapes)):
+        found: dict[tuple[Numbers, ...], list[Numbers]] = {}
+        given = [tuple(value.made[i] for value in values) for i in range(self.count)]
+        for shapes in dict.fromkeys(given):
+            inferred = infer_shape(graph, shapes=shapes, attr_key=None).attrs["shape"][entries]
+            if not all(map(is_known, inferred)):
                 self.refuse("nothing says the shape of its result", STATIC)
-            first = given if not i else first
-            found.append(list(shapes))
-        return found, [dtype or "float32" for dtype in dtypes]
+            found[shapes] = list(inferred)
+        return [found[shapes] for shapes in given], [dtype or "float32" for dtype in dtypes]
 
     def symbol(self, value: Value) -> Symbol:
-        """What computes a value: of a constant a variable of its name. Raises OnnxError for what follows from sizes that
-        run time decides."""
+        """What computes a value: of a constant a variable of its name. Raises OnnxError for what follows in no simple
+        way from sizes that run time decides."""
         if value.symbol is None:
             array = value.array
             if array is None:
-                self.refuse(f"{value.name!r} is made of sizes that run time decides", STATIC)
-            self._store(value, array, value.name)
+                made = self._of_sizes(self, value)
+                value.symbol, value.held = self.symbol(made), made.held
+            else:
+                self._store(value, array, value.name)
         assert value.symbol is not None
         return value.symbol
 
     def _store(self, value: Value, array: np.ndarray, name: str) -> None:
         """Make a constant a weight; what the file has in its graph no optimiser changes."""
-        name = self._unique(name, self._variables)
+        name = unique(name, self._variables)
         array = array.reshape(array.shape or (1,))
         array = array.astype(_STORED.get(array.dtype.name, array.dtype.name), copy=False)
         fixed = {"lr_mult": 0.0, "wd_mult": 0.0} if value.in_graph else {}
@@ -154,8 +161,9 @@ class Composer:
 
     def input(self, name: str, dtype: DType, shapes: Sequence[Numbers]) -> Value:
         """An input of the network."""
-        made = Variable(self._unique(name, self._variables), dtype=None if dtype == "float32" else dtype)
-        return Value(name, dtype, shapes, None, made, dtype)
+        made = Variable(unique(name, self._variables), dtype=None if dtype == "float32" else dtype)
+        self.inputs.append(Value(name, dtype, shapes, None, made, dtype))
+        return self.inputs[-1]
 
     def state(self, value: Value, name: str) -> Value:
         """A constant as an auxiliary state, of which the node needs a variable of its own."""
@@ -197,12 +205,4 @@ class Composer:
         made = next((value.symbol for value in values if value.symbol is not None), None)
         if made is None or len(self._nodes) == fresh or made.outputs[0].node.is_variable:
             return
-        made.outputs[0].node.attrs.name = self._unique(self.node.name, self._nodes)
-
-    def _unique(self, name: str, taken: set[str]) -> str:
-        found, number = name, 0
-        while found in taken:
-            number += 1
-            found = f"{name}_{number}"
-        taken.add(found)
-        return found
+        made.outputs[0].node.attrs.name = unique(self.node.name, self._nodes)

@@ -30,57 +30,22 @@ FAILURES = (
 """What the package onnx raises of what it cannot read or compute."""
 
 _SHRINK = frozenset(
-    [
-        "Abs",
-        "ArgMax",
-        "ArgMin",
-        "Cast",
-        "Ceil",
-        "Clip",
-        "Concat",
-        "Cos",
-        "DequantizeLinear",
-        "DepthToSpace",
-        "Div",
-        "Equal",
-        "Exp",
-        "Flatten",
-        "Floor",
-        "Greater",
-        "GreaterOrEqual",
-        "Identity",
-        "IsNaN",
-        "Less",
-        "LessOrEqual",
-        "Log",
-        "Neg",
-        "Not",
-        "Reciprocal",
-        "ReduceL2",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "Relu",
-        "Reshape",
-        "Round",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Slice",
-        "SpaceToDepth",
-        "Split",
-        "Sqrt",
-        "Squeeze",
-        "Tanh",
-        "Transpose",
-        "Trilu",
+    {
+        *("Abs", "ArgMax", "ArgMin", "Cast", "Ceil", "Clip", "Concat", "Cos", "CumSum", "DepthToSpace"),
+        *("DequantizeLinear", "Exp", "Flatten", "Floor", "Identity", "IsNaN", "Log", "Neg", "Not", "Reciprocal"),
+        *("ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Reshape", "Round"),
+        *("Sigmoid", "Sign", "Sin", "Slice", "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Tanh", "Transpose", "Trilu"),
         "Unsqueeze",
-        "CumSum",
-    ]
+    }
 )
-_BROADCAST = frozenset(["Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor"])  # fmt: skip
+"""Operators whose results have no more elements than their inputs together."""
+
+_BROADCAST = frozenset(
+    {
+        *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min"),
+        *("Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor"),
+    }
+)
 
 
 def _shape(array: np.ndarray) -> tuple[int, ...]:
@@ -90,7 +55,8 @@ def _shape(array: np.ndarray) -> tuple[int, ...]:
 def _pieces(inputs: Arrays, attrs: Mapping[str, Any]) -> int:
     """Elements of Gather's result."""
     data, indices = inputs[0], inputs[1]
-    assert data is not None and indices is not None
+    assert data is not None
+    assert indices is not None
     return data.size // max(data.shape[attrs.get("axis", 0)], 1) * indices.size
 
 

@@ -12,6 +12,7 @@ from symjax_nnvm.errors import NNVMError, OnnxError, cut, explain, printable
 from symjax_nnvm.onnx.imports.composer import Composer, FileNode
 from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
 from symjax_nnvm.onnx.imports.forms import import_of
+from symjax_nnvm.onnx.imports.ops.pieces import of_sizes
 from symjax_nnvm.onnx.imports.reading import array_of, attributes
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 from symjax_nnvm.onnx.proto import import_onnx
@@ -71,7 +72,7 @@ class Reader:
         self.graph = graph
         self.count = max(len(next(iter(inputs.values()))[1]) if inputs else 1, 1)
         self.reads = _reads(graph)
-        self.g = Composer(opset, self.count, self.reads, self._body)
+        self.g = Composer(opset, self.count, self.reads, self._body, of_sizes)
         self.evaluate = Evaluator(import_onnx(), opset)
         self.refused: list[OnnxError] = []
         self.values: dict[str, Value | None] = {}  # None: of a node that cannot be read
@@ -134,7 +135,7 @@ class Reader:
         row = import_of(node.op_type, self.g.opset)
         if row.form is None:
             if is_computed(node.op_type):
-                self.g.refuse("it can be read of constants alone")
+                self.g.refuse(row.reason, row.fix)
             return []
         found = row.form(self.g, *inputs)
         made = [found] if isinstance(found, Value) else list(found)

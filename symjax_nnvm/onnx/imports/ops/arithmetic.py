@@ -8,7 +8,7 @@ from functools import reduce
 from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.forms import ImportForm, import_table, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import alike, cast
+from symjax_nnvm.onnx.imports.ops.pieces import alike, cast, expand_dims
 from symjax_nnvm.onnx.imports.values import Value
 
 
@@ -109,15 +109,8 @@ def _broadcast_like(g: Composer, x: Value, full: Value) -> Value:
     g.symbol(x)
     if x.made == full.made:
         return x
-    from_front = full.ndim - x.ndim
-    made = x
-    if from_front > 0 and x.ndim:
-        made = g.op("Reshape", x, shape=(1,) * from_front + (-2,))
-    elif not x.ndim and full.ndim > 1:
-        made = g.op("Reshape", x, shape=(1,) * full.ndim)
-    if made.made == full.made:
-        return made
-    return g.op("broadcast_like", made, full, gives=x.dtype)
+    wide = expand_dims(g, x, range(full.ndim - x.ndim))
+    return wide if wide.made == full.made else g.op("broadcast_like", wide, full, gives=x.dtype)
 
 
 import_table(

@@ -40,7 +40,7 @@ def _conv(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Va
 
 @onnx_import("ConvTranspose")
 def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    """Padding cuts the borders of what a transposed convolution gives; where its sides differ, a slice cuts the rest."""
+    """Padding cuts the borders of the result; where its sides differ, a slice cuts the rest."""
     need_float(g, x)
     w = window(g, x, _kernel(g, weight))
     rank, groups = len(w.kernel), g.attr("group", 1)
@@ -90,8 +90,9 @@ def _deform_conv(
     g: Composer, x: Value, weight: Value, offset: Value, bias: Value | None = None, mask: Value | None = None
 ) -> Value:
     w = window(g, x, _kernel(g, weight))
-    if len(w.kernel) != 2 or not w.symmetric:
-        g.refuse("MXNet's deformable convolution is over two axes with the same padding on both sides")
+    if len(w.kernel) != 2:
+        g.refuse("MXNet's deformable convolution is over two axes")
+    x, sides = _padded(g, x, w)
     kind = "_contrib_DeformableConvolution" if mask is None else "_contrib_ModulatedDeformableConvolution"
     more = [each for each in (mask,) if each is not None]
     return g.op(
@@ -100,7 +101,7 @@ def _deform_conv(
         kernel=w.kernel,
         stride=w.stride,
         dilate=w.dilate,
-        pad=w.before,
+        pad=sides,
         num_filter=g.static(weight, [0])[0],
         num_group=g.attr("group", 1),
         num_deformable_group=g.attr("offset_group", 1),

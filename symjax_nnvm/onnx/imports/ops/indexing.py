@@ -117,11 +117,26 @@ def _gather_elements(g: Composer, data: Value, indices: Value) -> Value:
 
 @onnx_import("GatherND")
 def _gather_nd(g: Composer, data: Value, indices: Value) -> Value:
-    """MXNet's indices have the axis of coordinates in front. Batches are counted by a coordinate of their own."""
-    if g.attr("batch_dims", 0):
-        g.refuse("it takes indices for each element of a batch (batch_dims)", "Write it with GatherElements.")
-    order = [indices.ndim - 1, *range(indices.ndim - 1)]
-    return g.op("gather_nd", data, transpose(g, indices, order), gives=data.dtype)
+    """MXNet's indices have the axis of coordinates in front; the numbers of a batch's elements are coordinates more."""
+    batch = g.attr("batch_dims", 0)
+    if batch:
+        g.symbol(indices)
+        rows = reshape(g, cut(g, indices, indices.ndim - 1, 0, 1), [shape[:-1] for shape in indices.shapes])
+        numbers = cast(g, g.op("_contrib_index_array", rows, axes=tuple(range(batch))), indices.held)
+        indices = g.op("Concat", numbers, indices, dim=indices.ndim - 1)
+    return g.op("gather_nd", data, _coordinates_first(g, indices), gives=data.dtype)
+
+
+def _coordinates_first(g: Composer, indices: Value) -> Value:
+    return transpose(g, indices, [indices.ndim - 1, *range(indices.ndim - 1)])
+
+
+@onnx_import("ScatterND")
+def _scatter_nd(g: Composer, data: Value, indices: Value, updates: Value) -> Value:
+    if g.attr("reduction", "none") != "none":
+        g.refuse(f"it combines old and new elements by {g.attr('reduction')!r}, and MXNet replaces them")
+    places = _coordinates_first(g, indices)
+    return g.op("_scatter_set_nd", data, updates, places, shape=g.static(data), gives=data.dtype)
 
 
 @onnx_import("OneHot")
@@ -133,7 +148,7 @@ def _one_hot(g: Composer, indices: Value, depth: Value, values: Value) -> Value:
     ids = cast(g, ids, "int32") if ids.held != "int32" else ids
     made = g.op("one_hot", ids, depth=count, on_value=on, off_value=off, gives=values.dtype)
     axis = g.axis(g.attr("axis", -1), made.ndim)
-    order = [k for k in range(made.ndim - 1)]
+    order = list(range(made.ndim - 1))
     order.insert(axis, made.ndim - 1)
     return transpose(g, made, order)
 
@@ -239,6 +254,11 @@ def _roi_align(g: Composer, x: Value, rois: Value, numbers: Value) -> Value:
 _FROM_VALUES = "how large its result is follows from values, and a symbol's shapes are known before"
 no_import("NonZero", "Unique", "NonMaxSuppression", reason=_FROM_VALUES, fix="Cut the model before it.")
 no_import(
-    "ScatterND", "ScatterElements", "Scatter", "TensorScatter", reason="MXNet 1.9.1 writes over no part of an array"
+    "ScatterND",
+    "ScatterElements",
+    "Scatter",
+    "TensorScatter",
+    reason="MXNet 1.9.1 writes along no axis",
+    fix="Use ScatterND.",
 )
 no_import("Range", reason="its length follows from sizes that run time decides", fix=STATIC)

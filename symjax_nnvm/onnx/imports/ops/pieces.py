@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from symjax_nnvm.ir.types import DType, is_float
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
 from symjax_nnvm.onnx.imports.values import Numbers, Value
-from symjax_nnvm.onnx.tensors import fixed
+from symjax_nnvm.onnx.tensors import Sizes, fixed
 
 
 def cast(g: Composer, x: Value, dtype: DType) -> Value:
@@ -85,8 +84,12 @@ def expand_dims(g: Composer, x: Value, axes: Sequence[int]) -> Value:
     places = sorted(g.axis(axis, ndim) for axis in axes)
     if len(set(places)) < len(places):
         g.refuse(f"its axes {list(axes)} are not different")
-    if len(places) == 1 and x.ndim and x.arrays is None:
-        return g.op("expand_dims", x, axis=places[0], gives=x.dtype)
+    if not places:
+        return x
+    if x.ndim and x.arrays is None and (len(places) == 1 or None in x.shape):
+        for axis in places:
+            x = g.op("expand_dims", x, axis=axis, gives=x.dtype)
+        return x
     shapes = [list(shape) for shape in x.shapes]
     for axis in places:
         for shape in shapes:
@@ -151,23 +154,43 @@ def scaled(g: Composer, x: Value, factor: float) -> Value:
 
 
 def filled(g: Composer, shapes: Sequence[Numbers], value: float, dtype: DType = "float32") -> Value:
-    """An array of one number. Where run time decides a size of zeros, who uses them says it."""
-    columns = [fixed(sizes) for sizes in zip(*shapes, strict=True)]
-    if None not in columns:
+    """An array of one number; where run time decides its sizes, they are those of an input."""
+    columns = list(zip(*shapes, strict=True))
+    numbers = [fixed(column) for column in columns]
+    if None not in numbers:
         return g.constant(np.full(shapes[0], value), dtype)
-    if value:
-        g.refuse("run time decides its shape", STATIC)
-    made = g.op("_zeros", shape=tuple(size or 1 for size in columns), dtype=dtype)
-    assert made.symbol is not None
-    node = made.symbol.outputs[0].node
-    node.attrs.dict["shape"] = str(tuple(size or 0 for size in columns))
-    node.attrs.parse()
-    return Value(made.name, dtype, list(shapes), None, made.symbol, dtype)
+    zeros = cast(g, g.op("zeros_like", _like_an_input(g, columns)), dtype)
+    made = broadcast(g, zeros, shapes)
+    return g.op("_plus_scalar", made, scalar=float(value)) if value else made
 
 
-def total(sizes: Sequence[int]) -> int:
-    """Elements of a shape."""
-    return math.prod(sizes)
+def _like_an_input(g: Composer, columns: Sequence[Sizes]) -> Value:
+    """A part of an input that has the sizes which run time decides in their places, and 1 elsewhere."""
+    for x in g.inputs:
+        axes = [x.sizes.index(column) for column in columns if fixed(column) is None and column in x.sizes]
+        if len(axes) == sum(fixed(column) is None for column in columns) and axes == sorted(set(axes)):
+            for axis in set(range(x.ndim)) - set(axes):
+                x = cut(g, x, axis, 0, 1)
+            x = squeeze(g, x, sorted(set(range(x.ndim)) - set(axes)))
+            return expand_dims(g, x, [i for i, column in enumerate(columns) if fixed(column) is not None])
+    g.refuse(f"run time decides the sizes {[fixed(column) for column in columns]}, which no input has", STATIC)
+
+
+def of_sizes(g: Composer, value: Value) -> Value:
+    """What is made of sizes that run time decides: one number all over, or steps along an axis of an input. Raises
+    OnnxError for anything else."""
+    arrays = value.arrays or ()
+    first = arrays[0].reshape(-1)
+    if all(array.size and np.all(array == first[0]) for array in arrays):
+        return filled(g, value.shapes, first[0].item(), value.dtype)
+    steps = all(np.array_equal(array.reshape(-1), np.arange(array.size)) for array in arrays)
+    wide = [axis for axis, column in enumerate(value.sizes) if set(column) != {1}]
+    if steps and len(wide) == 1:
+        for x in g.inputs:
+            if value.sizes[wide[0]] in x.sizes:
+                along = g.op("_contrib_arange_like", x, axis=x.sizes.index(value.sizes[wide[0]]))
+                return reshape(g, cast(g, along, value.dtype), value.shapes)
+    g.refuse(f"{value.name!r} is made of sizes that run time decides", STATIC)
 
 
 def need_float(g: Composer, x: Value) -> None:

@@ -20,7 +20,7 @@ _CELLS: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
 
 
 def _recurrence(g: Composer, x: Value, w: Value, r: Value, *others: Value | None) -> list[Value]:
-    """x (t, n, i), w (k, g·s, i), r (k, g·s, s), bias (k, 2·g·s), lengths (n), states (k, n, s) → (t, k, n, s), states."""
+    """x (t, n, i), w (k, g·s, i), r (k, g·s, s), bias (k, 2·g·s), lengths (n), states (k, n, s) → (t, k, n, s) …"""
     bias, lengths, *states = [*others, None, None, None, None, None][:5]
     directions = {"forward": 1, "reverse": 1, "bidirectional": 2}[g.attr("direction", "forward")]
     size = g.attr("hidden_size") or g.static(r)[2]
