@@ -8,6 +8,7 @@ from symjax_nnvm.onnx.forms import onnx_form as onnx_form
 from symjax_nnvm.onnx.forms import refuses as refuses
 from symjax_nnvm.onnx.imports import from_onnx as from_onnx
 from symjax_nnvm.onnx.imports import onnx_import as onnx_import
+from symjax_nnvm.onnx.model_file import find_any_model as find_any_model
 from symjax_nnvm.onnx.proto import save_onnx as save_onnx
 from symjax_nnvm.onnx.proto import signature_of as signature_of
 from symjax_nnvm.onnx.writer import form_of as form_of

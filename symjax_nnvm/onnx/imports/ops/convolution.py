@@ -109,6 +109,17 @@ def _deform_conv(
     )
 
 
+@onnx_import("Col2Im")
+def _col2im(g: Composer, x: Value, image: Value, block: Value) -> Value:
+    size, kernel = (tuple(int(n) for n in g.known(each, "shape")) for each in (image, block))
+    rank = len(kernel)
+    pads = tuple(g.attr("pads", [0] * 2 * rank))
+    if rank != 2 or pads[:rank] != pads[rank:]:
+        g.refuse("MXNet's col2im is over two axes with the same padding on both sides")
+    how = {"stride": tuple(g.attr("strides", [1, 1])), "dilate": tuple(g.attr("dilations", [1, 1]))}
+    return g.op("col2im", x, output_size=size, kernel=kernel, pad=pads[:rank], **how)
+
+
 _QUANTISED = "MXNet's operators here have no quantised arithmetic"
 no_import(
     *("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "DynamicQuantizeLinear"),

@@ -261,4 +261,5 @@ no_import(
     reason="MXNet 1.9.1 writes along no axis",
     fix="Use ScatterND.",
 )
+no_import("DFT", "STFT", reason="ONNX keeps real and imaginary parts in an axis, and MXNet's fft in turn")
 no_import("Range", reason="its length follows from sizes that run time decides", fix=STATIC)

@@ -10,7 +10,7 @@ import numpy as np
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.forms import onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, mul
-from symjax_nnvm.onnx.imports.ops.pieces import need_float, reshape
+from symjax_nnvm.onnx.imports.ops.pieces import alike, need_float, reshape
 from symjax_nnvm.onnx.imports.values import Value
 
 
@@ -34,9 +34,10 @@ def _computed_statistics(g: Composer, x: Value, *vectors: Value) -> Value:
         reshape(g, each, [(*shape, *(1,) * (x.ndim - 2)) for shape in each.shapes]) if x.ndim > 2 else each
         for each in vectors
     ]
-    gamma, beta, mean, variance = columns
+    gamma, beta, mean, variance = alike(g, *columns)
+    data = alike(g, mean, x)[1]
     root = g.op("rsqrt", g.op("_plus_scalar", variance, scalar=g.attr("epsilon", 1e-5)))
-    return add(g, mul(g, g.op("broadcast_sub", x, mean), mul(g, gamma, root)), beta)
+    return alike(g, x, add(g, mul(g, g.op("broadcast_sub", data, mean), mul(g, gamma, root)), beta))[1]
 
 
 @onnx_import("InstanceNormalization")

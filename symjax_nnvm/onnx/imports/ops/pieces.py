@@ -126,6 +126,8 @@ def broadcast(g: Composer, x: Value, shapes: Sequence[Numbers]) -> Value:
         g.refuse(f"{x.name!r}, {x.shape}, does not broadcast to {shapes[0]}")
     if targets == list(wide.shapes):
         return wide
+    if any(0 in target for target in targets):
+        g.refuse("its result is empty, and MXNet has no empty arrays")
     sizes: list[int] = []
     for axis, column in enumerate(zip(*targets, strict=True)):
         size = 0 if column == wide.sizes[axis] else fixed(column)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.forms import ImportForm, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import cast, filled, reshape, transpose
+from symjax_nnvm.onnx.imports.ops.pieces import cast, cut, filled, reshape, transpose
 from symjax_nnvm.onnx.imports.values import Value
 
 _CELLS: dict[str, tuple[str, tuple[int, ...], tuple[str, ...]]] = {
@@ -33,8 +33,7 @@ def _recurrence(g: Composer, x: Value, w: Value, r: Value, *others: Value | None
     count = 2 if mode == "lstm" else 1
     zeros = [(directions, shape[1], size) for shape in x.shapes]
     first = [filled(g, zeros, 0.0, x.held) if each is None else each for each in states[:count]]
-    vector = g.constant(_packed(g, w, r, bias), None, "parameters")
-    vector.in_graph = False
+    vector = _packed(g, w, r, bias)
     more = [] if lengths is None else [cast(g, lengths, "int32")]
     out, *last = g.ops(
         "RNN",
@@ -87,20 +86,46 @@ def _turned(g: Composer, x: Value, lengths: Value | None) -> Value:
     return g.op("SequenceReverse", x, cast(g, lengths, "int32"), use_sequence_length=True)
 
 
-def _packed(g: Composer, w: Value, r: Value, bias: Value | None) -> np.ndarray:
+def _packed(g: Composer, w: Value, r: Value, bias: Value | None) -> Value:
     """MXNet's vector: the matrices of each direction, then the biases."""
     _, order, _ = _CELLS[g.node.kind]
-    matrices = [g.known(each, "weight") for each in (w, r)]
-    k, rows = matrices[0].shape[:2]
-    biases = np.zeros((k, 2 * rows), matrices[0].dtype) if bias is None else g.known(bias, "bias")
-    halves: list[Any] = [biases[:, :rows], biases[:, rows:]]
+    k, rows, _ = g.static(w)
+    zeros = np.zeros((k, 2 * rows), w.dtype)
+    halves = g.constant(zeros, name="zeros") if bias is None else bias
+    if w.array is None or r.array is None or halves.array is None:
+        return _packed_at_run_time(g, w, r, halves)
 
     def gates(array: np.ndarray) -> np.ndarray:
         parts = np.split(array, len(order))
         return np.concatenate([parts[i] for i in order]).reshape(-1)
 
-    pieces = [gates(array[d]) for group in (matrices, halves) for d in range(k) for array in group]
-    return np.concatenate(pieces)
+    biases = [halves.array[:, :rows], halves.array[:, rows:]]
+    pieces = [gates(each[d]) for group in ((w.array, r.array), biases) for d in range(k) for each in group]
+    vector = g.constant(np.concatenate(pieces), name="parameters")
+    vector.in_graph = False
+    return vector
+
+
+def _packed_at_run_time(g: Composer, w: Value, r: Value, bias: Value) -> Value:
+    """The same of weights that are computed."""
+    _, order, _ = _CELLS[g.node.kind]
+    k, rows, _ = g.static(w)
+    part = rows // len(order)
+    pieces: list[Value] = []
+
+    def take(matrix: Value, direction: int, begin: int) -> None:
+        row = cut(g, matrix, 0, direction, direction + 1)
+        for gate in order:
+            piece = cut(g, row, 1, begin + gate * part, begin + (gate + 1) * part)
+            pieces.append(reshape(g, piece, [(math.prod(shape),) for shape in piece.shapes]))
+
+    for d in range(k):
+        take(w, d, 0)
+        take(r, d, 0)
+    for d in range(k):
+        take(bias, d, 0)
+        take(bias, d, rows)
+    return g.op("Concat", *pieces, dim=0)
 
 
 _FORM: ImportForm = _recurrence
