@@ -40,6 +40,8 @@ def read_model(model: onnx.ModelProto | str | os.PathLike[str]) -> onnx.ModelPro
         raise SymbolTypeError("No ONNX model", expected="an onnx.ModelProto or a path", got=type(model).__name__)
     try:
         _load_beside(made, path)
+        for info in made.graph.output:  # its shape, which nobody reads here, runtimes do without
+            info.type.tensor_type.shape.SetInParent()
         if sum(len(each.raw_data) for each in made.graph.initializer) < LARGEST:
             onnx.checker.check_model(made)
         if made.functions:
