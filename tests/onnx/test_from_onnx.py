@@ -145,7 +145,7 @@ def test_windows_of_every_padding(attrs: dict[str, Any]):
 @pytest.mark.parametrize("include", [0, 1])
 @pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]])
 def test_means_of_windows_that_reach_past_the_data(include: int, pads: list[int]):
-    how = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": pads, "count_include_pad": include}
+    how: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": pads, "count_include_pad": include}
     assert_same(model_of([node("AveragePool", "x", **how)], {"x": (2, 4, 7, 6)}), X4)
     if not include:
         assert_same(model_of([node("AveragePool", "x", ceil_mode=1, **how)], {"x": (2, 4, 7, 6)}), X4)
@@ -170,7 +170,7 @@ def test_gemm_of_every_kind(trans_a: int, trans_b: int, bias: str):
     shapes = {"vector": (5,), "row": (1, 5), "scalar": (), "matrix": (3, 5)}
     weights = {"w": floats(*((5, 4) if trans_b else (4, 5)))}
     weights |= {} if bias == "none" else {"c": np.asarray(floats(*shapes[bias]), np.float32)}
-    how = {"transA": trans_a, "transB": trans_b, "alpha": 0.5, "beta": 2.0}
+    how: dict[str, Any] = {"transA": trans_a, "transB": trans_b, "alpha": 0.5, "beta": 2.0}
     x = floats(*((4, 3) if trans_a else (3, 4)))
     made = model_of([node("Gemm", "x w" + " c" * (bias != "none"), name="fc", **how)], {"x": x.shape}, weights=weights)
     assert_same(made, {"x": x})
@@ -187,7 +187,9 @@ def test_gemm_of_every_kind(trans_a: int, trans_b: int, bias: str):
 def test_recurrences(kind: str, direction: str):
     k, gates = 1 + (direction == "bidirectional"), {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
     weights = {"w": floats(k, gates * 3, 2), "r": floats(k, gates * 3, 3), "b": floats(k, gates * 6)}
-    how = {"hidden_size": 3, "direction": direction} | ({"linear_before_reset": 1} if kind == "GRU" else {})
+    how: dict[str, Any] = {"hidden_size": 3, "direction": direction} | (
+        {"linear_before_reset": 1} if kind == "GRU" else {}
+    )
     outputs = "y h c" if kind == "LSTM" else "y h"
     made = model_of([node(kind, "x w r b", outputs, **how)], {"x": ("t", "n", 2)}, outputs.split(), weights)
     assert_same(made, {"x": floats(4, 2, 2)})
@@ -262,7 +264,7 @@ def test_old_opsets(name: str):
 
 
 def _resize(mode: str, size: tuple[int, ...], transformation: str = "half_pixel", **more: Any) -> list[onnx.NodeProto]:
-    how = {"mode": mode, "coordinate_transformation_mode": transformation, **more}
+    how: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": transformation, **more}
     return [node("Constant", "", "z", value_ints=list(size)), node("Resize", "x - - z", **how)]
 
 

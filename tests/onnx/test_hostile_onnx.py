@@ -68,7 +68,7 @@ def broken(change: str) -> onnx.ModelProto:
         case "a dtype that is none":
             weight.data_type = 99
         case "text for a weight":
-            weight.CopyFrom(helper.make_tensor("w", TensorProto.STRING, [1], [b"text"]))
+            weight.CopyFrom(onnx.numpy_helper.from_array(np.asarray(["text"], object), "w"))
         case "an attribute that is none":
             made.graph.node[0].attribute.append(helper.make_attribute("colour", 3))
         case "an input of no size":

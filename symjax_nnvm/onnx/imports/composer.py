@@ -154,9 +154,10 @@ class Composer:
         name = unique(name, self._variables)
         array = array.reshape(array.shape or (1,))
         array = array.astype(_STORED.get(array.dtype.name, array.dtype.name), copy=False)
-        fixed = {"lr_mult": 0.0, "wd_mult": 0.0} if value.in_graph else {}
+        share = 0.0 if value.in_graph else None
         value.held = array.dtype.name
-        value.symbol = Variable(name, dtype=None if value.held == "float32" else value.held, **fixed)
+        dtype = None if value.held == "float32" else value.held
+        value.symbol = Variable(name, dtype=dtype, lr_mult=share, wd_mult=share)
         self.arrays[name] = array
 
     def input(self, name: str, dtype: DType, shapes: Sequence[Numbers]) -> Value:

@@ -69,8 +69,3 @@ def import_of(kind: str, opset: int) -> OnnxImport:
     """How an operator of an opset is read, or why it is not."""
     rows = [row for row in _IMPORTS.get(kind, ()) if row.since <= opset]
     return max(rows, key=lambda row: row.since, default=_NONE)
-
-
-def imported_kinds() -> list[str]:
-    """ONNX' operators that have a form."""
-    return sorted(kind for kind, rows in _IMPORTS.items() if any(row.form for row in rows))

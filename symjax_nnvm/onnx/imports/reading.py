@@ -89,7 +89,7 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
         if isinstance(value, list) and value and isinstance(value[0], bytes):
             found[each.name] = [text.decode(errors="replace") for text in value]
         elif isinstance(value, onnx.TensorProto):
-            found[each.name] = array_of(value)
+            found[each.name] = array_of(each.t)
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from symjax_nnvm.ir.types import DType
-from symjax_nnvm.onnx.tensors import Sizes, fixed
+from symjax_nnvm.onnx.tensors import fixed
 from symjax_nnvm.symbol.symbol import Symbol
 
 Numbers = tuple[int, ...]
@@ -42,7 +42,7 @@ class Value:
         return len(self.shapes[0])
 
     @property
-    def sizes(self) -> tuple[Sizes, ...]:
+    def sizes(self) -> tuple[Numbers, ...]:
         """Each dimension under every assignment."""
         return tuple(zip(*self.shapes, strict=True))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import cut, need_float, pad
@@ -116,7 +118,7 @@ def _col2im(g: Composer, x: Value, image: Value, block: Value) -> Value:
     pads = tuple(g.attr("pads", [0] * 2 * rank))
     if rank != 2 or pads[:rank] != pads[rank:]:
         g.refuse("MXNet's col2im is over two axes with the same padding on both sides")
-    how = {"stride": tuple(g.attr("strides", [1, 1])), "dilate": tuple(g.attr("dilations", [1, 1]))}
+    how: dict[str, Any] = {"stride": tuple(g.attr("strides", [1, 1])), "dilate": tuple(g.attr("dilations", [1, 1]))}
     return g.op("col2im", x, output_size=size, kernel=kernel, pad=pads[:rank], **how)
 
 

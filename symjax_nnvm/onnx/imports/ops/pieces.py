@@ -181,7 +181,7 @@ def _like_an_input(g: Composer, columns: Sequence[Sizes]) -> Value:
 def of_sizes(g: Composer, value: Value) -> Value:
     """What is made of sizes that run time decides: one number all over, or steps along an axis of an input. Raises
     OnnxError for anything else."""
-    arrays = value.arrays or ()
+    arrays = list(value.arrays or ())
     first = arrays[0].reshape(-1)
     if all(array.size and np.all(array == first[0]) for array in arrays):
         return filled(g, value.shapes, first[0].item(), value.dtype)

@@ -90,7 +90,7 @@ def _resize(
         height, width = ({shape[k] for shape in wanted} for k in (2, 3))
         if transformation in ("half_pixel", "align_corners", "pytorch_half_pixel") and len(height) == len(width) == 1:
             corners = transformation == "align_corners"
-            sizes = {"height": height.pop(), "width": width.pop()}
+            sizes: dict[str, Any] = {"height": height.pop(), "width": width.pop()}
             if corners or min(sizes.values()) > 1:
                 return g.op("_contrib_BilinearResize2D", x, align_corners=corners, **sizes)
     for axis in changed:
