@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +41,8 @@ def test_a_changed_byte_is_read_or_told(tmp_path: Path):
         changed = bytearray(data)
         changed[int(random.integers(len(data)))] = int(random.integers(256))
         path.write_bytes(changed)
-        try:
+        with suppress(NNVMError):
             nn.from_onnx(path)
-        except NNVMError:
-            pass
 
 
 def broken(change: str) -> onnx.ModelProto:
