@@ -69,6 +69,7 @@ from symjax_nnvm.mxnet.params import load_arrays as load_arrays
 from symjax_nnvm.mxnet.params import load_safetensors as load_safetensors
 from symjax_nnvm.mxnet.params import save_arrays as save_arrays
 from symjax_nnvm.mxnet.params import save_safetensors as save_safetensors
+from symjax_nnvm.onnx import from_onnx as from_onnx
 from symjax_nnvm.onnx import save_onnx as save_onnx
 from symjax_nnvm.onnx import to_onnx as to_onnx
 from symjax_nnvm.ops.custom import register_custom as register_custom

@@ -21,16 +21,14 @@ from symjax_nnvm.files import atomic_writes
 from symjax_nnvm.formats import FORMATS, format_of_name
 from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, as_epoch, prefix_of
 from symjax_nnvm.mxnet.formats import MXNET, SAFETENSORS
-from symjax_nnvm.mxnet.model import load_model
-from symjax_nnvm.mxnet.model_files import find_model
 from symjax_nnvm.mxnet.names import with_kinds
-from symjax_nnvm.onnx import to_onnx
+from symjax_nnvm.onnx import find_any_model, to_onnx
 from symjax_nnvm.plot import NetworkPlot, plot_network
 from symjax_nnvm.roles import data_inputs, learned_variables
 from symjax_nnvm.summary import Summary, summarize
 from symjax_nnvm.surgery import cut, inference_symbol, replace_head
 from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
-from symjax_nnvm.symbol.symbol import Symbol, load
+from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import table_html
 
 Shapes = Mapping[str, Sequence[int]]
@@ -65,18 +63,15 @@ class Model:
         *,
         params: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """The model of a prefix, a symbol file, or a file of arrays of any kind that `load_arrays` knows.
+        """The model of a prefix, a symbol file, a file of arrays of any kind that `load_arrays` knows, or an ONNX file.
 
         epoch: a number or text such as `"0003"`; left out, the highest there is. params: the file of arrays, where it
         is not beside the symbol's. A symbol without arrays beside it is a model without arrays.
         Raises ModelNotFoundError, which says what there is; ParamsMismatchError listing everything that is missing or
-        misshaped; JSONFormatError, ParamsFormatError, MissingExtraError, OSError. Warns of arrays without use.
+        misshaped; JSONFormatError, ParamsFormatError, OnnxError, MissingExtraError, OSError. Warns of arrays of no use.
         """
         number = None if epoch is None else as_epoch(epoch)
-        files = find_model(os.fsdecode(path), None if params is None else Path(params), number)
-        if files.params_path is None:
-            return cls(load(files.symbol_path))
-        return cls(*load_model(files.symbol_path, files.params_path))
+        return cls(*find_any_model(os.fsdecode(path), None if params is None else Path(params), number).load())
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.net, self.args, self.aux))

@@ -24,7 +24,7 @@ _KINDS = (
     (b"\x89hdf", "an HDF5 file, perhaps of Keras. Convert the model to MXNet's files first"),
     (b"\x89png", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
-    (b"\x08", "a protocol buffer, perhaps an ONNX model. ONNX is not read; export the model to MXNet's files"),
+    (b"\x08", "a protocol buffer, perhaps an ONNX model. symjax_nnvm.from_onnx reads those"),
     (b"{", "JSON, probably a symbol. Load it with symbol.load"),
 )
 """How files begin that are no array files, in lower case, and what they are, with what to do."""

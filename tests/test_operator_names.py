@@ -34,6 +34,7 @@ NAMING = {
     "symjax_nnvm/passes/reduce_precision.py": f"{_BUILDS}: casts",
     "symjax_nnvm/passes/place_device.py": f"{_BUILDS}: copies to another device",
     "symjax_nnvm/passes/place_sharding.py": f"{_BUILDS}: constraints",
+    "symjax_nnvm/onnx/imports/constants.py": "ONNX' operators, some of which have the names of MXNet's",
     "symjax_nnvm/onnx/builder.py": "ONNX' operators, some of which have the names of MXNet's",
     "lowering/executor/groups.py": f"{_BUILDS}: copies to another device",
     "lowering/mx/ndarray/__init__.py": _API,

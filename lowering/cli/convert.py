@@ -1,4 +1,4 @@
-"""Convert a model: to ONNX, to StableHLO, to safetensors with JSON, or to MXNet 1.9.1's files from those of any MXNet.
+"""Convert a model, of any MXNet or ONNX: to ONNX, StableHLO, safetensors with JSON, or MXNet 1.9.1's files.
 
 OUT says what to: `.onnx` is for inference elsewhere, its parameters inside; `.stablehlo` is what jax.export.deserialize
 reads, `.mlir` is StableHLO as text; `.safetensors` comes with a `-symbol.json`; a name without a suffix is the prefix
@@ -220,7 +220,7 @@ def _saved(model: ModelFiles, path: Path, epoch: int, format: str) -> list[Path]
 
 
 def _loaded(model: ModelFiles) -> Model:
-    return Model.load(model.symbol_path, params=model.params_path)
+    return Model(*model.load())
 
 
 def _dtype(name: str | None) -> Any:

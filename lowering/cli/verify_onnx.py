@@ -11,9 +11,9 @@ import numpy as np
 import lowering
 from lowering.cli.inputs import InputError, gather
 from symjax_nnvm.cli.console import print_json, print_table, working
-from symjax_nnvm.cli.model import find_model
 from symjax_nnvm.errors import MissingExtraError, plain_list
 from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.onnx import find_any_model
 from symjax_nnvm.recognise import require_file
 from symjax_nnvm.surgery import inference_symbol
 
@@ -26,7 +26,7 @@ _DEFAULT_RTOL = 1e-4
 def run(options: argparse.Namespace) -> int:
     """Print a row for each output of the file; 1 where one is not ours."""
     session = _session(options.model)
-    model = find_model(options.against, options.params, options.epoch)
+    model = find_any_model(options.against, options.params, options.epoch)
     symbol = inference_symbol(model.symbol())
     wanted = {each.name: each for each in session.get_inputs()}
     given = {name for name, _ in options.shape}

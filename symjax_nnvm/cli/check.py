@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the report."""
     model = of_options(options)
     arrays = model.arrays()
-    report = check(model.symbol_path, shapes=dict(options.shape) or None, params=arrays or None, target=options.target)
+    report = check(model.source, shapes=dict(options.shape) or None, params=arrays or None, target=options.target)
     if options.json:
         print_json(report.to_json())
     else:

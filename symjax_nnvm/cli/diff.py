@@ -11,7 +11,8 @@ from symjax_nnvm.cli.arguments import file_path, text_of, tolerance
 from symjax_nnvm.cli.console import print_json, print_table, show, steps
 from symjax_nnvm.compare import ParamsDifference, SymbolDifference, compare_params, compare_symbols
 from symjax_nnvm.errors import printable
-from symjax_nnvm.mxnet.model_files import ModelFiles, find_model
+from symjax_nnvm.mxnet.model_files import ModelFiles
+from symjax_nnvm.onnx import find_any_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the differences."""
-    models = [find_model(options.a, options.params_a), find_model(options.b, options.params_b)]
+    models = [find_any_model(options.a, options.params_a), find_any_model(options.b, options.params_b)]
     a, b = (model.symbol() for model in models)
     structure = compare_symbols(a, b)
     params = None

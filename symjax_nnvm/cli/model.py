@@ -10,7 +10,8 @@ from typing import Any
 
 from symjax_nnvm.cli.arguments import EPOCH, file_path, text_of
 from symjax_nnvm.errors import SymbolValueError, close_or_all
-from symjax_nnvm.mxnet.model_files import ModelFiles, find_model
+from symjax_nnvm.mxnet.model_files import ModelFiles
+from symjax_nnvm.onnx import find_any_model
 from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -18,7 +19,10 @@ from symjax_nnvm.symbol.symbol import Symbol
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The arguments that say which model."""
     parser.add_argument(
-        "model", type=text_of("model"), metavar="MODEL", help="symbol file, file of parameters, or their common prefix"
+        "model",
+        type=text_of("model"),
+        metavar="MODEL",
+        help="symbol file, file of parameters, their common prefix, or ONNX file",
     )
     parser.add_argument(
         "--params", type=file_path, metavar="FILE", help="the file of parameters, where it is not beside"
@@ -61,7 +65,7 @@ def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
 
 def of_options(options: argparse.Namespace) -> ModelFiles:
     """The model of `add_model`'s arguments. Raises ModelNotFoundError."""
-    return find_model(options.model, options.params, options.epoch)
+    return find_any_model(options.model, options.params, options.epoch)
 
 
 def all_shapes(options: argparse.Namespace, symbol: Symbol, *arrays: Mapping[str, Any]) -> dict[str, Sequence[int]]:

@@ -15,6 +15,7 @@ from symjax_nnvm.errors import ModelNotFoundError, NNVMError
 from symjax_nnvm.formats import array_suffixes
 from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, epochs, params_path, prefix_of
 from symjax_nnvm.mxnet.match import match_params
+from symjax_nnvm.mxnet.model import load_model
 from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import named_arrays
 from symjax_nnvm.recognise import what_is_there
@@ -34,9 +35,18 @@ class ModelFiles:
     symbol_path: Path
     params_path: Path | None
 
+    @property
+    def source(self) -> Path | Symbol:
+        """What a check looks at: the file, of which it tells more than of what is read from it."""
+        return self.symbol_path
+
     def symbol(self) -> Symbol:
         """The network. Raises JSONFormatError, OSError."""
         return load(self.symbol_path)
+
+    def load(self) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:
+        """(symbol, arguments, auxiliary states); no arrays without a file. Raises and warns as `load_model`."""
+        return (self.symbol(), {}, {}) if self.params_path is None else load_model(self.symbol_path, self.params_path)
 
     def keep(self, *targets: Path) -> None:
         """Refuse to write what is no model over this one's files. Raises OutputError."""

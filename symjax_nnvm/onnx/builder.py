@@ -12,7 +12,7 @@ from symjax_nnvm.errors import OnnxError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.types import DType, Shape
-from symjax_nnvm.onnx.tensors import Body, OnnxNode, Sizes, Tensor, fixed, numpy_dtype
+from symjax_nnvm.onnx.tensors import Body, OnnxNode, Sizes, Tensor, fixed, numpy_dtype, unique
 
 Operand = Tensor | np.ndarray | Sequence[int] | float | None
 """An input: a number is a constant of the dtype of the first tensor; whole numbers in a list are one of int64."""
@@ -43,11 +43,11 @@ class Names:
 
     def unique(self, name: str) -> str:
         """The name for a tensor, or one like it that none has."""
-        return _unique(name, self._taken)
+        return unique(name, self._taken)
 
     def unique_node(self, name: str) -> str:
         """The name for a node, or one like it that none has."""
-        return _unique(name, self._nodes)
+        return unique(name, self._nodes)
 
     def constant(self, value: np.ndarray, name: str) -> Tensor:
         """A constant; the same one for values that are equal, if they are small."""
@@ -58,15 +58,6 @@ class Names:
             if key is not None:
                 self._constants[key] = found
         return found
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    found, number = name, 0
-    while found in taken:
-        number += 1
-        found = f"{name}_{number}"
-    taken.add(found)
-    return found
 
 
 class Builder:

@@ -21,7 +21,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 NamedShape = Sequence[int | str]
 """A shape in which names stand for sizes that run time decides."""
 
-_TRIED = (((2, 3), (224, 256)), ((2, 3), (64, 96)), ((2, 3), (7, 11)), ((6, 10), (12, 20)), ((1, 2), (1, 2)))
+TRIED = (((2, 3), (224, 256)), ((2, 3), (64, 96)), ((2, 3), (7, 11)), ((6, 10), (12, 20)), ((1, 2), (1, 2)))
 """Numbers for the names of batches, and for others: the first that the graph takes."""
 
 
@@ -58,7 +58,7 @@ def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Ma
             if isinstance(size, str):
                 batch[size] = batch.get(size, False) or axis == 0
     errors: list[InferenceError] = []
-    for of_batches, of_others in _TRIED if batch else _TRIED[:1]:
+    for of_batches, of_others in TRIED if batch else TRIED[:1]:
         pairs = {name: of_batches if is_batch else of_others for name, is_batch in batch.items()}
         found = _assignments(shapes, known, pairs)
         try:

@@ -13,14 +13,14 @@ from symjax_nnvm.errors import missing_extra
 from symjax_nnvm.files import write_file
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.onnx.dimensions import Dimensions
-from symjax_nnvm.onnx.tensors import Body, OnnxNode, Tensor
+from symjax_nnvm.onnx.tensors import Body, OnnxNode, Tensor, unique
 
 if TYPE_CHECKING:
     import onnx
 
 PRODUCER = "symjax-nnvm"
 
-_LARGEST = 2_000_000_000
+LARGEST = 2_000_000_000
 """Bytes of weights that a file may hold itself: one message of Protocol Buffers has less than 2 GiB."""
 
 _DTYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
@@ -51,6 +51,7 @@ def model_proto(
     onnx = import_onnx()
     helper = onnx.helper
     constants = {id(tensor): tensor for tensor in _read(nodes) if tensor.value is not None}
+    _name(nodes)
     graph = helper.make_graph(
         [_node(onnx, node) for node in nodes],
         name,
@@ -61,7 +62,7 @@ def model_proto(
     versions = [helper.make_opsetid("", opset)]
     ir_version = helper.find_min_ir_version_for(versions)
     model = helper.make_model(graph, opset_imports=versions, ir_version=ir_version, producer_name=PRODUCER)
-    if weight_bytes(model) < _LARGEST:
+    if weight_bytes(model) < LARGEST:
         onnx.checker.check_model(model)
     return model
 
@@ -86,7 +87,7 @@ def save_onnx(path: str | os.PathLike[str], model: onnx.ModelProto, *, external:
     OSError.
     """
     path = Path(path)
-    if external or (external is None and weight_bytes(model) >= _LARGEST):
+    if external or (external is None and weight_bytes(model) >= LARGEST):
         beside = f"{path.name}.data"
         path.with_name(beside).unlink(missing_ok=True)  # onnx appends to what is there
         import_onnx().save_model(model, path, save_as_external_data=True, location=beside)
@@ -109,11 +110,24 @@ def signature_of(info: onnx.ValueInfoProto) -> str:
 
 def _read(nodes: Iterable[OnnxNode]) -> Iterator[Tensor]:
     """The tensors that nodes read, those of bodies, too."""
+    return (tensor for node in _all(nodes) for tensor in node.inputs if tensor is not None)
+
+
+def _all(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
+    """Nodes, and those of bodies."""
     for node in nodes:
-        yield from (tensor for tensor in node.inputs if tensor is not None)
+        yield node
         for value in node.attrs.values():
             if isinstance(value, Body):
-                yield from _read(value.nodes)
+                yield from _all(value.nodes)
+
+
+def _name(nodes: Sequence[OnnxNode]) -> None:
+    """Give nodes that have no name that of their first output, or one like it: the network may have such a node."""
+    taken = {node.name for node in _all(nodes) if node.name}
+    for node in _all(nodes):
+        if not node.name:
+            node.name = unique(node.outputs[0].name, taken)
 
 
 def _node(onnx: Any, node: OnnxNode) -> onnx.NodeProto:
@@ -121,7 +135,7 @@ def _node(onnx: Any, node: OnnxNode) -> onnx.NodeProto:
         node.kind,
         ["" if tensor is None else tensor.name for tensor in node.inputs],
         [tensor.name for tensor in node.outputs],
-        name=node.name or node.outputs[0].name,
+        name=node.name,
         **{key: _attribute(onnx, key, value) for key, value in node.attrs.items()},
     )
 

@@ -88,3 +88,13 @@ class Body:
 def numpy_dtype(dtype: DType) -> np.dtype:
     """The NumPy dtype of a name, `bfloat16` included. Raises MissingExtraError."""
     return bfloat16() if dtype == "bfloat16" else np.dtype(dtype)
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """The name, or one like it that is not taken; it is taken then."""
+    found, number = name, 0
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found)
+    return found

@@ -66,3 +66,26 @@ def test_a_check_says_what_is_in_the_way(net: Path, capsys: pytest.CaptureFixtur
     out = capsys.readouterr().out
     assert "no ONNX form" in out
     assert "symjax_nnvm.cut" in out
+
+
+def test_an_onnx_file_is_a_model(net: Path, capsys: pytest.CaptureFixture[str]):
+    """Its way back to MXNet's files, and what looks at models."""
+    out, back = f"{net}.onnx", net.with_name("back")
+    assert main(["convert", str(net), out, *SHAPE]) == 0
+    assert main(["convert", out, str(back)]) == 0
+    symbol, args, aux = nn.load_checkpoint(back, 0)
+    _, first, states = nn.load_checkpoint(net, 3)
+    assert symbol.list_outputs() == ["softmax_output"]
+    assert aux.keys() == states.keys()
+    assert (args["fc_weight"] == first["fc_weight"]).all()
+    assert main(["verify", out, "--against", str(back)]) == 0
+    assert "agrees" in capsys.readouterr().out
+    for command in (["inspect", out], ["check", out, "--shape", "data=2,1,8,8"]):
+        assert main(command) == 0
+    assert "Convolution" in capsys.readouterr().out
+
+
+def test_a_malformed_onnx_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "net.onnx").write_bytes(b"\x08\x08")
+    assert main(["inspect", str(tmp_path / "net.onnx")]) != 0
+    assert "net.onnx is no ONNX model" in capsys.readouterr().err

@@ -40,3 +40,14 @@ def exported(case: Case, **options: Any) -> tuple[Any, Arrays]:
     shapes = {name: value.shape for name, value in inputs.items()}
     dtypes = {name: value.dtype for name, value in inputs.items()}
     return nn.to_onnx(symbol, shapes=shapes, dtypes=dtypes, inference=False, **options), inputs
+
+
+def again(model: Any, inputs: Arrays, **options: Any) -> Any:
+    """A model read and written again, for inputs of these shapes. options: of `from_onnx`."""
+    net, args, aux = nn.from_onnx(model, **options)
+    given = {
+        each.name: inputs[each.name] for each in model.graph.input if each.name in set(net.list_inputs()) - set(args)
+    }
+    shapes = {name: array.shape for name, array in given.items()}
+    dtypes = {name: array.dtype for name, array in given.items()}
+    return nn.to_onnx(net, args, aux, shapes=shapes, dtypes=dtypes, inference=False)

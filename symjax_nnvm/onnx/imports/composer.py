@@ -1,0 +1,209 @@
+"""Composer: what the forms of ONNX' operators make symbols with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from symjax_nnvm.errors import OnnxError, explain
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
+from symjax_nnvm.ir.types import DType, is_known
+from symjax_nnvm.onnx.imports.values import Numbers, Value, one
+from symjax_nnvm.onnx.tensors import unique
+from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.symbol.functions import function_named
+from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.symbol.variable import Variable
+
+STATIC = "Give the sizes of its inputs: shapes={'data': (1, 3, 224, 224)}."
+"""The way out where something must be known that open dimensions decide."""
+
+_STORED = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
+"""Dtypes that MXNet's files have not, and the one that holds their numbers."""
+
+
+@dataclass
+class FileNode:
+    """A node of the file, decoded. used: of each output, whether anybody reads it."""
+
+    kind: str = ""
+    name: str = ""
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    used: Sequence[bool] = ()
+
+
+class Composer:
+    """What has been read so far, and the node that is being read.
+
+    opset: that the file says. count: of assignments. arrays: weights by the names that they have in the network. reads:
+    how often the file reads each tensor. inputs: those of the network. body: (a graph inside the node, its inputs) →
+    its outputs. of_sizes: what computes a value that follows from sizes which run time decides.
+    """
+
+    def __init__(
+        self,
+        opset: int,
+        count: int,
+        reads: Counter[str],
+        body: Callable[[Any, Sequence[Value]], list[Value]],
+        of_sizes: Callable[[Composer, Value], Value],
+    ):
+        self.opset, self.count, self.reads, self.body, self._of_sizes = opset, count, reads, body, of_sizes
+        self.inputs: list[Value] = []
+        self.node = FileNode()
+        self.arrays: dict[str, np.ndarray] = {}
+        self._variables: set[str] = set()
+        self._nodes: set[str] = set()
+        self._derived: dict[tuple[str, str], Value] = {}
+
+    # -- the node ----------------------------------------------------------------------------------------------------
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute of the node: a number, text, a list of them, an array, a graph."""
+        return self.node.attrs.get(name, default)
+
+    def used(self, output: int) -> bool:
+        """Whether anybody reads an output of the node."""
+        return output < len(self.node.used) and self.node.used[output]
+
+    def numbers(self, name: str, value: Value | None, default: Any = None) -> Any:
+        """Whole numbers that old opsets have in an attribute and later ones in an input."""
+        if value is None:
+            return self.attr(name, default)
+        return [int(each) for each in self.known(value, name).reshape(-1)]
+
+    def known(self, value: Value, what: str) -> np.ndarray:
+        """The constant that an input must be. Raises OnnxError where run time decides."""
+        if value.array is None:
+            self.refuse(f"its {what} {value.name!r} must be known when the file is read", STATIC)
+        return value.array
+
+    def static(self, value: Value, axes: Sequence[int] | None = None) -> Numbers:
+        """The shape, in numbers along some axes, default all; elsewhere what is open counts as 1."""
+        asked = range(value.ndim) if axes is None else [axis % value.ndim for axis in axes]
+        unknown = [axis for axis in asked if value.shape[axis] is None]
+        if unknown:
+            self.refuse(f"the size of axis {unknown[0]} of {value.name!r} must be known when the file is read", STATIC)
+        return tuple(1 if size is None else size for size in value.shape)
+
+    def axis(self, number: int, ndim: int) -> int:
+        """An axis counted from the front. Raises OnnxError for one that is not there."""
+        if not -max(ndim, 1) <= number < max(ndim, 1):
+            self.refuse(f"there is no axis {number} of {ndim}")
+        return number % max(ndim, 1)
+
+    def refuse(self, reason: str, fix: str = "") -> NoReturn:
+        """Raise OnnxError: the node cannot be read."""
+        raise OnnxError(
+            explain(f"{reason} (opset {self.opset})", op=self.node.kind, node=self.node.name, fix=fix or None)
+        )
+
+    # -- symbols -----------------------------------------------------------------------------------------------------
+
+    def op(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> Value:
+        """A node of which one output is wanted. gives: ONNX' of the result, where it is not that of the symbol."""
+        (made, *_) = self.ops(op, *values, gives=gives, **params)
+        return made
+
+    def ops(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> list[Value]:
+        """The visible outputs of a node, with their shapes and dtypes inferred. Raises NNVMError."""
+        name = unique(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
+        made = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
+        shapes, dtypes = self._inferred(made.outputs, values)
+        return [
+            Value(name, gives or held, [tuple(each[i]) for each in shapes], None, made[i], held)
+            for i, held in enumerate(dtypes)
+        ]
+
+    def _inferred(self, outputs: list[NodeEntry], values: Sequence[Value]) -> tuple[list[list[Numbers]], list[DType]]:
+        """The shapes of a node's outputs under each assignment, and their dtypes: of this node alone."""
+        node = outputs[0].node
+        probe = Node(node.attrs, [NodeEntry(create_variable_node(f"in{i}")) for i in range(len(values))])
+        graph = Graph([NodeEntry(probe, entry.index) for entry in outputs])
+        entries = slice(len(values), len(values) + len(outputs))
+        dtypes = infer_type(graph, dtypes=[value.held for value in values], attr_key=None).attrs["dtype"][entries]
+        found: dict[tuple[Numbers, ...], list[Numbers]] = {}
+        given = [tuple(value.made[i] for value in values) for i in range(self.count)]
+        for shapes in dict.fromkeys(given):
+            inferred = infer_shape(graph, shapes=shapes, attr_key=None).attrs["shape"][entries]
+            if not all(map(is_known, inferred)):
+                self.refuse("nothing says the shape of its result", STATIC)
+            found[shapes] = list(inferred)
+        return [found[shapes] for shapes in given], [dtype or "float32" for dtype in dtypes]
+
+    def symbol(self, value: Value) -> Symbol:
+        """What computes a value: of a constant a variable of its name. Raises OnnxError for what follows in no simple
+        way from sizes that run time decides."""
+        if value.symbol is None:
+            array = value.array
+            if array is None:
+                made = self._of_sizes(self, value)
+                value.symbol, value.held = self.symbol(made), made.held
+            else:
+                self._store(value, array, value.name)
+        assert value.symbol is not None
+        return value.symbol
+
+    def _store(self, value: Value, array: np.ndarray, name: str) -> None:
+        """Make a constant a weight; what the file has in its graph no optimiser changes."""
+        name = unique(name, self._variables)
+        array = array.reshape(array.shape or (1,))
+        array = array.astype(_STORED.get(array.dtype.name, array.dtype.name), copy=False)
+        share = 0.0 if value.in_graph else None
+        value.held = array.dtype.name
+        dtype = None if value.held == "float32" else value.held
+        value.symbol = Variable(name, dtype=dtype, lr_mult=share, wd_mult=share)
+        self.arrays[name] = array
+
+    def input(self, name: str, dtype: DType, shapes: Sequence[Numbers]) -> Value:
+        """An input of the network."""
+        made = Variable(unique(name, self._variables), dtype=None if dtype == "float32" else dtype)
+        self.inputs.append(Value(name, dtype, shapes, None, made, dtype))
+        return self.inputs[-1]
+
+    def state(self, value: Value, name: str) -> Value:
+        """A constant as an auxiliary state, of which the node needs a variable of its own."""
+        if self.reads[value.name] == 1:
+            return value
+        array = self.known(value, name)
+        own = Value(f"{self.node.name}_{name}", value.dtype, [array.shape] * self.count, [array] * self.count)
+        return own
+
+    def constant(self, array: Any, dtype: DType | None = None, name: str = "constant") -> Value:
+        """A constant that the file has not."""
+        array = np.asarray(array, dtype)
+        label = f"{self.node.name}_{name}"
+        return Value(label, array.dtype.name, [array.shape] * self.count, [array] * self.count, in_graph=True)
+
+    def weight(self, value: Value, array: np.ndarray, how: str) -> Value:
+        """A weight of the file laid out anew: under its own name where nobody else reads it. how: a word for the
+        layout; asked twice for the same it is one weight."""
+        key = (value.name, how)
+        if key not in self._derived:
+            own = self.reads[value.name] == 1
+            self._derived[key] = self.like(value, [array] * self.count, value.name if own else f"{value.name}_{how}")
+        return self._derived[key]
+
+    def like(self, value: Value, arrays: Sequence[np.ndarray], name: str) -> Value:
+        """A constant made of another."""
+        arrays = one(arrays)
+        return Value(name, arrays[0].dtype.name, [each.shape for each in arrays], arrays, in_graph=value.in_graph)
+
+    # -- names -------------------------------------------------------------------------------------------------------
+
+    def begin(self, node: FileNode) -> int:
+        """Read a node; how many nodes the network has."""
+        self.node = node
+        return len(self._nodes)
+
+    def christen(self, values: Sequence[Value], fresh: int) -> None:
+        """Give the node that the file's node became, if it became one, its name."""
+        made = next((value.symbol for value in values if value.symbol is not None), None)
+        if made is None or len(self._nodes) == fresh or made.outputs[0].node.is_variable:
+            return
+        made.outputs[0].node.attrs.name = unique(self.node.name, self._nodes)

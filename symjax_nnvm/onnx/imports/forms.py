@@ -1,0 +1,71 @@
+"""The registry of ONNX' operators that can be read: `@onnx_import("Conv")`, as `onnx_form` is for writing.
+
+A form is `form(g, *inputs) -> value | values`: it composes symbols with the composer `g`, which knows the node's
+attributes. Inputs that are left out are None. Operators that cannot be read say why (`no_import`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from symjax_nnvm.onnx.imports.values import Value
+
+ImportForm = Callable[..., Value | Sequence[Value]]
+F = TypeVar("F", bound=ImportForm)
+
+
+@dataclass(frozen=True)
+class OnnxImport:
+    """How an operator is read from opset `since` on; form None: it is not, for `reason`."""
+
+    since: int
+    form: ImportForm | None
+    reason: str = ""
+    fix: str = ""
+
+
+_IMPORTS: dict[str, list[OnnxImport]] = {}
+
+_NONE = OnnxImport(
+    0,
+    None,
+    "there is no form for it",
+    'Register one: @symjax_nnvm.onnx.onnx_import("…") def form(g, *inputs): return g.op("…", *inputs).',
+)
+
+
+def onnx_import(*kinds: str, since: int = 1) -> Callable[[F], F]:
+    """Register the decorated function as what the named ONNX operators mean from an opset on; a form of a later opset
+    takes the place of one of an earlier."""
+
+    def register(form: F) -> F:
+        for kind in kinds:
+            _IMPORTS.setdefault(kind, []).append(OnnxImport(since, form))
+        return form
+
+    return register
+
+
+def import_table(forms: Mapping[str, ImportForm]) -> None:
+    """Register forms of every opset: one row each."""
+    for kind, form in forms.items():
+        onnx_import(kind)(form)
+
+
+def same(op: str, **params: Any) -> ImportForm:
+    """The form of what an operator computes of the same inputs."""
+    return lambda g, *inputs: g.op(op, *inputs, **params)
+
+
+def no_import(*kinds: str, reason: str, fix: str = "") -> None:
+    """Say why the named operators cannot be read."""
+    for kind in kinds:
+        _IMPORTS.setdefault(kind, []).append(OnnxImport(1, None, reason, fix))
+
+
+def import_of(kind: str, opset: int) -> OnnxImport:
+    """How an operator of an opset is read, or why it is not."""
+    rows = [row for row in _IMPORTS.get(kind, ()) if row.since <= opset]
+    return max(rows, key=lambda row: row.since, default=_NONE)

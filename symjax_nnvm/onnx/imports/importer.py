@@ -1,0 +1,126 @@
+"""`from_onnx`: an ONNX model as a network and its parameters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from symjax_nnvm.errors import OnnxError, SymbolValueError, close_or_all, printable
+from symjax_nnvm.ir.types import DTYPE_CODES
+from symjax_nnvm.onnx.dimensions import TRIED
+from symjax_nnvm.onnx.imports.reader import Params, Reader, without_form
+from symjax_nnvm.onnx.imports.reading import opset_of, read_model
+from symjax_nnvm.onnx.imports.values import Numbers
+from symjax_nnvm.onnx.proto import import_onnx
+from symjax_nnvm.symbol.symbol import Symbol
+
+if TYPE_CHECKING:
+    import onnx
+
+Shapes = Mapping[str, Sequence[int | str]]
+
+_MOST = 40
+"""Nodes in the way that one message lists."""
+
+
+def from_onnx(
+    model: onnx.ModelProto | str | os.PathLike[str], *, shapes: Shapes | None = None
+) -> tuple[Symbol, Params, Params]:
+    """(symbol, arguments, auxiliary states) of an ONNX model: for inference, to be trained further, to be saved.
+
+    model: a message or the path of a file; weights beside it are read from its own folder alone. shapes: of the inputs,
+    where the file leaves dimensions open and a node needs their number: `{"data": (1, 3, 224, 224)}`; what stays open
+    has a name, as in the file. Opsets 7 and later.
+
+    Nodes, weights and inputs have the file's names; convolutions, normalisations, products, poolings and recurrences
+    are MXNet's own operators, and moving statistics auxiliary states. Constants in the graph's nodes get no gradient
+    steps (`__lr_mult__`).
+    Raises OnnxError for a malformed file, and one that lists every node that cannot be read, with the reason and the
+    way out, before anything is made; ModelNotFoundError, FileError, OSError, SymbolValueError, SymbolTypeError,
+    MissingExtraError without the package onnx.
+    """
+    message = read_model(model)
+    opset = opset_of(message)
+    inputs = _inputs(message.graph, dict(shapes or {}))
+    missing = list(without_form(message.graph, opset))
+    attempts: list[list[OnnxError]] = []
+    for assignments in _assignments(inputs):
+        reader = Reader(message.graph, opset, assignments)
+        reader.read()
+        if not reader.refused and not missing:
+            return reader.network()
+        attempts.append(reader.refused)
+        if missing:
+            break
+    raise _refusal([*missing, *min(attempts, key=len)])
+
+
+def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list[int | str]]]:
+    """Input → (dtype, sizes: numbers, and names of what is open). Raises OnnxError, SymbolValueError."""
+    onnx = import_onnx()
+    weights = {each.name for each in graph.initializer}
+    infos = [each for each in graph.input if each.name not in weights]  # old files list weights there, too
+    for name in shapes:
+        if name not in {info.name for info in infos}:
+            names = [info.name for info in infos]
+            raise SymbolValueError(f"The model has no input {name!r}. {close_or_all(name, names, 'It has')}")
+    found: dict[str, tuple[str, list[int | str]]] = {}
+    for info in infos:
+        tensor = info.type.tensor_type
+        if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):
+            raise OnnxError(f"The input {printable(info.name)} is no tensor, or nothing says how many axes it has.")
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else "none"
+        if dtype not in DTYPE_CODES:
+            raise OnnxError(f"The input {printable(info.name)} has the dtype {dtype}, which MXNet has not.")
+        sizes: list[int | str] = [
+            size.dim_value if size.HasField("dim_value") else size.dim_param or f"{info.name}:{axis}"
+            for axis, size in enumerate(tensor.shape.dim)
+        ]
+        found[info.name] = dtype, _given(info.name, sizes, shapes.get(info.name))
+    return found
+
+
+def _given(name: str, sizes: list[int | str], given: Sequence[int | str] | None) -> list[int | str]:
+    """The sizes of an input, where they are said twice."""
+    if given is not None:
+        fits = len(given) == len(sizes) and all(
+            isinstance(size, str) or size == number for size, number in zip(sizes, given, strict=True)
+        )
+        if not fits:
+            raise SymbolValueError(f"shapes: {name!r} is {tuple(sizes)} in the file, got {tuple(given)}.")
+        sizes = list(given)
+    if any(isinstance(size, int) and size < 1 for size in sizes):
+        raise OnnxError(
+            f"The input {printable(name)} has a dimension of {min(s for s in sizes if isinstance(s, int))}."
+        )
+    return sizes
+
+
+def _assignments(
+    inputs: Mapping[str, tuple[str, Sequence[int | str]]],
+) -> Iterator[dict[str, tuple[str, list[Numbers]]]]:
+    """Input → (dtype, shapes) for several numbers in the place of each name: one set of numbers after the other."""
+    names: dict[str, bool] = {}
+    for _, sizes in inputs.values():
+        for axis, size in enumerate(sizes):
+            if isinstance(size, str):
+                names[size] = names.get(size, False) or axis == 0
+    for of_batches, of_others in TRIED if names else TRIED[:1]:
+        pairs = {name: of_batches if batch else of_others for name, batch in names.items()}
+        rows = [{name: low for name, (low, _) in pairs.items()}]
+        rows += [{**rows[0], name: high} for name, (_, high) in pairs.items()]
+        yield {
+            name: (dtype, [tuple(row[s] if isinstance(s, str) else s for s in sizes) for row in rows])
+            for name, (dtype, sizes) in inputs.items()
+        }
+
+
+def _refusal(found: Sequence[OnnxError]) -> OnnxError:
+    lines = [str(each) for each in found]
+    more = [f"… and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
+    listed = "\n".join(f"  {line}" for line in [*lines[:_MOST], *more])
+    return OnnxError(
+        f"The ONNX model cannot be read: {len(lines)} of its nodes are in the way.\n{listed}\n"
+        "Cut the model before them (onnx.utils.Extractor), or write it with other operators."
+    )

@@ -1,0 +1,131 @@
+"""ONNX' convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
+from symjax_nnvm.onnx.imports.ops.pieces import cut, need_float, pad
+from symjax_nnvm.onnx.imports.ops.windows import Window, window
+from symjax_nnvm.onnx.imports.values import Value
+
+
+def _kernel(g: Composer, weight: Value) -> tuple[int, ...]:
+    return tuple(g.attr("kernel_shape") or g.static(weight)[2:])
+
+
+def _padded(g: Composer, x: Value, w: Window) -> tuple[Value, tuple[int, ...]]:
+    """Data and the padding that an operator is left to do, which is the same on both sides."""
+    if w.symmetric:
+        return x, w.before
+    return pad(g, x, (0, 0, *w.before), (0, 0, *w.after)), (0,) * len(w.before)
+
+
+@onnx_import("Conv")
+def _conv(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Value:
+    need_float(g, x)
+    w = window(g, x, _kernel(g, weight))
+    data, sides = _padded(g, x, w)
+    return g.op(
+        "Convolution",
+        *(data, weight, *([] if bias is None else [bias])),
+        kernel=w.kernel,
+        stride=w.stride,
+        dilate=w.dilate,
+        pad=sides,
+        num_filter=g.static(weight, [0])[0],
+        num_group=g.attr("group", 1),
+        no_bias=bias is None,
+    )
+
+
+@onnx_import("ConvTranspose")
+def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Value:
+    """Padding cuts the borders of the result; where its sides differ, a slice cuts the rest."""
+    need_float(g, x)
+    w = window(g, x, _kernel(g, weight))
+    rank, groups = len(w.kernel), g.attr("group", 1)
+    extra = tuple(g.attr("output_padding", [0] * rank))
+    shape = g.attr("output_shape")
+    if shape is not None or g.attr("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
+        w = _of_output(g, x, w, extra, shape)
+    sides = tuple(min(pair) for pair in zip(w.before, w.after, strict=True))
+    late = [max(e - (a - s), 0) for e, a, s in zip(extra, w.after, sides, strict=True)]
+    rest = [max(a - s - e, 0) for e, a, s in zip(extra, w.after, sides, strict=True)]
+    spare = [max(each - stride + 1, 0) for each, stride in zip(late, w.stride, strict=True)]
+    out = g.op(
+        "Deconvolution",
+        *(x, weight, *([] if bias is None else [bias])),
+        kernel=w.kernel,
+        stride=w.stride,
+        dilate=w.dilate,
+        pad=sides,
+        adj=tuple(each - more for each, more in zip(late, spare, strict=True)),
+        num_filter=g.static(weight, [1])[1] * groups,
+        num_group=groups,
+        no_bias=bias is None,
+    )
+    if any(spare):
+        g.refuse(f"its output_padding {extra} is no smaller than its strides {w.stride}")
+    for axis, (first, side, last) in enumerate(zip(w.before, sides, rest, strict=True), 2):
+        out = cut(g, out, axis, first - side, -last or None)
+    return out
+
+
+def _of_output(g: Composer, x: Value, w: Window, extra: tuple[int, ...], shape: list[int] | None) -> Window:
+    """The window with the padding that gives an output of a shape, else of stride times the data's."""
+    sizes = g.static(x, range(2, x.ndim))[2:]
+    wanted = shape[-len(sizes) :] if shape else [n * s for n, s in zip(sizes, w.stride, strict=True)]
+    before, after = [], []
+    for n, s, span, more, size in zip(sizes, w.stride, w.spans, extra, wanted, strict=True):
+        total = max(s * (n - 1) + more + span - size, 0)
+        small, large = total // 2, total - total // 2
+        upper = g.attr("auto_pad", "NOTSET") == "SAME_UPPER"
+        before.append(small if upper else large)
+        after.append(large if upper else small)
+    return Window(w.kernel, w.stride, w.dilate, tuple(before), tuple(after))
+
+
+@onnx_import("DeformConv")
+def _deform_conv(
+    g: Composer, x: Value, weight: Value, offset: Value, bias: Value | None = None, mask: Value | None = None
+) -> Value:
+    w = window(g, x, _kernel(g, weight))
+    if len(w.kernel) != 2:
+        g.refuse("MXNet's deformable convolution is over two axes")
+    x, sides = _padded(g, x, w)
+    kind = "_contrib_DeformableConvolution" if mask is None else "_contrib_ModulatedDeformableConvolution"
+    more = [each for each in (mask,) if each is not None]
+    return g.op(
+        kind,
+        *(x, offset, *more, weight, *([] if bias is None else [bias])),
+        kernel=w.kernel,
+        stride=w.stride,
+        dilate=w.dilate,
+        pad=sides,
+        num_filter=g.static(weight, [0])[0],
+        num_group=g.attr("group", 1),
+        num_deformable_group=g.attr("offset_group", 1),
+        no_bias=bias is None,
+    )
+
+
+@onnx_import("Col2Im")
+def _col2im(g: Composer, x: Value, image: Value, block: Value) -> Value:
+    size, kernel = (tuple(int(n) for n in g.known(each, "shape")) for each in (image, block))
+    rank = len(kernel)
+    pads = tuple(g.attr("pads", [0] * 2 * rank))
+    if rank != 2 or pads[:rank] != pads[rank:]:
+        g.refuse("MXNet's col2im is over two axes with the same padding on both sides")
+    how: dict[str, Any] = {"stride": tuple(g.attr("strides", [1, 1])), "dilate": tuple(g.attr("dilations", [1, 1]))}
+    return g.op("col2im", x, output_size=size, kernel=kernel, pad=pads[:rank], **how)
+
+
+_QUANTISED = "MXNet's operators here have no quantised arithmetic"
+no_import(
+    *("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "DynamicQuantizeLinear"),
+    *("DequantizeLinear",),
+    reason=_QUANTISED,
+    fix="Export the network in floating-point numbers.",
+)

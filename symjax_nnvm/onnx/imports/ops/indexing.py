@@ -1,0 +1,265 @@
+"""ONNX' operators that take parts of arrays: slices, indices, the largest elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symjax_nnvm.onnx.imports.composer import STATIC, Composer
+from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
+from symjax_nnvm.onnx.imports.ops.pieces import cast, cut, need_float, pad, reshape, transpose
+from symjax_nnvm.onnx.imports.values import Value
+
+
+@onnx_import("Slice")
+def _slice(
+    g: Composer,
+    x: Value,
+    starts: Value | None = None,
+    ends: Value | None = None,
+    axes: Value | None = None,
+    steps: Value | None = None,
+) -> Value:
+    """Parts of some axes; before opset 10 attributes say which."""
+    if starts is None or ends is None:
+        rows = [(g.attr("starts"), g.attr("ends"))] * g.count
+    elif starts.arrays is None or ends.arrays is None:
+        g.refuse("its starts and ends are computed at run time", STATIC)
+    else:
+        rows = [(a.tolist(), b.tolist()) for a, b in zip(starts.arrays, ends.arrays, strict=True)]
+    places = g.numbers("axes", axes, list(range(len(rows[0][0]))))
+    strides = [1] * len(places) if steps is None else g.numbers("steps", steps)
+    parts: list[Any] = [(None, None, None)] * x.ndim
+    for i, place in enumerate(places):
+        axis = g.axis(place, x.ndim)
+        given = [(row[0][i], row[1][i]) for row in rows]
+        parts[axis] = _part(g, x, axis, given, strides[i])
+    asked = [axis for axis, part in enumerate(parts) if part != (None, None, None)]
+    if not asked:
+        return x
+    begin, end, step = parts[asked[0]]
+    if len(asked) == 1 and step in (None, 1):
+        return cut(g, x, asked[0], begin or 0, end)
+    columns = list(zip(*parts, strict=True))
+    return g.op("slice", x, begin=columns[0], end=columns[1], step=columns[2], gives=x.dtype)
+
+
+def _part(g: Composer, x: Value, axis: int, given: list[tuple[int, int]], step: int) -> tuple[Any, Any, Any]:
+    """(begin, end, step) of an axis: None for its ends. Raises OnnxError where run time decides it in another way."""
+    if step == 0:
+        g.refuse("its step is 0")
+    sizes = x.sizes[axis]
+    lengths = [len(range(*slice(a, b, step).indices(n))) for (a, b), n in zip(given, sizes, strict=True)]
+    firsts = [slice(a, b, step).indices(n) for (a, b), n in zip(given, sizes, strict=True)]
+    if min(lengths) < 1:
+        g.refuse(f"nothing is left of axis {axis}, and MXNet has no empty arrays")
+    begins = {None if (a == 0 if step > 0 else a == n - 1) else a for (a, _, _), n in zip(firsts, sizes, strict=True)}
+    ends = {None if (b == n if step > 0 else b == -1) else b for (_, b, _), n in zip(firsts, sizes, strict=True)}
+    if len(begins) > 1:  # counted from the end, perhaps
+        begins = {a - n for (a, _, _), n in zip(firsts, sizes, strict=True)}
+    if len(ends) > 1:
+        ends = {b - n for (_, b, _), n in zip(firsts, sizes, strict=True)}
+    if len(begins) > 1 or len(ends) > 1:
+        g.refuse(f"run time decides which part of axis {axis} it takes", STATIC)
+    (begin,), (end,) = begins, ends
+    return (begin, end, step if step != 1 else None) if (begin, end, step) != (None, None, 1) else (None, None, None)
+
+
+@onnx_import("Pad")
+def _pad(
+    g: Composer, x: Value, pads: Value | None = None, value: Value | None = None, axes: Value | None = None
+) -> Value:
+    mode = g.attr("mode", "constant")
+    if mode not in ("constant", "edge", "reflect"):
+        g.refuse(f"MXNet's Pad knows no mode {mode!r}")
+    given = g.numbers("pads", pads)
+    places = [g.axis(axis, x.ndim) for axis in g.numbers("axes", axes, list(range(x.ndim)))]
+    if len(given) != 2 * len(places):
+        g.refuse(f"it needs two widths for each of {len(places)} axes, and has {len(given)}")
+    before, after = [0] * x.ndim, [0] * x.ndim
+    for axis, low, high in zip(places, given[: len(places)], given[len(places) :], strict=True):
+        before[axis], after[axis] = low, high
+    number = g.attr("value", 0.0) if value is None else float(g.known(value, "value").item())
+    return pad(g, x, before, after, number, mode)
+
+
+@onnx_import("Gather")
+def _gather(g: Composer, data: Value, indices: Value) -> Value:
+    """Negative indices count from the end, as MXNet's do that wrap around."""
+    axis = g.axis(g.attr("axis", 0), data.ndim)
+    array = indices.array
+    if array is not None and array.size == 1 and indices.ndim <= 1:
+        i = int(array.item())
+        part = cut(g, data, axis, i, i + 1 or None)
+        gone = [tuple(size for k, size in enumerate(shape) if k != axis) for shape in part.shapes]
+        return part if indices.ndim else reshape(g, part, gone)
+    if array is not None:
+        indices = g.constant(array, "int32", "indices")
+    made = g.op("take", data, indices, axis=axis, mode="wrap", gives=data.dtype)
+    shapes = [(*d[:axis], *i, *d[axis + 1 :]) for d, i in zip(data.shapes, indices.shapes, strict=True)]
+    return reshape(g, made, shapes) if list(shapes) != made.shapes else made
+
+
+@onnx_import("GatherElements")
+def _gather_elements(g: Composer, data: Value, indices: Value) -> Value:
+    """Along an axis of which one element is wanted, MXNet's pick; else our own operator."""
+    axis = g.axis(g.attr("axis", 0), data.ndim)
+    others = [k for k in range(data.ndim) if k != axis]
+    if indices.shape[axis] == 1 and all(data.sizes[k] == indices.sizes[k] for k in others):
+        return g.op("pick", data, indices, axis=axis, keepdims=True, mode="wrap", gives=data.dtype)
+    if any(data.sizes[k] != indices.sizes[k] for k in others):
+        g.refuse("its indices have not the data's shape but along its axis")
+    size = g.static(data, [axis])[axis]
+    wrapped = g.op("_mod_scalar", indices, scalar=float(size))
+    return g.op("_take_along_axis", data, wrapped, axis=axis, gives=data.dtype)
+
+
+@onnx_import("GatherND")
+def _gather_nd(g: Composer, data: Value, indices: Value) -> Value:
+    """MXNet's indices have the axis of coordinates in front; the numbers of a batch's elements are coordinates more."""
+    batch = g.attr("batch_dims", 0)
+    if batch:
+        g.symbol(indices)
+        rows = reshape(g, cut(g, indices, indices.ndim - 1, 0, 1), [shape[:-1] for shape in indices.shapes])
+        numbers = cast(g, g.op("_contrib_index_array", rows, axes=tuple(range(batch))), indices.held)
+        indices = g.op("Concat", numbers, indices, dim=indices.ndim - 1)
+    return g.op("gather_nd", data, _coordinates_first(g, indices), gives=data.dtype)
+
+
+def _coordinates_first(g: Composer, indices: Value) -> Value:
+    return transpose(g, indices, [indices.ndim - 1, *range(indices.ndim - 1)])
+
+
+@onnx_import("ScatterND")
+def _scatter_nd(g: Composer, data: Value, indices: Value, updates: Value) -> Value:
+    if g.attr("reduction", "none") != "none":
+        g.refuse(f"it combines old and new elements by {g.attr('reduction')!r}, and MXNet replaces them")
+    places = _coordinates_first(g, indices)
+    return g.op("_scatter_set_nd", data, updates, places, shape=g.static(data), gives=data.dtype)
+
+
+@onnx_import("OneHot")
+def _one_hot(g: Composer, indices: Value, depth: Value, values: Value) -> Value:
+    off, on = (float(each) for each in g.known(values, "values"))
+    count = int(g.known(depth, "depth").item())
+    g.symbol(indices)
+    ids = g.op("_mod_scalar", indices, scalar=float(count))
+    ids = cast(g, ids, "int32") if ids.held != "int32" else ids
+    made = g.op("one_hot", ids, depth=count, on_value=on, off_value=off, gives=values.dtype)
+    axis = g.axis(g.attr("axis", -1), made.ndim)
+    order = list(range(made.ndim - 1))
+    order.insert(axis, made.ndim - 1)
+    return transpose(g, made, order)
+
+
+@onnx_import("TopK")
+def _top_k(g: Composer, x: Value, k: Value | None = None) -> list[Value]:
+    count = g.attr("k") if k is None else int(g.known(k, "k").item())
+    axis = g.axis(g.attr("axis", -1), x.ndim)
+    ascending = not g.attr("largest", 1)
+    values, places = g.ops("topk", x, axis=axis, k=count, ret_typ="both", is_ascend=ascending, dtype="int32")
+    places.dtype = "int64"
+    return [values, places]
+
+
+def _extreme(op: str) -> Any:
+    def form(g: Composer, x: Value) -> Value:
+        """The first of equal elements; with select_last_index the last. MXNet's numbers are floating-point ones."""
+        axis, keep = g.axis(g.attr("axis", 0), x.ndim), bool(g.attr("keepdims", 1))
+        last = bool(g.attr("select_last_index", 0))
+        data = g.op("reverse", x, axis=axis) if last else x
+        found = g.op(op, data, axis=axis, keepdims=keep)
+        if last:
+            found = g.op("_rminus_scalar", found, scalar=float(g.static(x, [axis])[axis] - 1))
+        shapes = [
+            tuple(1 if k == axis else size for k, size in enumerate(shape) if keep or k != axis) for shape in x.shapes
+        ]
+        made = cast(g, found, "int32")
+        return Value(made.name, "int64", shapes, None, made.symbol, made.held)
+
+    return form
+
+
+onnx_import("ArgMax")(_extreme("argmax"))
+onnx_import("ArgMin")(_extreme("argmin"))
+
+
+@onnx_import("CumSum")
+def _cum_sum(g: Composer, x: Value, axis: Value) -> Value:
+    along = g.axis(int(g.known(axis, "axis").item()), x.ndim)
+    turned = g.op("reverse", x, axis=along) if g.attr("reverse", 0) else x
+    sums = g.op("_np_cumsum", turned, axis=along)
+    if g.attr("exclusive", 0):
+        sums = g.op("elemwise_sub", sums, turned)
+    return g.op("reverse", sums, axis=along) if g.attr("reverse", 0) else sums
+
+
+@onnx_import("ReverseSequence")
+def _reverse_sequence(g: Composer, x: Value, lengths: Value) -> Value:
+    time, batch = g.attr("time_axis", 0), g.attr("batch_axis", 1)
+    if sorted((time, batch)) != [0, 1]:
+        g.refuse("steps and batch must be the first two axes")
+    order = [1, 0, *range(2, x.ndim)] if time else list(range(x.ndim))
+    made = g.op("SequenceReverse", transpose(g, x, order), cast(g, lengths, "int32"), use_sequence_length=True)
+    return transpose(g, made, order)
+
+
+@onnx_import("Compress")
+def _compress(g: Composer, x: Value, condition: Value) -> Value:
+    mask = g.known(condition, "condition").astype(bool)
+    axis = g.attr("axis")
+    if axis is None:
+        g.refuse("without an axis it flattens its data", "Reshape the data before, and name an axis.")
+    return g.op("take", x, g.constant(np.flatnonzero(mask), "int32", "indices"), axis=g.axis(axis, x.ndim))
+
+
+@onnx_import("GridSample")
+def _grid_sample(g: Composer, x: Value, grid: Value) -> Value:
+    """MXNet's sampler: bilinear, corners aligned, zeros around."""
+    if x.ndim != 4 or g.attr("mode", "linear") not in ("linear", "bilinear"):
+        g.refuse("MXNet samples images bilinearly alone")
+    if not g.attr("align_corners", 0) or g.attr("padding_mode", "zeros") != "zeros":
+        g.refuse(
+            "MXNet's sampler has aligned corners, and zeros around the image", "Export it with align_corners=True."
+        )
+    need_float(g, x)
+    return g.op("BilinearSampler", x, transpose(g, grid, (0, 3, 1, 2)))
+
+
+@onnx_import("MaxRoiPool")
+def _max_roi_pool(g: Composer, x: Value, rois: Value) -> Value:
+    return g.op(
+        "ROIPooling", x, rois, pooled_size=tuple(g.attr("pooled_shape")), spatial_scale=g.attr("spatial_scale", 1.0)
+    )
+
+
+@onnx_import("RoiAlign")
+def _roi_align(g: Composer, x: Value, rois: Value, numbers: Value) -> Value:
+    if g.attr("mode", "avg") != "avg":
+        g.refuse("MXNet's ROIAlign takes means alone")
+    default = "half_pixel" if g.opset >= 16 else "output_half_pixel"
+    column = reshape(g, cast(g, numbers, rois.held or rois.dtype), [(*shape, 1) for shape in numbers.shapes])
+    return g.op(
+        "_contrib_ROIAlign",
+        x,
+        g.op("Concat", column, rois, dim=1),
+        pooled_size=(g.attr("output_height", 1), g.attr("output_width", 1)),
+        spatial_scale=g.attr("spatial_scale", 1.0),
+        sample_ratio=g.attr("sampling_ratio", 0) or -1,
+        aligned=g.attr("coordinate_transformation_mode", default) == "half_pixel",
+    )
+
+
+_FROM_VALUES = "how large its result is follows from values, and a symbol's shapes are known before"
+no_import("NonZero", "Unique", "NonMaxSuppression", reason=_FROM_VALUES, fix="Cut the model before it.")
+no_import(
+    "ScatterND",
+    "ScatterElements",
+    "Scatter",
+    "TensorScatter",
+    reason="MXNet 1.9.1 writes along no axis",
+    fix="Use ScatterND.",
+)
+no_import("DFT", "STFT", reason="ONNX keeps real and imaginary parts in an axis, and MXNet's fft in turn")
+no_import("Range", reason="its length follows from sizes that run time decides", fix=STATIC)

@@ -1,0 +1,155 @@
+"""ONNX' normalisations and softmaxes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.forms import onnx_import
+from symjax_nnvm.onnx.imports.ops.arithmetic import add, mul
+from symjax_nnvm.onnx.imports.ops.pieces import alike, need_float, reshape
+from symjax_nnvm.onnx.imports.values import Value
+
+
+@onnx_import("BatchNormalization")
+def _batch_norm(g: Composer, x: Value, gamma: Value, beta: Value, mean: Value, variance: Value) -> Value:
+    """Moving statistics are auxiliary states, so that it can be trained further."""
+    if g.attr("training_mode", 0) or (g.used(1) and len(g.node.used) > 1):
+        g.refuse("it is in training", "Export the network for inference, as after model.eval().")
+    if not g.attr("spatial", 1):
+        g.refuse("it normalises each element by itself (spatial=0)")
+    if mean.array is None or variance.array is None:
+        return _computed_statistics(g, x, gamma, beta, mean, variance)
+    states = g.state(mean, "moving_mean"), g.state(variance, "moving_var")
+    how = {"eps": g.attr("epsilon", 1e-5), "momentum": g.attr("momentum", 0.9), "fix_gamma": False}
+    return g.op("BatchNorm", x, gamma, beta, *states, **how)
+
+
+def _computed_statistics(g: Composer, x: Value, *vectors: Value) -> Value:
+    """Statistics that are no constants: the formula."""
+    columns = [
+        reshape(g, each, [(*shape, *(1,) * (x.ndim - 2)) for shape in each.shapes]) if x.ndim > 2 else each
+        for each in vectors
+    ]
+    gamma, beta, mean, variance = alike(g, *columns)
+    data = alike(g, mean, x)[1]
+    root = g.op("rsqrt", g.op("_plus_scalar", variance, scalar=g.attr("epsilon", 1e-5)))
+    return alike(g, x, add(g, mul(g, g.op("broadcast_sub", data, mean), mul(g, gamma, root)), beta))[1]
+
+
+@onnx_import("InstanceNormalization")
+def _instance_norm(g: Composer, x: Value, gamma: Value, beta: Value) -> Value:
+    return g.op("InstanceNorm", x, gamma, beta, eps=g.attr("epsilon", 1e-5))
+
+
+@onnx_import("LayerNormalization")
+def _layer_norm(g: Composer, x: Value, gamma: Value, beta: Value | None = None) -> Value:
+    """Over the last axis it is MXNet's; over several they become one before."""
+    if any(g.used(i) for i in (1, 2)):
+        g.refuse("its mean and its deviation are read")
+    axis = g.axis(g.attr("axis", -1), x.ndim)
+    length = math.prod(g.static(x, range(axis, x.ndim))[axis:])
+    gamma, beta = (_vector(g, each, length, value) for each, value in ((gamma, 1.0), (beta, 0.0)))
+    flat = x if axis == x.ndim - 1 else reshape(g, x, [(*shape[:axis], length) for shape in x.shapes])
+    made = g.op("LayerNorm", flat, gamma, beta, axis=-1, eps=g.attr("epsilon", 1e-5))
+    return made if flat is x else g.op("reshape_like", made, x)
+
+
+def _vector(g: Composer, x: Value | None, length: int, default: float) -> Value:
+    """A weight as a vector; where there is none, the same number all along."""
+    if x is None:
+        return g.constant(np.full(length, default), "float32", "beta" if default == 0 else "gamma")
+    if x.ndim == 1 and x.shape[0] == length:
+        return x
+    if x.array is None:
+        return reshape(g, x, [(length,)] * g.count)
+    return g.weight(x, np.broadcast_to(x.array, (length,) if x.array.size == 1 else x.array.shape).reshape(-1), "flat")
+
+
+@onnx_import("RMSNormalization")
+def _rms_norm(g: Composer, x: Value, scale: Value) -> Value:
+    axes = tuple(range(g.axis(g.attr("axis", -1), x.ndim), x.ndim))
+    mean = g.op("mean", g.op("square", x), axis=axes, keepdims=True)
+    root = g.op("rsqrt", g.op("_plus_scalar", mean, scalar=g.attr("epsilon", 1e-5)))
+    return mul(g, g.op("broadcast_mul", x, root), scale)
+
+
+@onnx_import("GroupNormalization")
+def _group_norm(g: Composer, x: Value, gamma: Value, beta: Value) -> Value:
+    """Groups as the channels of an InstanceNorm. gamma, beta: of groups before opset 21, then of channels."""
+    groups = g.attr("num_groups")
+    channels = g.static(x, [1])[1]
+    if channels % groups:
+        g.refuse(f"{channels} channels are not {groups} groups")
+    rows = reshape(g, x, [(s[0], groups, math.prod(s[1:]) // groups) for s in x.shapes])
+    ones, zeros = (g.constant(np.full(groups, v), "float32", w) for v, w in ((1.0, "ones"), (0.0, "zeros")))
+    out = g.op("reshape_like", g.op("InstanceNorm", rows, ones, zeros, eps=g.attr("epsilon", 1e-5)), x)
+    for vector, function in ((gamma, mul), (beta, add)):
+        array = g.known(vector, "scale and bias")
+        if g.opset < 21:
+            array = np.repeat(array, channels // groups)
+        column = g.weight(vector, array.reshape(-1, *(1,) * (x.ndim - 2)), f"by_channel{x.ndim}")
+        out = function(g, out, column)
+    return out
+
+
+@onnx_import("LRN")
+def _lrn(g: Composer, x: Value) -> Value:
+    size = g.attr("size")
+    if size % 2 == 0:
+        g.refuse(f"MXNet's LRN sums over an odd number of channels, not {size}")
+    how = {"alpha": g.attr("alpha", 1e-4), "beta": g.attr("beta", 0.75), "knorm": g.attr("bias", 1.0)}
+    return g.op("LRN", x, nsize=size, **how)
+
+
+@onnx_import("LpNormalization")
+def _lp_norm(g: Composer, x: Value) -> Value:
+    axis = g.axis(g.attr("axis", -1), x.ndim)
+    return g.op("broadcast_div", x, g.op("norm", x, ord=g.attr("p", 2), axis=axis, keepdims=True))
+
+
+@onnx_import("MeanVarianceNormalization")
+def _mean_variance(g: Composer, x: Value) -> Value:
+    axes = tuple(g.attr("axes", [0, 2, 3]))
+    centred = g.op("broadcast_sub", x, g.op("mean", x, axis=axes, keepdims=True))
+    variance = g.op("mean", g.op("square", centred), axis=axes, keepdims=True)
+    return g.op("broadcast_div", centred, g.op("_plus_scalar", g.op("sqrt", variance), scalar=1e-9))
+
+
+# -- along an axis, which before opset 13 means that axis and all after it ---------------------------------------------
+
+
+def _along(function: Any, old: bool) -> Any:
+    def form(g: Composer, x: Value) -> Value:
+        need_float(g, x)
+        axis = g.axis(g.attr("axis", 1 if old else -1), x.ndim)
+        if not old or axis == x.ndim - 1:
+            return function(g, x, axis)
+        flat = reshape(g, x, [(math.prod(s[:axis]), math.prod(s[axis:])) for s in x.shapes])
+        return (
+            reshape(g, function(g, flat, 1), x.shapes)
+            if x.sizes == flat.sizes
+            else g.op("reshape_like", function(g, flat, 1), x)
+        )
+
+    return form
+
+
+def _hardmax(g: Composer, x: Value, axis: int) -> Value:
+    """1 at the first of the largest elements."""
+    found = g.op("one_hot", g.op("argmax", x, axis=axis), depth=g.static(x, [axis])[axis])
+    order = list(range(x.ndim - 1))
+    order.insert(axis, x.ndim - 1)
+    return g.op("transpose", found, axes=tuple(order))
+
+
+for _kind, _function in (
+    ("Softmax", lambda g, x, axis: g.op("softmax", x, axis=axis)),
+    ("LogSoftmax", lambda g, x, axis: g.op("log_softmax", x, axis=axis)),
+    ("Hardmax", _hardmax),
+):
+    onnx_import(_kind)(_along(_function, old=True))
+    onnx_import(_kind, since=13)(_along(_function, old=False))

@@ -1,0 +1,202 @@
+"""What forms share: casts, shapes in MXNet's words, axes in another order, slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symjax_nnvm.ir.types import DType, is_float
+from symjax_nnvm.onnx.imports.composer import STATIC, Composer
+from symjax_nnvm.onnx.imports.values import Numbers, Value
+from symjax_nnvm.onnx.tensors import Sizes, fixed
+
+
+def cast(g: Composer, x: Value, dtype: DType) -> Value:
+    """The numbers in a dtype; as truth values, whether they are not 0."""
+    if dtype == "bool":
+        return x if x.dtype == "bool" else g.op("_not_equal_scalar", x, scalar=0.0, gives="bool")
+    g.symbol(x)
+    return x if x.held == dtype else g.op("Cast", x, dtype=dtype)
+
+
+def alike(g: Composer, *values: Value) -> list[Value]:
+    """Values whose symbols have the dtype of the first one: truth values of comparisons may be of any."""
+    for value in values:
+        g.symbol(value)
+    return [cast(g, value, values[0].held) if value.held != values[0].held else value for value in values]
+
+
+def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[int] | None = None) -> Value:
+    """x in the shapes given under each assignment. codes: what the file says, numbers, 0 and -1.
+
+    Raises OnnxError where the shapes follow from sizes that run time decides in another way than Reshape knows.
+    """
+    if list(shapes) == list(x.shapes):
+        return x
+    if x.symbol is None and x.arrays is not None:
+        made = [array.reshape(shape) for array, shape in zip(x.arrays, shapes, strict=True)]
+        return g.like(x, made, f"{x.name}_reshaped")
+    target = list(codes) if codes is not None else _codes(x, shapes)
+    if target is None:
+        wanted = [fixed(sizes) for sizes in zip(*shapes, strict=True)]
+        g.refuse(f"run time decides several sizes of the shape {wanted} that {x.name!r} gets", STATIC)
+    made = x if [shape or (1,) for shape in shapes] == x.made else g.op("Reshape", x, shape=tuple(target) or (1,))
+    return Value(made.name, x.dtype, list(shapes), None, made.symbol, x.held)
+
+
+def _codes(x: Value, shapes: Sequence[Numbers]) -> list[int] | None:
+    """A shape in Reshape's words: 0 for a size in its place, -1 for what is left, -3 for two axes as one. None: there
+    are none."""
+    columns = list(zip(*shapes, strict=True))
+    sizes = x.sizes
+    same = [fixed(column) for column in columns]
+    plain = [0 if size is None and i < len(sizes) and column == sizes[i] else -1 if size is None else size
+             for i, (column, size) in enumerate(zip(columns, same, strict=True))]  # fmt: skip
+    if plain.count(-1) <= 1 and 0 not in [size for size in same if size is not None]:
+        return plain
+    codes: list[int] = []
+    at = 0
+    for column in columns:
+        if at < len(sizes) and column == sizes[at]:
+            codes.append(0)
+            at += 1
+        elif at + 1 < len(sizes) and column == tuple(a * b for a, b in zip(sizes[at], sizes[at + 1], strict=True)):
+            codes.append(-3)
+            at += 2
+        else:
+            return None
+    return codes if at == len(sizes) else None
+
+
+def transpose(g: Composer, x: Value, order: Sequence[int]) -> Value:
+    """x with its axes in another order."""
+    if list(order) == list(range(x.ndim)):
+        return x
+    if x.symbol is None and x.array is not None:
+        return g.weight(x, x.array.transpose(order), f"transposed{''.join(map(str, order))}")
+    return g.op("transpose", x, axes=tuple(order), gives=x.dtype)
+
+
+def expand_dims(g: Composer, x: Value, axes: Sequence[int]) -> Value:
+    """x with axes of length 1, in their places of the result."""
+    ndim = x.ndim + len(axes)
+    places = sorted(g.axis(axis, ndim) for axis in axes)
+    if len(set(places)) < len(places):
+        g.refuse(f"its axes {list(axes)} are not different")
+    if not places:
+        return x
+    if x.ndim and x.arrays is None and (len(places) == 1 or None in x.shape):
+        for axis in places:
+            x = g.op("expand_dims", x, axis=axis, gives=x.dtype)
+        return x
+    shapes = [list(shape) for shape in x.shapes]
+    for axis in places:
+        for shape in shapes:
+            shape.insert(axis, 1)
+    return reshape(g, x, [tuple(shape) for shape in shapes])
+
+
+def squeeze(g: Composer, x: Value, axes: Sequence[int]) -> Value:
+    """x without axes, which have length 1."""
+    gone = {g.axis(axis, x.ndim) for axis in axes}
+    if any(x.shape[axis] != 1 for axis in gone):
+        g.refuse(f"the axes {sorted(gone)} of {x.name!r}, {x.shape}, have not length 1")
+    shapes = [tuple(size for axis, size in enumerate(shape) if axis not in gone) for shape in x.shapes]
+    if not gone or x.arrays is not None or len(gone) == x.ndim:
+        return reshape(g, x, shapes)
+    return g.op("squeeze", x, axis=tuple(sorted(gone)), gives=x.dtype)
+
+
+def cut(g: Composer, x: Value, axis: int, begin: int, end: int | None) -> Value:
+    """The part of an axis."""
+    if begin == 0 and (end is None or end == x.shape[axis]):
+        return x
+    return g.op("slice_axis", x, axis=axis, begin=begin, end=end, gives=x.dtype)
+
+
+def broadcast(g: Composer, x: Value, shapes: Sequence[Numbers]) -> Value:
+    """x broadcast to the shapes given under each assignment. Raises OnnxError where run time decides a size that x has
+    not."""
+    ndim = max(len(shapes[0]), x.ndim)
+    wide = expand_dims(g, x, range(ndim - x.ndim))
+    try:
+        targets = [np.broadcast_shapes(shape, own) for shape, own in zip(shapes, wide.shapes, strict=True)]
+    except ValueError:
+        g.refuse(f"{x.name!r}, {x.shape}, does not broadcast to {shapes[0]}")
+    if targets == list(wide.shapes):
+        return wide
+    if any(0 in target for target in targets):
+        g.refuse("its result is empty, and MXNet has no empty arrays")
+    sizes: list[int] = []
+    for axis, column in enumerate(zip(*targets, strict=True)):
+        size = 0 if column == wide.sizes[axis] else fixed(column)
+        if size is None:
+            g.refuse(f"run time decides how often axis {axis} of {x.name!r} is repeated", STATIC)
+        sizes.append(size)
+    return g.op("broadcast_to", wide, shape=tuple(sizes), gives=x.dtype)
+
+
+def pad(
+    g: Composer, x: Value, before: Sequence[int], after: Sequence[int], value: float = 0.0, mode: str = "constant"
+) -> Value:
+    """x with a border; a negative one is cut off."""
+    for axis, (low, high) in enumerate(zip(before, after, strict=True)):
+        if low < 0 or high < 0:
+            x = cut(g, x, axis, max(-low, 0), min(high, 0) or None)
+    widths = [max(each, 0) for pair in zip(before, after, strict=True) for each in pair]
+    if not any(widths):
+        return x
+    return g.op("Pad", x, mode=mode, pad_width=tuple(widths), constant_value=value, gives=x.dtype)
+
+
+def scaled(g: Composer, x: Value, factor: float) -> Value:
+    """factor · x."""
+    return x if factor == 1 else g.op("_mul_scalar", x, scalar=float(factor))
+
+
+def filled(g: Composer, shapes: Sequence[Numbers], value: float, dtype: DType = "float32") -> Value:
+    """An array of one number; where run time decides its sizes, they are those of an input."""
+    columns = list(zip(*shapes, strict=True))
+    numbers = [fixed(column) for column in columns]
+    if None not in numbers:
+        return g.constant(np.full(shapes[0], value), dtype)
+    zeros = cast(g, g.op("zeros_like", _like_an_input(g, columns)), dtype)
+    made = broadcast(g, zeros, shapes)
+    return g.op("_plus_scalar", made, scalar=float(value)) if value else made
+
+
+def _like_an_input(g: Composer, columns: Sequence[Sizes]) -> Value:
+    """A part of an input that has the sizes which run time decides in their places, and 1 elsewhere."""
+    for x in g.inputs:
+        axes = [x.sizes.index(column) for column in columns if fixed(column) is None and column in x.sizes]
+        if len(axes) == sum(fixed(column) is None for column in columns) and axes == sorted(set(axes)):
+            for axis in set(range(x.ndim)) - set(axes):
+                x = cut(g, x, axis, 0, 1)
+            x = squeeze(g, x, sorted(set(range(x.ndim)) - set(axes)))
+            return expand_dims(g, x, [i for i, column in enumerate(columns) if fixed(column) is not None])
+    g.refuse(f"run time decides the sizes {[fixed(column) for column in columns]}, which no input has", STATIC)
+
+
+def of_sizes(g: Composer, value: Value) -> Value:
+    """What is made of sizes that run time decides: one number all over, or steps along an axis of an input. Raises
+    OnnxError for anything else."""
+    arrays = list(value.arrays or ())
+    first = arrays[0].reshape(-1)
+    if all(array.size and np.all(array == first[0]) for array in arrays):
+        return filled(g, value.shapes, first[0].item(), value.dtype)
+    steps = all(np.array_equal(array.reshape(-1), np.arange(array.size)) for array in arrays)
+    wide = [axis for axis, column in enumerate(value.sizes) if set(column) != {1}]
+    if steps and len(wide) == 1:
+        for x in g.inputs:
+            if value.sizes[wide[0]] in x.sizes:
+                along = g.op("_contrib_arange_like", x, axis=x.sizes.index(value.sizes[wide[0]]))
+                return reshape(g, cast(g, along, value.dtype), value.shapes)
+    g.refuse(f"{value.name!r} is made of sizes that run time decides", STATIC)
+
+
+def need_float(g: Composer, x: Value) -> None:
+    """Refuse whole numbers, which the operator here does not take."""
+    g.symbol(x)
+    if not is_float(x.held):
+        g.refuse(f"it computes with {x.dtype}, and MXNet's operator with floating-point numbers alone")

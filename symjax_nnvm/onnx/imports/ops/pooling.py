@@ -1,0 +1,110 @@
+"""ONNX' poolings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.forms import ImportForm, onnx_import
+from symjax_nnvm.onnx.imports.ops.pieces import need_float, pad
+from symjax_nnvm.onnx.imports.ops.windows import Window, window
+from symjax_nnvm.onnx.imports.values import Value
+
+
+def _counts(sizes: tuple[int, ...], w: Window, ceil: bool) -> tuple[int, ...]:
+    """How many windows there are along each axis: with ceil also one that begins in the data or the padding before it,
+    and ends beyond."""
+    found = []
+    for n, span, stride, low, high in zip(sizes, w.spans, w.stride, w.before, w.after, strict=True):
+        rest = n + low + high - span
+        count = (-(-rest // stride) if ceil else rest // stride) + 1
+        found.append(count - (ceil and (count - 1) * stride >= n + low))
+    return tuple(found)
+
+
+def _mxnets(sizes: tuple[int, ...], w: Window, full: bool) -> tuple[int, ...]:
+    """How many windows MXNet's convention gives of the padding before, on both sides."""
+    spans = zip(sizes, w.kernel, w.stride, w.before, strict=True)
+    rests = [(n + 2 * low - k, s) for n, k, s, low in spans]
+    return tuple((-(-rest // s) if full else rest // s) + 1 for rest, s in rests)
+
+
+def _pool(pool_type: str, **more: Any) -> ImportForm:
+    def form(g: Composer, x: Value) -> Value:
+        need_float(g, x)
+        w = window(g, x, tuple(g.attr("kernel_shape")))
+        if set(w.dilate) != {1}:
+            g.refuse("MXNet's Pooling has no dilation")
+        if g.used(1):
+            g.refuse("it gives the places of the largest elements, which MXNet's Pooling does not")
+        params: dict[str, Any] = {"kernel": w.kernel, "stride": w.stride, "pool_type": pool_type, **more}
+        include = bool(g.attr("count_include_pad", 0)) or g.opset < 7
+        if pool_type == "avg":
+            params["count_include_pad"] = include
+        every = [shape[2:] for shape in x.shapes]
+        ceil = bool(g.attr("ceil_mode", 0))
+        wanted = [_counts(sizes, w, ceil) for sizes in every]
+        # Of windows that reach past the data the greatest element, and the mean of real ones, are MXNet's as well.
+        clipped = pool_type == "max" or (pool_type == "avg" and not include)
+        for full in (False, True):
+            same = [_mxnets(sizes, w, full) for sizes in every] == wanted
+            if same and (w.symmetric if not full else w.symmetric or clipped):
+                convention = {"pooling_convention": "full"} if full else {}
+                return g.op("Pooling", x, pad=w.before, **convention, **params)
+        if clipped and pool_type == "avg":
+            return _mean_of_real(g, x, w, wanted[0], params)
+        ends = _ends(g, x, w, wanted[0])
+        value = -math.inf if pool_type == "max" else 0.0
+        if pool_type == "avg" and any(end > high for end, high in zip(ends, w.after, strict=True)):
+            g.refuse("windows reach past its padding, of which MXNet counts other elements", "Leave out ceil_mode.")
+        return g.op("Pooling", pad(g, x, (0, 0, *w.before), (0, 0, *ends), value), **params)
+
+    return form
+
+
+def _ends(g: Composer, x: Value, w: Window, counts: tuple[int, ...]) -> tuple[int, ...]:
+    """The padding after the data with which as many windows fit, and no more."""
+    sizes = g.static(x, range(2, x.ndim))[2:]
+    spans = zip(counts, w.stride, w.kernel, sizes, w.before, strict=True)
+    return tuple((count - 1) * s + k - n - low for count, s, k, n, low in spans)
+
+
+def _mean_of_real(g: Composer, x: Value, w: Window, counts: tuple[int, ...], params: dict[str, Any]) -> Value:
+    """Sums over the padded data, divided by how many elements of each window are the data's."""
+    ends = _ends(g, x, w, counts)
+    sides = (0, 0, *w.before), (0, 0, *ends)
+    how = {**params, "pool_type": "sum"}
+    how.pop("count_include_pad")
+    counted = g.op("Pooling", pad(g, g.op("ones_like", x), *sides), **how)
+    return g.op("elemwise_div", g.op("Pooling", pad(g, x, *sides), **how), counted)
+
+
+def _global(pool_type: str) -> ImportForm:
+    def form(g: Composer, x: Value) -> Value:
+        need_float(g, x)
+        p = {"p_value": g.attr("p", 2)} if pool_type == "lp" else {}
+        return g.op("Pooling", x, global_pool=True, pool_type=pool_type, kernel=(1,) * (x.ndim - 2), **p)
+
+    return form
+
+
+@onnx_import("LpPool")
+def _lp_pool(g: Composer, x: Value) -> Value:
+    p = g.attr("p", 2)
+    if p not in (1, 2, 3):
+        g.refuse(f"MXNet pools norms of p = 1, 2 and 3, not {p}")
+    return _pool("lp", p_value=p)(g, g.op("abs", x))  # pyright: ignore[reportReturnType]
+
+
+onnx_import("MaxPool")(_pool("max"))
+onnx_import("AveragePool")(_pool("avg"))
+onnx_import("GlobalMaxPool")(_global("max"))
+onnx_import("GlobalAveragePool")(_global("avg"))
+
+
+@onnx_import("GlobalLpPool")
+def _global_lp(g: Composer, x: Value) -> Value:
+    if g.attr("p", 2) not in (1, 2, 3):
+        g.refuse(f"MXNet pools norms of p = 1, 2 and 3, not {g.attr('p')}")
+    return _global("lp")(g, g.op("abs", x))  # pyright: ignore[reportReturnType]

@@ -1,0 +1,76 @@
+"""ONNX' matrix products: fully connected layers where a factor is a weight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symjax_nnvm.ir.types import is_float
+from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
+from symjax_nnvm.onnx.imports.ops.arithmetic import add
+from symjax_nnvm.onnx.imports.ops.pieces import broadcast, need_float, reshape, scaled, transpose
+from symjax_nnvm.onnx.imports.values import Value
+
+
+@onnx_import("Gemm")
+def _gemm(g: Composer, a: Value, b: Value, c: Value | None = None) -> Value:
+    """α A B + β C."""
+    need_float(g, a)
+    alpha, beta = float(g.attr("alpha", 1.0)), float(g.attr("beta", 1.0))
+    a = transpose(g, a, (1, 0)) if g.attr("transA", 0) else a
+    if b.array is None:
+        product = scaled(g, g.op("dot", a, b, transpose_b=bool(g.attr("transB", 0))), alpha)
+        return product if c is None or beta == 0 else add(g, product, scaled(g, c, beta))
+    weight = b.array if g.attr("transB", 0) else b.array.T
+    hidden = weight.shape[0]
+    bias = None if c is None or c.array is None or beta == 0 else _bias(g, c, c.array, hidden, beta)
+    if weight is not b.array or alpha != 1:
+        b = g.weight(b, (weight * np.asarray(alpha, weight.dtype)), f"fc{alpha:g}")
+    given = [a, b] if bias is None else [a, b, bias]
+    product = g.op("FullyConnected", *given, num_hidden=hidden, no_bias=bias is None)
+    return product if bias is not None or c is None or beta == 0 else add(g, product, scaled(g, c, beta))
+
+
+def _bias(g: Composer, c: Value, array: np.ndarray, hidden: int, beta: float) -> Value | None:
+    """A summand as the vector of a bias; None where it is none."""
+    if array.size not in (1, hidden) or (array.ndim == 2 and array.shape[0] != 1):
+        return None
+    if array.shape == (hidden,) and beta == 1:
+        return c
+    vector = np.broadcast_to(array.reshape(-1), (hidden,)) * np.asarray(beta, array.dtype)
+    return g.weight(c, vector.astype(array.dtype), f"bias{beta:g}")
+
+
+@onnx_import("MatMul")
+def _matmul(g: Composer, a: Value, b: Value) -> Value:
+    if not is_float(a.dtype):
+        g.refuse(f"it computes with {a.dtype}, and MXNet's products with floating-point numbers alone")
+    if b.array is not None and b.ndim == 2 and a.ndim > 1:
+        weight = g.weight(b, b.array.T, "fc1")
+        return g.op("FullyConnected", a, weight, num_hidden=b.array.shape[1], no_bias=True, flatten=False)
+    if a.ndim == 1 or b.ndim == 1:
+        return _vectors(g, a, b)
+    if b.ndim == 2:
+        return g.op("dot", a, b)
+    lead = [np.broadcast_shapes(x[:-2], y[:-2]) for x, y in zip(a.shapes, b.shapes, strict=True)]
+    a, b = (broadcast(g, x, [(*s, *own[-2:]) for s, own in zip(lead, x.shapes, strict=True)]) for x in (a, b))
+    return g.op("batch_dot" if a.ndim == 3 else "_linalg_gemm2", a, b)
+
+
+def _vectors(g: Composer, a: Value, b: Value) -> Value:
+    """A vector is a row before a matrix, a column after one; the axis goes again."""
+    rows = reshape(g, a, [(1, *shape) for shape in a.shapes]) if a.ndim == 1 else a
+    columns = reshape(g, b, [(*shape, 1) for shape in b.shapes]) if b.ndim == 1 else b
+    made = _matmul(g, rows, columns)
+    shapes = []
+    for shape in made.shapes:
+        kept = shape[:-1] if b.ndim == 1 else shape
+        shapes.append((*kept[:-2], kept[-1]) if a.ndim == 1 and b.ndim > 1 else kept[:-1] if a.ndim == 1 else kept)
+    return reshape(g, made, shapes)
+
+
+no_import(
+    "Einsum",
+    reason="MXNet 1.9.1's symbols have no einsum",
+    fix="Write the product with MatMul and Transpose before the model is exported.",
+)

@@ -1,0 +1,59 @@
+"""ONNX' reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.forms import import_table
+from symjax_nnvm.onnx.imports.values import Value
+
+Reduce = Callable[[Composer, Value, dict[str, Any]], Value]
+
+
+def _reduction(function: Reduce) -> Callable[..., Value]:
+    def form(g: Composer, x: Value, axes: Value | None = None) -> Value:
+        """Axes are an attribute or, later, an input; without any, all are meant, unless the node says none."""
+        given = g.numbers("axes", axes)
+        if not given and g.attr("noop_with_empty_axes", 0):
+            return x
+        places = sorted({g.axis(axis, x.ndim) for axis in given or range(x.ndim)})
+        keep = bool(g.attr("keepdims", 1))
+        if not x.ndim:
+            return function(g, x, {"axis": (0,), "keepdims": True})
+        made = function(g, x, {"axis": tuple(places), "keepdims": keep})
+        shapes = [
+            tuple(1 if k in places else size for k, size in enumerate(shape) if keep or k not in places)
+            for shape in x.shapes
+        ]
+        return Value(made.name, x.dtype, shapes, None, made.symbol, made.held)
+
+    return form
+
+
+def _named(op: str, **more: Any) -> Reduce:
+    return lambda g, x, how: g.op(op, x, **how, **more)
+
+
+def _log_sum_exp(g: Composer, x: Value, how: dict[str, Any]) -> Value:
+    """m + log Σ eˣ⁻ᵐ, m the largest: no power is too large."""
+    most = g.op("max", x, **{**how, "keepdims": True})
+    powers = g.op("exp", g.op("broadcast_sub", x, most))
+    return g.op("elemwise_add", g.op("log", g.op("sum", powers, **how)), g.op("max", x, **how))
+
+
+import_table(
+    {
+        "ReduceL1": _reduction(_named("norm", ord=1)),
+        "ReduceL2": _reduction(_named("norm", ord=2)),
+        "ReduceLogSum": _reduction(lambda g, x, how: g.op("log", g.op("sum", x, **how))),
+        "ReduceLogSumExp": _reduction(_log_sum_exp),
+        "ReduceMax": _reduction(_named("max")),
+        "ReduceMean": _reduction(_named("mean")),
+        "ReduceMin": _reduction(_named("min")),
+        "ReduceProd": _reduction(_named("prod")),
+        "ReduceSum": _reduction(_named("sum")),
+        "ReduceSumSquare": _reduction(lambda g, x, how: g.op("sum", g.op("square", x), **how)),
+    }
+)

@@ -1,0 +1,134 @@
+"""ONNX' Resize and Upsample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symjax_nnvm.errors import OnnxError
+from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.constants import Evaluator
+from symjax_nnvm.onnx.imports.forms import onnx_import
+from symjax_nnvm.onnx.imports.ops.pieces import need_float
+from symjax_nnvm.onnx.imports.values import Value
+from symjax_nnvm.onnx.proto import import_onnx
+
+_LARGEST = 4096
+"""The longest side that a resizing other than MXNet's own may give."""
+
+_ATTRIBUTES = (
+    "mode",
+    "coordinate_transformation_mode",
+    "nearest_mode",
+    "cubic_coeff_a",
+    "exclude_outside",
+    "antialias",
+)
+
+
+@onnx_import("Upsample")
+def _upsample(g: Composer, x: Value, scales: Value | None = None) -> Value:
+    """By factors, the coordinates' own multiples."""
+    factors = g.attr("scales") if scales is None else g.known(scales, "scales").tolist()
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return _resize(g, x, [float(each) for each in factors], None, {"mode": g.attr("mode", "nearest"), **how})
+
+
+@onnx_import("Resize")
+def _resize_10(g: Composer, x: Value, scales: Value) -> Value:
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    factors = [float(each) for each in g.known(scales, "scales")]
+    return _resize(g, x, factors, None, {"mode": g.attr("mode", "nearest"), **how})
+
+
+@onnx_import("Resize", since=11)
+def _resize_11(
+    g: Composer, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None
+) -> Value:
+    how = {key: g.attr(key) for key in _ATTRIBUTES if g.attr(key) is not None}
+    if how.get("coordinate_transformation_mode") in ("tf_crop_and_resize", "half_pixel_symmetric"):
+        g.refuse(f"it takes {how['coordinate_transformation_mode']} coordinates")
+    axes = [g.axis(axis, x.ndim) for axis in g.attr("axes", range(x.ndim))]
+    if scales is not None and 0 not in scales.shapes[0]:
+        factors = [1.0] * x.ndim
+        for axis, factor in zip(axes, g.known(scales, "scales"), strict=True):
+            factors[axis] = float(factor)
+        return _resize(g, x, factors, None, how)
+    if sizes is None or sizes.arrays is None:
+        g.refuse("its sizes are computed at run time")
+    if g.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
+        g.refuse("it keeps the ratio of its sides")
+    wanted = [list(shape) for shape in x.shapes]
+    for shape, given in zip(wanted, sizes.arrays, strict=True):
+        for axis, size in zip(axes, given.tolist(), strict=True):
+            shape[axis] = size
+    return _resize(g, x, None, wanted, how)
+
+
+def _resize(
+    g: Composer, x: Value, factors: list[float] | None, wanted: list[list[int]] | None, how: dict[str, Any]
+) -> Value:
+    """By factors of the axes or to shapes, one of which is given."""
+    if wanted is None:
+        assert factors is not None
+        wanted = [[int(np.floor(n * f)) for n, f in zip(shape, factors, strict=True)] for shape in x.shapes]
+    if any(size < 1 for shape in wanted for size in shape):
+        g.refuse(f"nothing is left of {x.shape}")
+    changed = [k for k in range(x.ndim) if any(a[k] != b[k] for a, b in zip(wanted, x.shapes, strict=True))]
+    if not changed and (factors is None or set(factors) == {1.0}):
+        return x
+    need_float(g, x)
+    times = {b[k] / a[k] for a, b in zip(x.shapes, wanted, strict=True) for k in (2, 3)} if x.ndim == 4 else set()
+    whole = len(times) == 1 and next(iter(times)).is_integer() and set(changed) <= {2, 3}
+    if whole and _repeats(how, int(next(iter(times)))):
+        return g.op("UpSampling", x, scale=int(next(iter(times))), sample_type="nearest")
+    transformation = how.get("coordinate_transformation_mode", "half_pixel")
+    bilinear = how.get("mode", "nearest") in ("linear", "bilinear") and not how.get("antialias", 0)
+    exact = factors is None or all(n * f == int(n * f) for s in x.shapes for n, f in zip(s, factors, strict=True))
+    if x.ndim == 4 and set(changed) <= {2, 3} and bilinear and exact:
+        height, width = ({shape[k] for shape in wanted} for k in (2, 3))
+        if transformation in ("half_pixel", "align_corners", "pytorch_half_pixel") and len(height) == len(width) == 1:
+            corners = transformation == "align_corners"
+            sizes: dict[str, Any] = {"height": height.pop(), "width": width.pop()}
+            if corners or min(sizes.values()) > 1:
+                return g.op("_contrib_BilinearResize2D", x, align_corners=corners, **sizes)
+    for axis in changed:
+        x = _by_matrix(g, x, axis, None if factors is None else factors[axis], how, wanted[0][axis])
+    return x
+
+
+def _repeats(how: dict[str, Any], times: int) -> bool:
+    """Whether enlarging a whole number of times repeats every element."""
+    if how.get("mode", "nearest") != "nearest":
+        return False
+    transformation, rounding = (
+        how.get("coordinate_transformation_mode", "half_pixel"),
+        how.get("nearest_mode", "round_prefer_floor"),
+    )
+    if transformation == "asymmetric":
+        return rounding == "floor" or (rounding == "round_prefer_floor" and times <= 2)
+    return transformation in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
+
+
+def _by_matrix(g: Composer, x: Value, axis: int, factor: float | None, how: dict[str, Any], new: int) -> Value:
+    """Along one axis every resizing is a product with a matrix: what it makes of the unit vectors."""
+    size = g.static(x, [axis])[axis]
+    if max(size, new) > _LARGEST:
+        g.refuse(f"an axis of {max(size, new)} elements is resized in a way that MXNet has no operator for")
+    onnx = import_onnx()
+    by_factor = factor is not None
+    inputs = ["x", "", "scales"] if by_factor else ["x", "", "", "sizes"]
+    node = onnx.helper.make_node("Resize", inputs, ["y"], **how)
+    unit = np.eye(size, dtype=np.float32)
+    last = np.asarray([1.0, factor], np.float32) if by_factor else np.asarray([size, new], np.int64)
+    given = [unit, None, last] if by_factor else [unit, None, None, last]
+    try:
+        (rows,) = Evaluator(onnx, max(g.opset, 18))(node, {}, given)
+    except OnnxError as error:
+        g.refuse(str(error))
+    order = [*(k for k in range(x.ndim) if k != axis), axis]
+    back = [order.index(k) for k in range(x.ndim)]
+    moved = g.op("transpose", x, axes=tuple(order)) if axis != x.ndim - 1 else x
+    product = g.op("dot", moved, g.constant(rows, x.held, f"resize{axis}"))
+    return g.op("transpose", product, axes=tuple(back)) if axis != x.ndim - 1 else product

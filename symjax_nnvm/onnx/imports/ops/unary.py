@@ -1,0 +1,228 @@
+"""ONNX' functions of one array, activations among them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from symjax_nnvm.ir.types import DTYPE_CODES
+from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.forms import import_table, onnx_import, same
+from symjax_nnvm.onnx.imports.ops.arithmetic import add, larger, mul, smaller
+from symjax_nnvm.onnx.imports.ops.pieces import cast, scaled
+from symjax_nnvm.onnx.imports.values import Value
+from symjax_nnvm.onnx.proto import import_onnx
+from symjax_nnvm.ops.nn.activation import SELU_ALPHA, SELU_SCALE
+
+
+def _activation(act_type: str) -> Any:
+    return same("Activation", act_type=act_type)
+
+
+def _identity(g: Composer, x: Value, *others: Value) -> Value:
+    return x
+
+
+def sigmoid(g: Composer, x: Value) -> Value:
+    """1 / (1 + e⁻ˣ)."""
+    return g.op("sigmoid", x)
+
+
+def _plus(g: Composer, x: Value, number: float) -> Value:
+    return g.op("_plus_scalar", x, scalar=float(number))
+
+
+@onnx_import("Round")
+def _round(g: Composer, x: Value) -> Value:
+    """The nearest whole number, of two the even one: the lower, and 1 more where that is odd or nearer."""
+    below = g.op("floor", x)
+    rest = g.op("elemwise_sub", x, below)
+    odd = g.op("_mod_scalar", below, scalar=2.0)
+    tie = g.op("elemwise_mul", g.op("_equal_scalar", rest, scalar=0.5), odd)
+    return add(g, below, add(g, g.op("_greater_scalar", rest, scalar=0.5), tie))
+
+
+@onnx_import("IsNaN")
+def _is_nan(g: Composer, x: Value) -> Value:
+    return g.op("_not_equal", x, x, gives="bool")
+
+
+@onnx_import("IsInf")
+def _is_inf(g: Composer, x: Value) -> Value:
+    signs = bool(g.attr("detect_negative", 1)), bool(g.attr("detect_positive", 1))
+    if not any(signs):
+        return g.op("_not_equal", g.op("zeros_like", x), g.op("zeros_like", x), gives="bool")
+    size = g.op("abs", x) if all(signs) else x
+    return g.op("_equal_scalar", size, scalar=math.inf if signs[1] else -math.inf, gives="bool")
+
+
+@onnx_import("Not")
+def _not(g: Composer, x: Value) -> Value:
+    return g.op("logical_not", x, gives="bool")
+
+
+@onnx_import("Cast")
+def _cast(g: Composer, x: Value) -> Value:
+    onnx = import_onnx()
+    try:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(g.attr("to")).name
+    except KeyError:
+        dtype = f"number {g.attr('to')}"
+    if dtype not in DTYPE_CODES or dtype in ("int16", "uint16", "uint32", "uint64"):
+        g.refuse(f"MXNet has no dtype {dtype}")
+    return cast(g, x, dtype)
+
+
+@onnx_import("CastLike")
+def _cast_like(g: Composer, x: Value, like: Value) -> Value:
+    return cast(g, x, like.dtype)
+
+
+# -- activations -----------------------------------------------------------------------------------------------------
+
+
+@onnx_import("LeakyRelu")
+def _leaky(g: Composer, x: Value) -> Value:
+    return g.op("LeakyReLU", x, act_type="leaky", slope=g.attr("alpha", 0.01))
+
+
+@onnx_import("Elu")
+def _elu(g: Composer, x: Value) -> Value:
+    return g.op("LeakyReLU", x, act_type="elu", slope=g.attr("alpha", 1.0))
+
+
+@onnx_import("Celu")
+def _celu(g: Composer, x: Value) -> Value:
+    """α · elu(x / α)."""
+    alpha = g.attr("alpha", 1.0)
+    return scaled(g, g.op("LeakyReLU", scaled(g, x, 1 / alpha), act_type="elu", slope=1.0), alpha)
+
+
+@onnx_import("Selu")
+def _selu(g: Composer, x: Value) -> Value:
+    alpha, gamma = g.attr("alpha", SELU_ALPHA), g.attr("gamma", SELU_SCALE)
+    if np.allclose((alpha, gamma), (SELU_ALPHA, SELU_SCALE), rtol=1e-6):
+        return g.op("LeakyReLU", x, act_type="selu")
+    return scaled(g, g.op("LeakyReLU", x, act_type="elu", slope=alpha), gamma)
+
+
+@onnx_import("PRelu")
+def _prelu(g: Composer, x: Value, slope: Value) -> Value:
+    """A slope for each channel; of other shapes max(x, 0) + slope · min(x, 0)."""
+    array = slope.array
+    by_channel = x.ndim > 1 and slope.ndim <= x.ndim and array is not None
+    if by_channel and array is not None:
+        places = (1,) * (x.ndim - slope.ndim) + array.shape
+        if array.size == 1 or (array.size == places[1] == x.shape[1]):
+            gamma = slope if slope.ndim == 1 else g.weight(slope, array.reshape(-1), "slopes")
+            return g.op("LeakyReLU", x, gamma, act_type="prelu")
+    below = g.op("_minimum_scalar", x, scalar=0.0)
+    return add(g, g.op("_maximum_scalar", x, scalar=0.0), mul(g, below, slope))
+
+
+@onnx_import("Gelu")
+def _gelu(g: Composer, x: Value) -> Value:
+    if g.attr("approximate", "none") == "none":
+        return g.op("LeakyReLU", x, act_type="gelu")
+    cube = g.op("elemwise_mul", x, g.op("square", x))
+    inner = scaled(g, add(g, x, scaled(g, cube, 0.044715)), math.sqrt(2 / math.pi))
+    return scaled(g, mul(g, x, _plus(g, g.op("tanh", inner), 1.0)), 0.5)
+
+
+@onnx_import("ThresholdedRelu")
+def _thresholded(g: Composer, x: Value) -> Value:
+    return mul(g, x, g.op("_greater_scalar", x, scalar=g.attr("alpha", 1.0)))
+
+
+@onnx_import("Shrink")
+def _shrink(g: Composer, x: Value) -> Value:
+    """x less a bias, towards 0, where it is beyond a margin; else 0."""
+    margin, bias = g.attr("lambd", 0.5), g.attr("bias", 0.0)
+    above = mul(g, _plus(g, x, -bias), g.op("_greater_scalar", x, scalar=margin))
+    return add(g, above, mul(g, _plus(g, x, bias), g.op("_lesser_scalar", x, scalar=-margin)))
+
+
+@onnx_import("HardSigmoid")
+def _hard_sigmoid(g: Composer, x: Value) -> Value:
+    return g.op("hard_sigmoid", x, alpha=g.attr("alpha", 0.2), beta=g.attr("beta", 0.5))
+
+
+@onnx_import("HardSwish")
+def _hard_swish(g: Composer, x: Value) -> Value:
+    return mul(g, x, g.op("hard_sigmoid", x, alpha=1 / 6, beta=0.5))
+
+
+@onnx_import("Swish")
+def _swish(g: Composer, x: Value) -> Value:
+    return mul(g, x, sigmoid(g, scaled(g, x, g.attr("alpha", 1.0))))
+
+
+@onnx_import("Mish")
+def _mish(g: Composer, x: Value) -> Value:
+    return mul(g, x, g.op("tanh", g.op("Activation", x, act_type="softrelu")))
+
+
+@onnx_import("Clip")
+def _clip(g: Composer, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
+    """Bounds are attributes before opset 11."""
+    bounds = [g.attr("min"), g.attr("max")]
+    given = [each for each in (low, high) if each is not None]
+    if any(each.array is None for each in given):
+        x = x if low is None else larger(g, x, low)
+        return x if high is None else smaller(g, x, high)
+    bounds = [old if value is None else g.known(value, "bound").item() for old, value in zip(bounds, (low, high))]  # noqa: B905
+    if bounds[0] is None and bounds[1] is None:
+        return x
+    if bounds[1] is None:
+        return g.op("_maximum_scalar", x, scalar=bounds[0])
+    if bounds[0] is None:
+        return g.op("_minimum_scalar", x, scalar=bounds[1])
+    if bounds[0] > bounds[1]:
+        return g.op("_minimum_scalar", g.op("_maximum_scalar", x, scalar=bounds[0]), scalar=bounds[1])
+    return g.op("clip", x, a_min=bounds[0], a_max=bounds[1])
+
+
+@onnx_import("Dropout")
+def _dropout(g: Composer, x: Value, ratio: Value | None = None, training: Value | None = None) -> Value:
+    """It drops in training alone, as MXNet's does, unless the file says that it always trains."""
+    if g.used(1):
+        g.refuse("its mask is read, which MXNet's Dropout does not give")
+    share = g.attr("ratio", 0.5) if ratio is None else float(g.known(ratio, "ratio"))
+    always = training is not None and bool(g.known(training, "training_mode"))
+    return g.op("Dropout", x, p=share, mode="always" if always else "training")
+
+
+import_table(
+    {
+        "Abs": same("abs"),
+        "Acos": same("arccos"),
+        "Acosh": same("arccosh"),
+        "Asin": same("arcsin"),
+        "Asinh": same("arcsinh"),
+        "Atan": same("arctan"),
+        "Atanh": same("arctanh"),
+        "Ceil": same("ceil"),
+        "Cos": same("cos"),
+        "Cosh": same("cosh"),
+        "Det": same("_linalg_det"),
+        "Erf": same("erf"),
+        "Exp": same("exp"),
+        "Floor": same("floor"),
+        "Identity": _identity,
+        "Log": same("log"),
+        "Neg": same("negative"),
+        "Reciprocal": same("reciprocal"),
+        "Relu": _activation("relu"),
+        "Sigmoid": _activation("sigmoid"),
+        "Sign": same("sign"),
+        "Sin": same("sin"),
+        "Sinh": same("sinh"),
+        "Softplus": _activation("softrelu"),
+        "Softsign": _activation("softsign"),
+        "Sqrt": same("sqrt"),
+        "Tan": same("tan"),
+        "Tanh": _activation("tanh"),
+    }
+)

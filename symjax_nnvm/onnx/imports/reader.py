@@ -1,0 +1,182 @@
+"""The nodes of an ONNX graph, in order: computed where all inputs are known, else composed by their forms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symjax_nnvm.errors import NNVMError, OnnxError, cut, explain, printable
+from symjax_nnvm.onnx.imports.composer import Composer, FileNode
+from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
+from symjax_nnvm.onnx.imports.forms import import_of
+from symjax_nnvm.onnx.imports.ops.pieces import of_sizes
+from symjax_nnvm.onnx.imports.reading import array_of, attributes
+from symjax_nnvm.onnx.imports.values import Numbers, Value, one
+from symjax_nnvm.onnx.proto import import_onnx
+from symjax_nnvm.symbol.symbol import Symbol
+
+if TYPE_CHECKING:
+    import onnx
+
+Params = dict[str, np.ndarray]
+
+_OWN = ("", "ai.onnx")
+"""What ONNX calls the domain of its own operators."""
+
+
+def without_form(graph: onnx.GraphProto, opset: int) -> Iterator[OnnxError]:
+    """The nodes whose operators cannot be read at all."""
+    for node in graph.node:
+        if node.domain not in _OWN:
+            yield _in_the_way(node, opset, f"it is of the domain {node.domain!r}, not of ONNX' own", "")
+        else:
+            row = import_of(node.op_type, opset)
+            if row.form is None and not is_computed(node.op_type):
+                yield _in_the_way(node, opset, row.reason, row.fix)
+        for inner in _bodies(node):
+            yield from without_form(inner, opset)
+
+
+def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The graphs inside a node."""
+    return [inner for each in node.attribute for inner in (each.g, *each.graphs) if inner.node or inner.output]
+
+
+def _reads(graph: onnx.GraphProto) -> Counter[str]:
+    """How often each tensor is read, in the graphs inside, too."""
+    found = Counter(name for node in graph.node for name in node.input)
+    found.update(each.name for each in graph.output)
+    for node in graph.node:
+        for inner in _bodies(node):
+            found.update(_reads(inner))
+    return found
+
+
+def _in_the_way(node: onnx.NodeProto, opset: int, reason: str, fix: str) -> OnnxError:
+    where = {"op": node.op_type, "node": _name(node), "fix": fix or None}
+    return OnnxError(explain(f"{reason} (opset {opset})", **where))
+
+
+def _name(node: onnx.NodeProto) -> str:
+    """The name of a node; of one that has none that of its first output, without MXNet's suffix."""
+    return node.name or next(iter(node.output), "").removesuffix("_output") or node.op_type
+
+
+class Reader:
+    """One reading of a graph, with numbers for its open dimensions. refused: what is in the way."""
+
+    def __init__(self, graph: onnx.GraphProto, opset: int, inputs: Mapping[str, tuple[str, list[Numbers]]]):
+        self.graph = graph
+        self.count = max(len(next(iter(inputs.values()))[1]) if inputs else 1, 1)
+        self.reads = _reads(graph)
+        self.g = Composer(opset, self.count, self.reads, self._body, of_sizes)
+        self.evaluate = Evaluator(import_onnx(), opset)
+        self.refused: list[OnnxError] = []
+        self.values: dict[str, Value | None] = {}  # None: of a node that cannot be read
+        for name, (dtype, shapes) in inputs.items():
+            self.values[name] = self.g.input(name, dtype, shapes)
+        if graph.sparse_initializer:
+            raise OnnxError("The model has sparse weights, which are not read.")
+
+    def read(self) -> None:
+        """All nodes; those that follow from one that cannot be read are left out."""
+        self._read(self.graph)
+
+    def _read(self, graph: onnx.GraphProto) -> None:
+        for tensor in graph.initializer:
+            array = array_of(tensor)
+            self.values[tensor.name] = self._constant(tensor.name, [array] * self.count, False)
+        for node in graph.node:
+            if node.domain not in _OWN:
+                made = [None for _ in node.output]
+            else:
+                made = self._attempt(node)
+            self.values.update(zip(node.output, made, strict=True))
+
+    def _body(self, graph: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs of a graph inside a node, which sees what is around it."""
+        outer, node = self.values, self.g.node
+        self.values = {**outer, **{info.name: value for info, value in zip(graph.input, inputs, strict=True)}}
+        self._read(graph)
+        found = [self.values.get(info.name) for info in graph.output]
+        self.values, self.g.node = outer, node
+        made = [value for value in found if value is not None]
+        if len(made) < len(found):
+            self.g.refuse("a node of its body is in the way")
+        return made
+
+    def _attempt(self, node: onnx.NodeProto) -> Sequence[Value | None]:
+        nothing = [None for _ in node.output]
+        try:
+            inputs = [self.values[name] if name else None for name in node.input]
+            if any(name and value is None for name, value in zip(node.input, inputs, strict=True)):
+                return nothing
+            made = self._of_node(node, inputs)
+        except OnnxError as error:
+            self.refused.append(error)
+            return nothing
+        except NNVMError as error:
+            row = _in_the_way(node, self.g.opset, cut(str(error)).rstrip("."), "")
+            self.refused.append(row)
+            return nothing
+        return [*made, *nothing][: len(node.output)]
+
+    def _of_node(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> Sequence[Value]:
+        """The outputs of a node: computed, or composed by its operator's form."""
+        attrs = attributes(node)
+        used = [self.reads[name] > 0 for name in node.output]
+        fresh = self.g.begin(FileNode(node.op_type, _name(node), attrs, used))
+        known = all(value is None or value.arrays is not None for value in inputs)
+        if inputs and known and is_computed(node.op_type):
+            return self._computed(node, attrs, inputs)
+        row = import_of(node.op_type, self.g.opset)
+        if row.form is None:
+            if is_computed(node.op_type):
+                self.g.refuse(row.reason, row.fix)
+            return []
+        found = row.form(self.g, *inputs)
+        made = [found] if isinstance(found, Value) else list(found)
+        self.g.christen(made, fresh)
+        for value, name in zip(made, node.output, strict=False):
+            if value.symbol is None and value.arrays is not None and value not in inputs:
+                value.name = name
+        return made
+
+    def _computed(self, node: onnx.NodeProto, attrs: Any, inputs: Sequence[Value | None]) -> list[Value]:
+        """What constants give, under each assignment."""
+        rows = [[None if v is None or v.arrays is None else v.arrays[i] for v in inputs] for i in range(self.count)]
+        found: list[list[np.ndarray]] = []
+        for i, row in enumerate(rows):
+            same = i and all(a is b for a, b in zip(row, rows[0], strict=True))
+            try:
+                found.append(found[0] if same else self.evaluate(node, attrs, row))
+            except OnnxError as error:
+                self.g.refuse(str(error).rstrip("."))
+        in_graph = all(v is None or v.in_graph or v.ndim == 0 for v in inputs)
+        columns: Iterable[tuple[np.ndarray, ...]] = zip(*found, strict=True)
+        return [self._constant(name, column, in_graph) for name, column in zip(node.output, columns, strict=False)]
+
+    def _constant(self, name: str, arrays: Sequence[np.ndarray], in_graph: bool) -> Value:
+        arrays = one(arrays)
+        return Value(name, arrays[0].dtype.name, [each.shape for each in arrays], arrays, in_graph=in_graph)
+
+    def network(self) -> tuple[Symbol, Params, Params]:
+        """The whole of it. Raises OnnxError for an output that nobody can give."""
+        self.g.begin(FileNode("Graph", self.graph.name))
+        symbols: list[Symbol] = []
+        for info in self.graph.output:
+            value = self.values.get(info.name)
+            if value is None:
+                raise OnnxError(f"Nothing gives the output {printable(info.name)}.")
+            symbols.append(self.g.symbol(value))
+        net = symbols[0] if len(symbols) == 1 else Symbol.create_group(symbols)
+        states = set(net.list_auxiliary_states())
+        arrays = {name: self.g.arrays[name] for name in net.list_inputs() if name in self.g.arrays}
+        return (
+            net,
+            {name: array for name, array in arrays.items() if name not in states},
+            {name: array for name, array in arrays.items() if name in states},
+        )
