@@ -53,5 +53,9 @@ def column_sums(
 
 
 def _sum(block: Array) -> Array:
-    """The rows' sum (c,) of (n, rows, c), as a product with ones, which goes through them in order, too."""
-    return lax.dot_general(jnp.ones(block.shape[:2], block.dtype), block, (((0, 1), (0, 1)), ((), ())))
+    """The rows' sum (c,) of (n, rows, c), as a product with ones, which goes through them in order, too.
+
+    With two rows of ones: XLA calls a library for it. A product with a vector it compiles, each anew: 14 ms.
+    """
+    ones = jnp.ones((2, *block.shape[:2]), block.dtype)
+    return lax.dot_general(ones, block, (((1, 2), (0, 1)), ((), ())))[0]
