@@ -55,7 +55,7 @@ def column_sums(
 def _length(rows: int, wanted: int) -> int:
     """Near `wanted`, so many rows that none are left over, if there are such: each rest is loops to compile."""
     near = range(-(-wanted // 2), min(rows // 2, 2 * wanted) + 1)
-    return min((length for length in near if rows % length == 0), key=lambda length: abs(length - wanted), default=wanted)
+    return min((n for n in near if rows % n == 0), key=lambda n: abs(n - wanted), default=wanted)
 
 
 def _sum(block: Array) -> Array:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 
 from lowering import layerwise_updates, updates
 from lowering.updates import Array, Number, formula, mix
@@ -72,7 +73,7 @@ def zeros(count: int) -> Callable[[Array, Hyper], tuple[Array, ...]]:
 
 def _zeros_like(weight: Array) -> Array:
     """From the host, unless a function is traced: eager `zeros_like` compiles a program for each shape."""
-    if isinstance(weight, jax.core.Tracer):
+    if isinstance(weight, Tracer):
         return jnp.zeros_like(weight)
     where = weight.sharding if weight.committed else None
     return jax.device_put(np.zeros(weight.shape, weight.dtype), where, may_alias=False)
