@@ -3,7 +3,8 @@
 XLA:CPU takes the memory of what it computes from `malloc` in each call. The C library of Linux maps large blocks anew
 each time, and the system fills them with zeros, page by page, when they are first touched: ResNet-50 touches 91,000 new
 pages in a call of 16 images, which takes a sixth of its processor time; MobileNet's training step 169,000, a quarter.
-Kept pages are touched once, and large ones are fewer.
+Kept pages are touched once, and large ones are fewer. What it costs: threads that compile wait for the one heap, a
+fifth of the time (docs/benchmarks.md).
 """
 
 from __future__ import annotations

@@ -67,9 +67,10 @@ def formula(decay: Literal["clipped", "added", "apart"]) -> Callable[[Update], U
         def update(weight: Array, grad: Array, *states: Array, rescale_grad: Number = 1.0,
                    clip_gradient: float = -1.0, **hyper: Number) -> tuple[Array, ...]:  # fmt: skip
             wd = 0.0 if decay == "apart" else hyper.pop("wd", 0.0)
+            decays = isinstance(wd, jax.Array) or wd != 0  # else XLA would read the weight, for 0 · ∞ is not 0
             h = rescale_grad * grad
-            h = clip(h + wd * weight if decay == "clipped" else h, clip_gradient)
-            return formula(weight, h + wd * weight if decay == "added" else h, *states, **hyper)
+            h = clip(h + wd * weight if decays and decay == "clipped" else h, clip_gradient)
+            return formula(weight, h + wd * weight if decays and decay == "added" else h, *states, **hyper)
 
         return in_float32(update)
 

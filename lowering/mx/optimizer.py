@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -236,7 +237,7 @@ class RuleOptimizer(Optimizer):
                     rescale_grad=scale,
                     clip_gradient=float(self.clip_gradient or -1.0),
                     t=counts[i],
-                    key=jax.random.fold_in(key, zlib.crc32(names[i].encode())),
+                    key=partial(jax.random.fold_in, key, zlib.crc32(names[i].encode())),
                 )
                 made.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
             return made

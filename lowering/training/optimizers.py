@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import jax
@@ -126,7 +127,7 @@ class MXNetOptimizer:
                 rescale_grad=rescale_grad,
                 clip_gradient=self.clip_gradient,
                 t=count.astype(jnp.float32),
-                key=jax.random.fold_in(key, zlib.crc32(name.encode())),
+                key=partial(jax.random.fold_in, key, zlib.crc32(name.encode())),
             )
             new_params[name], *rest = self._apply(weight, grads[name], state["slots"][name], at)
             slots[name] = tuple(rest)

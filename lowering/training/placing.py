@@ -153,8 +153,15 @@ ONE_DEVICE = Placing(None)
 
 
 def first_value(value: Any, dtype: Any, where: Any) -> jax.Array:
-    """A value of a state, in memory that nobody else holds: a step consumes it."""
-    copied = jnp.array(on_auto_axes(value), dtype, copy=True)
+    """A value of a state, in memory that nobody else holds: a step consumes it.
+
+    Where the dtype is the value's own there is nothing to compute: `jnp.array` compiles a program for each shape.
+    """
+    value = on_auto_axes(value)
+    if getattr(value, "dtype", None) != dtype or jax.dtypes.canonicalize_dtype(dtype) != dtype:
+        copied = jnp.array(value, dtype, copy=True)
+    else:
+        copied = value.copy() if isinstance(value, jax.Array) else jax.device_put(np.asarray(value), may_alias=False)
     return copied if where is None else place(copied, where)
 
 

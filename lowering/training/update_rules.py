@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 
 from lowering import layerwise_updates, updates
 from lowering.updates import Array, Number, formula, mix
@@ -28,7 +29,7 @@ class Update:
 
     name: the parameter's. lr: its learning rate, traced. previous_lr: that of the update before. wd: its weight decay.
     rescale_grad, clip_gradient: as in `lowering.updates`. t: the number of the update, 1 for the first; float32,
-    traced. key: the parameter's PRNG key for this update.
+    traced. key: the parameter's PRNG key for this update, made where a rule asks for it.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Update:
     rescale_grad: Number
     clip_gradient: float
     t: Array
-    key: jax.Array
+    key: Callable[[], jax.Array]
 
     @property
     def preprocessing(self) -> dict[str, Number]:
@@ -67,11 +68,19 @@ class Rule:
 
 def zeros(count: int) -> Callable[[Array, Hyper], tuple[Array, ...]]:
     """Slots of zeros like the weight."""
-    return lambda weight, h: tuple(jnp.zeros_like(weight) for _ in range(count))
+    return lambda weight, h: tuple(_zeros_like(weight) for _ in range(count))
+
+
+def _zeros_like(weight: Array) -> Array:
+    """From the host, unless a function is traced: eager `zeros_like` compiles a program for each shape."""
+    if isinstance(weight, Tracer):
+        return jnp.zeros_like(weight)
+    where = weight.sharding if weight.committed else None
+    return jax.device_put(np.zeros(weight.shape, weight.dtype), where, may_alias=False)
 
 
 def _momentum_slot(weight: Array, h: Hyper) -> tuple[Array, ...]:
-    return (jnp.zeros_like(weight),) if h["momentum"] else ()
+    return zeros(1)(weight, h) if h["momentum"] else ()
 
 
 def one_minus_power(beta: float, t: Array) -> Array:
@@ -199,7 +208,7 @@ def _rmsprop(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper)
 def _sgld(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:
     """w ← w - η / 2 (clip(c g) + λ w) + √η ν with normal noise ν: Langevin dynamics (Welling & Teh, 2011)."""
     (new,) = updates.sgd(w.astype(jnp.float32), g, lr=at.lr / 2, **at.preprocessing)
-    return ((new + jnp.sqrt(at.lr) * jax.random.normal(at.key, w.shape, jnp.float32)).astype(w.dtype),)
+    return ((new + jnp.sqrt(at.lr) * jax.random.normal(at.key(), w.shape, jnp.float32)).astype(w.dtype),)
 
 
 def _group_adagrad(w: Array, g: Array, slots: tuple[Array, ...], at: Update, h: Hyper) -> tuple[Array, ...]:

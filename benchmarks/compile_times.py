@@ -1,0 +1,108 @@
+"""What the first step of a training costs: building, tracing, lowering and compiling it, by network.
+
+    python benchmarks/compile_times.py FOLDER [--rows mobilenet-b16-train,resnet18-b16-train] [--options]
+
+FOLDER: where `zoo.py --models` keeps the networks. Each row is a process of its own; seconds of wall clock and, in
+brackets, of processor time of all threads. kernels: the fused loops of the program, and how many of them differ, up to
+the names in them: XLA:CPU compiles equal ones once, and takes about 20 ms of processor time for each other.
+--options: also the compile and step time, the step with medians in turn, with each of `OPTIONS` added to ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import jax
+
+import lowering
+import symjax_nnvm
+from benchmarks.zoo_models import MOMENTUM, RATE, ROWS, Row, files, inputs, with_head
+from lowering.xla_options import options_for
+from symjax_nnvm import symbol as sym
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "ours": {},
+    "no fusion emitters": {"xla_cpu_use_fusion_emitters": False},
+    "LLVM level 1": {"xla_backend_optimization_level": 1},
+    "no expensive passes": {"xla_llvm_disable_expensive_passes": True},
+    "one module": {"xla_cpu_parallel_codegen_split_count": 1},
+    "vectors of 512": {"xla_cpu_prefer_vector_width": 512},
+}
+
+
+def timed(function: Callable[[], Any]) -> tuple[str, Any]:
+    """("wall (processor)" in seconds, result) of a call."""
+    wall, processor = time.perf_counter(), time.process_time()
+    result = function()
+    return f"{time.perf_counter() - wall:.2f} ({time.process_time() - processor:.2f})", result
+
+
+def measure(row: Row, folder: str, options: bool) -> None:
+    """Print what each phase of the row's training step takes."""
+    net, args, aux = symjax_nnvm.load_checkpoint(files(folder, row), 0)
+    batch = {name: jax.device_put(a) for name, a in inputs(row, net.infer_shape(data=row.shape)[1][0]).items()}
+    numbers = {"learning_rate": RATE, "momentum": MOMENTUM, "rescale_grad": 1 / row.batch}
+    built, trainer = timed(lambda: lowering.Trainer(with_head(sym, net, row), "sgd", numbers))
+    drawn, state = timed(lambda: jax.block_until_ready(trainer.init(0, args, aux, data=row.shape)))
+    traced, jaxpr = timed(lambda: trainer.step_fn.plain.trace(state, batch))
+    lowered, program = timed(jaxpr.lower)
+    phases = {"Trainer()": built, "init": drawn, "trace": traced, "lower": lowered}
+    ours = dict(options_for("cpu") or {})
+    compiled = {}
+    for name, more in OPTIONS.items() if options else [("ours", {})]:
+        phases[f"compile, {name}"], compiled[name] = timed(
+            lambda more=more: program.compile(compiler_options={**ours, **more})
+        )
+    print(row.label, *(f"  {name} {seconds}" for name, seconds in phases.items()), sep="\n")
+    print("  kernels {}, different {}".format(*kernels(compiled["ours"].as_text() or "")))
+    times: dict[str, list[float]] = {name: [] for name in compiled}
+    for _ in range(10 if options else 0):
+        for name, run in compiled.items():
+            start = time.perf_counter()
+            jax.block_until_ready(run(state, batch))
+            times[name].append(time.perf_counter() - start)
+    for name, found in times.items() if options else ():
+        print(f"  step, {name}: {statistics.median(found[1:]) * 1e3:.0f} ms")
+
+
+def kernels(hlo: str) -> tuple[int, int]:
+    """How many fused loops there are, and how many different ones."""
+    bodies = re.findall(r"^%fused_computation[\w.]* \([^\n]*\{\n(.*?)^\}", hlo, re.MULTILINE | re.DOTALL)
+    return len(bodies), len(set(map(_anonymous, bodies)))
+
+
+def _anonymous(body: str) -> str:
+    """The text of a computation with its names numbered in order."""
+    names: dict[str, str] = {}
+    plain = re.sub(r", metadata=\{[^}]*\}|, backend_config=\{.*\}|/\*.*?\*/", "", body)
+    return re.sub(r"%[\w.\-]+", lambda name: names.setdefault(name[0], f"%{len(names)}"), plain)
+
+
+def main() -> None:
+    """Measure the rows, each in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--rows", default=",".join(row.label for row in ROWS if row.training))
+    parser.add_argument("--options", action="store_true")
+    options = parser.parse_args()
+    rows = [row for row in ROWS if row.label in options.rows.split(",")]
+    if len(rows) == 1:
+        measure(rows[0], options.folder, options.options)
+        return
+    for row in rows:
+        more = ["--options"] if options.options else []
+        subprocess.run([sys.executable, __file__, options.folder, "--rows", row.label, *more], check=True)
+
+
+if __name__ == "__main__":
+    main()
