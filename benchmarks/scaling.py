@@ -1,6 +1,6 @@
 """What a training step sends and holds on n devices: the Trainer's program beside one that is written by hand.
 
-    python benchmarks/scaling.py [--devices 8,64,256] [--models resnet50,transformer24] [--words replicate,fsdp]
+    python benchmarks/scaling.py [--devices 8,64,4x8x8] [--models resnet50,transformer24] [--words replicate,fsdp]
 
 Everything is compiled and nothing runs: devices are forced on one CPU (`jax_num_cpu_devices`), arrays are abstract.
 A row: kind, count and bytes of collectives in the compiled HLO, ours and by hand; bytes of parameters and of the
@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -93,25 +93,29 @@ def held(arrays: Any) -> tuple[int, int]:
 def ours(model: Model, mesh: Any, sharding: Any, batch: int) -> jax.stages.Lowered:
     """The Trainer's step, traced."""
     params = {"learning_rate": RATE, "momentum": MOMENTUM}
-    trainer = lowering.Trainer(model.net, "sgd", params, mesh=mesh, sharding=sharding)
-    arrays = Abstracts(model, make_placement(mesh, sharding), batch)
+    trainer = lowering.Trainer(model.net, "sgd", params, mesh=mesh, sharding=sharding, data_axis=mesh.axis_names)
+    arrays = Abstracts(model, make_placement(mesh, sharding, mesh.axis_names), batch)
     return trainer.step_fn.lower(arrays.train_state(trainer), arrays.batch)
 
 
 def by_hand(model: Model, mesh: Any, sharding: Any, batch: int) -> jax.stages.Lowered:
     """The step that `scaling_models.py` has by hand, with the same shardings of what goes in and comes out."""
-    arrays = Abstracts(model, make_placement(mesh, sharding), batch)
+    arrays = Abstracts(model, make_placement(mesh, sharding, mesh.axis_names), batch)
     kept = (arrays.params, arrays.momenta, arrays.states)
     where = jax.tree.map(lambda x: x.sharding, kept)
     step = jax.jit(step_by_hand(model.loss, batch), out_shardings=where, donate_argnums=(0, 1, 2))
     return step.lower(*kept, arrays.batch)
 
 
-def row(name: str, model: Model, devices: int, sharding: Any, samples: int, *, alone: bool = False) -> dict[str, Any]:
-    """Everything that is said of a network on so many devices, with so many samples each. alone: not by hand."""
-    mesh = jax.make_mesh((devices,), ("data",), devices=jax.devices()[:devices])
-    arrays = Abstracts(model, make_placement(mesh, sharding), devices * samples)
-    found: dict[str, Any] = {"model": name, "devices": devices, "sharding": sharding}
+def row(
+    name: str, model: Model, sides: Sequence[int], sharding: Any, samples: int, *, alone: bool = False
+) -> dict[str, Any]:
+    """Everything that is said of a network on a mesh, all of whose axes are the data's, with so many samples a device.
+    alone: not by hand."""
+    devices = prod(sides)
+    mesh = jax.make_mesh(tuple(sides), tuple(f"data{i}" for i in range(len(sides))), devices=jax.devices()[:devices])
+    arrays = Abstracts(model, make_placement(mesh, sharding, mesh.axis_names), devices * samples)
+    found: dict[str, Any] = {"model": name, "devices": "x".join(map(str, sides)), "sharding": sharding}
     for who, make in (("ours", ours), ("by hand", by_hand))[: 1 if alone else 2]:
         start = time.process_time()
         lowered = make(model, mesh, sharding, devices * samples)
@@ -144,21 +148,21 @@ def show(found: Mapping[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--devices", default="8,64,256")
+    parser.add_argument("--devices", default="8,64,256", help="how many, or the sides of a mesh: 4x8x8")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--words", default="replicate,fsdp")
     parser.add_argument("--samples", type=int, default=8, help="of the batch, on each device")
     parser.add_argument("--ours", action="store_true", help="not by hand")
     parser.add_argument("--out", help="a file for the rows, as JSON")
     given = parser.parse_args()
-    counts = [int(count) for count in given.devices.split(",")]
-    jax.config.update("jax_num_cpu_devices", max(counts))
+    meshes = [[int(side) for side in mesh.split("x")] for mesh in given.devices.split(",")]
+    jax.config.update("jax_num_cpu_devices", max(map(prod, meshes)))
     rows = []
     for name in given.models.split(","):
         model = MODELS[name]()
         for word in given.words.split(","):
-            for count in counts:
-                rows.append(row(name, model, count, word, given.samples, alone=given.ours))
+            for sides in meshes:
+                rows.append(row(name, model, sides, word, given.samples, alone=given.ours))
                 print(show(rows[-1]), flush=True)
     if given.out:
         Path(given.out).write_text(json.dumps(rows, indent=1) + "\n")

@@ -199,12 +199,20 @@ class Placement:
         return self._split(shape) if split else self._by_rule(name, shape)
 
     def _split(self, shape: Shape) -> NamedSharding:
-        """Split over the data axes along the longest axis that can be; an array without one is whole everywhere."""
+        """Split over the data axes along the longest axis that can be; where none can, over as many of them as can be
+        dealt to several axes, the largest first. An array that no data axis divides is whole everywhere."""
         fitting = [i for i, size in enumerate(shape) if size and size % self.parts == 0]
-        if not fitting:
-            return self.of()
-        at = max(fitting, key=lambda i: (shape[i], -i))
-        return self.of(*(None,) * at, self.data_axes)
+        if fitting:
+            at = max(fitting, key=lambda i: (shape[i], -i))
+            return self.of(*(None,) * at, self.data_axes)
+        left, dealt = list(shape), [()] * len(shape)
+        for axis in sorted(self.data_axes, key=lambda axis: -self.mesh.shape[axis]):
+            count = self.mesh.shape[axis]
+            fitting = [i for i, size in enumerate(left) if size and size % count == 0]
+            if fitting:
+                at = max(fitting, key=lambda i: (left[i], -i))
+                left[at], dealt[at] = left[at] // count, (*dealt[at], axis)
+        return self.of(*(axes or None for axes in dealt)) if any(dealt) else self.of()
 
     def _check_rules(self, names: Iterable[str]) -> None:
         names = list(names)

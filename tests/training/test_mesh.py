@@ -11,6 +11,7 @@ import pytest
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
 import lowering
+from lowering.sharding import make_placement
 from lowering.training import list_optimizers
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import TrainingError
@@ -122,6 +123,24 @@ def test_the_state_is_split_from_the_start_and_stays_so() -> None:
             assert _spec(state.aux["bn_moving_mean"]) == whole
             trainer.step(arrays)
         assert first.params["fc1_weight"].is_deleted()  # it was donated
+
+
+def test_several_data_axes_are_dealt_to_the_axes_of_an_array() -> None:
+    """Where no axis of an array can be split over all devices."""
+    cube = jax.make_mesh((2, 2, 2), ("a", "b", "c"), devices=jax.devices()[:8])
+    of = make_placement(cube, "fsdp", ("a", "b", "c")).parameters
+    shapes = {"whole": (3, 16), "dealt": (4, 6, 3), "part": (4,), "odd": (3, 5)}
+    specs = {name: tuple(sharding.spec) for name, sharding in of(shapes).items()}
+    dealt = {"dealt": (("b", "c"), "a", None), "part": (("a", "b"),)}
+    assert specs == {"whole": (None, ("a", "b", "c")), **dealt, "odd": ()}
+    data = sym.Variable("data", dtype="float64")
+    net = sym.LinearRegressionOutput(sym.FullyConnected(data, num_hidden=4, name="fc"), name="out")
+    rng = np.random.default_rng(0)
+    arrays = {"data": rng.normal(size=(8, 6)), "out_label": rng.normal(size=(8, 4))}
+    with jax.enable_x64(True):
+        split = trained(net, arrays, mesh=cube, data_axis=("a", "b", "c"), sharding="fsdp")
+        assert tuple(_spec(split.require_state().params["fc_weight"])) == (("b", "c"), "a")
+        assert_same(split, trained(net, arrays))
 
 
 def test_a_device_has_its_part_of_a_split_state() -> None:
