@@ -360,11 +360,13 @@ def why_left_out(name: str) -> str:
 
 
 def closest_ops(name: str, cutoff: float = 0.6) -> list[str]:
-    """The names of registered operators most like one that is not, each operator once."""
+    """The names of registered operators most like one that is not, each operator once; those that begin with _ where no
+    others are, or the name does."""
     found: dict[Op, str] = {}
     for close in closest(name, _by_name, 8, cutoff):
         found.setdefault(_by_name[close], close)
-    return list(found.values())[:3]
+    public = [close for close in found.values() if not close.startswith("_")]
+    return (list(found.values()) if name.startswith("_") else public or list(found.values()))[:3]
 
 
 get_op = Op.get

@@ -17,7 +17,6 @@ from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
-from symjax_nnvm.ir.samples import rows
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.nn.fully_connected import FullyConnectedParams, fully_connected_shapes
 from symjax_nnvm.ops.nn.fused_convolution import ACT_TYPES, followed
@@ -85,7 +84,6 @@ register_op(
     infer_shape=_shapes,
     infer_type=float_type,
     flops=_flops,
-    samples=rows,
     recompute="if forced",
     drawing="dense",
     doc="FullyConnected with a weight (h, d), or with what `_blocked_weight` makes of it as (1, d, h), plus an array "
