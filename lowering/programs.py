@@ -95,5 +95,5 @@ def on_mesh_around(options: Options) -> Options:
 def _placed(options: Options) -> Options:
     """Options that say where the program runs, and what it may call there."""
     platform = options.platform or jax.default_backend()
-    calls = options.owned and platform == "cpu" and options.mesh is None
+    calls = options.owned and platform == "cpu" and (options.mesh is None or options.mesh.size == 1)
     return replace(options, platform=platform, library=onednn.block if calls else None)

@@ -119,7 +119,7 @@ class Trainer:
             wrt=tuple(self.wrt),
             mirror=mirror,
             precision=_half_precision(compute_dtype),
-            owned=mesh is None,
+            owned=True,
         )
         self.placing = Placing(None if mesh is None else make_placement(mesh, sharding, data_axis, symbol))
         if self.placing.placement is not None:
