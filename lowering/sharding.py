@@ -205,7 +205,8 @@ class Placement:
         if fitting:
             at = max(fitting, key=lambda i: (shape[i], -i))
             return self.of(*(None,) * at, self.data_axes)
-        left, dealt = list(shape), [()] * len(shape)
+        left: list[int] = list(shape)
+        dealt: list[tuple[str, ...]] = [()] * len(shape)
         for axis in sorted(self.data_axes, key=lambda axis: -self.mesh.shape[axis]):
             count = self.mesh.shape[axis]
             fitting = [i for i, size in enumerate(left) if size and size % count == 0]
