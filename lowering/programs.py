@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import jax
@@ -96,6 +95,6 @@ def on_mesh_around(options: Options) -> Options:
 def _placed(options: Options) -> Options:
     """Options that say where the program runs, and what it may call there."""
     platform = options.platform or jax.default_backend()
-    alone = options.mesh is None or prod(options.mesh.shape.values()) == 1
+    alone = options.mesh is None or options.mesh.size == 1
     calls = options.owned and platform == "cpu" and alone
     return replace(options, platform=platform, library=onednn.block if calls else None)

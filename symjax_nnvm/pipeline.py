@@ -57,6 +57,11 @@ class Mesh(Protocol):
         """Names of its axes."""
         ...
 
+    @property
+    def size(self) -> int:
+        """How many devices it has."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -25,6 +25,7 @@ class OfAxes:
 
     def __init__(self, *names: str):
         self.axis_names = names
+        self.size = 4
 
 
 def split(text: str) -> dict[str, str]:
