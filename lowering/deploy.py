@@ -14,11 +14,12 @@ import numpy as np
 
 from lowering.arguments import misfit, require_named, require_symbol
 from lowering.compile import serialized
+from lowering.convolutions import onednn
 from lowering.home import OneDevice
 from lowering.kept import Kept
 from lowering.programs import Programs
 from lowering.served import Served, serve
-from symjax_nnvm.errors import InferenceError, LoweringError, SymbolValueError, printable
+from symjax_nnvm.errors import InferenceError, LoweringError, SymbolValueError, plain_list, printable
 from symjax_nnvm.files import atomic_writes
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.roles import label_variables
@@ -40,6 +41,7 @@ def export_program(
     weights: Literal["inside", "beside"] = "inside",
     platforms: Sequence[str] | None = None,
     dtypes: Mapping[str, Any] | None = None,
+    this_machine: bool = False,
 ) -> jax.export.Exported:
     """Write a trained network as serialized StableHLO, which `jax.export.deserialize` reads wherever JAX is.
 
@@ -47,12 +49,15 @@ def export_program(
     the same size. The program's `call(data=x)` takes arrays by name and gives the list of outputs; where the network
     draws random numbers at inference it takes `key=`, too. Training heads are what they compute, and what depends on
     parameters alone is computed now. Where no size is open, algorithms are chosen as for a `Predictor`, oneDNN's aside.
+    this_machine: with oneDNN's, as fast as a Predictor, on machines of this processor and this jaxlib alone: weights
+    lie in the blocks that it wants, and elsewhere nothing tells that the numbers are wrong. All sizes must be given.
     weights: "beside" puts them into a `.npz` of the same name, which are then the first argument:
     `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one. dtypes: of
     inputs, default float32.
 
     Raises LoweringError for arrays or shapes that are missing or unknown, and where an operator needs a size that was
-    left open; InferenceError for shapes that do not fit; MissingExtraError without flatbuffers; FileError, OSError.
+    left open; SymbolValueError for options that do not go together; InferenceError for shapes that do not fit;
+    MissingExtraError without flatbuffers; FileError, OSError.
     """
     labels = {node.name for node in label_variables(require_symbol(symbol, "export_program"))}
     network = symbol if labels.issubset(args) else inference_symbol(symbol)
@@ -64,7 +69,9 @@ def export_program(
     inputs = _avals(shapes or {}, dtypes or {})
     if {*given, *inputs} != {*names, *states} or set(given) & set(inputs):
         raise misfit(network, {*inputs, *(name for name in given if name in names)}, states.intersection(given))
-    served = _served(network, given, inputs, platforms)
+    if this_machine:
+        _require_this_machine(inputs, platforms)
+    served = _served(network, given, inputs, platforms, this_machine)
     held = {name: np.asarray(array) for name, array in served.wanted.make().items()}
     if served.needs_key:
         if "key" in inputs:
@@ -80,7 +87,11 @@ def export_program(
     else:
         function, call = (lambda values, /, **data: run(values, data)), (jax.tree.map(_aval, held),)
     try:
-        exported = jax.export.export(jax.jit(function), platforms=platforms)(*call, **inputs)
+        jitted = jax.jit(function)
+        if this_machine:
+            exported = onednn.exported(jitted, *call, platforms=["cpu"], **inputs)
+        else:
+            exported = jax.export.export(jitted, platforms=platforms)(*call, **inputs)
     except (jax.errors.InconclusiveDimensionOperation, LoweringError, InferenceError) as error:
         if not any(isinstance(size, str) for shape in (shapes or {}).values() for size in shape):
             raise
@@ -98,14 +109,27 @@ def _served(
     arrays: Mapping[str, Any],
     inputs: Mapping[str, jax.ShapeDtypeStruct],
     platforms: Sequence[str] | None,
+    owned: bool,
 ) -> Served:
     """By the fastest algorithms, where no size was left open and one kind of platform is meant."""
     kinds = {_KINDS.get(name, name) for name in platforms or (jax.default_backend(),)}
     one = kinds.pop() if len(kinds) == 1 else None
-    options = Options(platform=one, constants=frozenset(arrays))
+    options = Options(platform=one, constants=frozenset(arrays), owned=owned)
     fixed = all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
     known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if one and fixed else None
     return serve(Programs(network), Kept(arrays, OneDevice(None), None), options, known)
+
+
+def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms: Sequence[str] | None) -> None:
+    """Raises SymbolValueError where a program could not call what the machine has."""
+    is_open = [name for name, aval in inputs.items() if not all(isinstance(size, int) for size in aval.shape)]
+    places = [*(platforms or (jax.default_backend(),))]
+    if is_open or places != ["cpu"]:
+        raise SymbolValueError(
+            "A program for this machine has fixed shapes, and runs on its CPU",
+            got=f"open sizes of {plain_list(is_open)}" if is_open else f"platforms {plain_list(places)}",
+            fix="Give numbers for all sizes and platforms=['cpu'], or leave this_machine out.",
+        )
 
 
 def _avals(shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any]) -> dict[str, jax.ShapeDtypeStruct]:

@@ -290,8 +290,7 @@ class Predictor:
             return _Ready(lowered.compile(), held.result(), lambda: self._exported(jitted, given), relied_on)
 
     def _exported(self, jitted: Jitted, given: Any) -> bytes:
-        ours = [jax.export.DisabledSafetyCheck.custom_call(onednn.TARGET)]
-        return serialized(jax.export.export(jitted.plain, platforms=[self._platform], disabled_checks=ours)(*given))
+        return serialized(onednn.exported(jitted.plain, *given, platforms=[self._platform]))
 
     def _saved_ready(self, saved: Signature, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """What a folder has."""

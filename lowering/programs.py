@@ -96,5 +96,12 @@ def _placed(options: Options) -> Options:
     """Options that say where the program runs, and what it may call there."""
     platform = options.platform or jax.default_backend()
     alone = options.mesh is None or options.mesh.size == 1
-    calls = options.owned and platform == "cpu" and alone
+    calls = platform == "cpu" and alone and (options.owned or _may_be_undone(options))
     return replace(options, platform=platform, library=onednn.block if calls else None)
+
+
+def _may_be_undone(options: Options) -> bool:
+    """Whether the library's calls in a function can be something else wherever it is transformed or exported. What lies
+    in a library's blocks cannot; and JAX's compilation cache, where one is set up, holds no program with a call."""
+    cached = bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
+    return options.constants is None and not options.witness and not cached

@@ -97,7 +97,7 @@ def choose(
         name: time
         for name, time in times.items()
         if applies(name, direction, geometry)
-        and (library or name != LIBRARY)
+        and (name != LIBRARY or (library and geometry.macs > SMALL))
         and _is_exact_enough(name, geometry, precise)
         and _is_worth(name, geometry)
     }

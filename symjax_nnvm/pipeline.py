@@ -74,10 +74,10 @@ class Options:
     witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
     constants: names of the variables, arguments or states, that do not change between calls: what depends on them alone
     is a graph of its own, `Plan.precompute`; None: all may change. owned: the program is compiled as it is, and nobody
-    differentiates, maps or exports it: so it may call a library. library: of convolutions, that the platform has
-    besides XLA; lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means
-    nothing. data_axes: those of its axes that samples are split over. without: names of the stages that do not run, by
-    default those that `without` says. Raises PassError for a name that is none of `optional_stages()`.
+    differentiates, maps or exports it: so weights may lie as a library wants them. library: of convolutions, that the
+    platform has besides XLA; lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the
+    attribute means nothing. data_axes: those of its axes that samples are split over. without: names of the stages that
+    do not run, by default those that `without` says. Raises PassError for a name that is none of `optional_stages()`.
     """
 
     is_train: bool = False

@@ -63,6 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="StableHLO: parameters in the program, or in a .npz beside it; default neither, they are arguments. The "
         "program is then call(NAME=array), and --shape may leave sizes open: data=N,3,224,224",
     )
+    parser.add_argument(
+        "--this-machine",
+        action="store_true",
+        help="StableHLO with --weights: call oneDNN, as fast as a Predictor, but right on machines like this one alone",
+    )
     onnx = parser.add_argument_group("ONNX")
     onnx.add_argument("--opset", type=whole(1, 1000), metavar="N", help="version of its operators; default 18 or later")
     onnx.add_argument("--float16", action="store_true", help="half precision throughout, inputs included")
@@ -130,6 +135,8 @@ def _stablehlo(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Pat
     whole = _loaded(model)
     if options.weights:
         return _program(options, whole)
+    if options.this_machine:
+        raise InputError("--this-machine lays parameters as the machine wants them: give --weights inside or beside.")
     symbol, args, aux = whole if options.train else whole.inference()
     shapes, dtypes = signature(symbol, all_shapes(options, symbol, args, aux), args | aux)
     unknown = [name for name, shape in shapes.items() if not is_known(shape)]
@@ -189,7 +196,12 @@ def _program(options: argparse.Namespace, model: Model) -> tuple[list[Path], lis
     shapes, places = dict(options.shape), options.platforms
     with working("exporting"):
         exported = lowering.export_program(
-            options.out, *model, shapes=shapes, weights=options.weights, platforms=places
+            options.out,
+            *model,
+            shapes=shapes,
+            weights=options.weights,
+            platforms=places,
+            this_machine=options.this_machine,
         )
     beside = options.weights == "beside"
     remarks = [f"call({'weights, ' if beside else ''}{', '.join(f'{name}=…' for name in shapes)}) -> outputs:"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax.numpy as jnp
@@ -11,10 +11,12 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.convolutions import onednn, windows, xla
+from lowering.convolutions.library_call import library_call
 from lowering.convolutions.phases import by_phases, swapped
 from lowering.convolutions.rows import by_rows
 from lowering.convolutions.winograd import winograd, winograd_weight, winograd_weight_gradient
 from lowering.grouped import Shifts
+from symjax_nnvm.algorithms import choose
 from symjax_nnvm.geometry import LIBRARY, Direction, Geometry, applies, strip
 
 __all__ = ["data_gradient", "forward", "forward_transformed", "has_library", "weight_gradient"]
@@ -63,6 +65,23 @@ def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
     return lax.slice_in_dim(out, 0, g.out_size[0], axis=1)
 
 
+@dataclass(frozen=True)
+class _InLibrary:
+    """A convolution by the platform's library, or by what is fastest without it."""
+
+    geometry: Geometry
+
+    def by_library(self, data: Array, weight: Array) -> Array:
+        return onednn.convolve_plain(data, weight, self.geometry)
+
+    def elsewhere(self, data: Array, weight: Array) -> Array:
+        return FORWARD[choose("forward", self.geometry, "cpu", precise=True)](data, weight, self.geometry)
+
+
+def _library(data: Array, weight: Array, g: Geometry) -> Array:
+    return library_call(_InLibrary(g), data, weight)
+
+
 TRANSFORMED: Mapping[str, Rule] = {
     "winograd2": partial(winograd, tile=2),
     "winograd4": partial(winograd, tile=4),
@@ -79,7 +98,7 @@ FORWARD: Mapping[str, Rule] = {
     "winograd2": partial(_winograd, tile=2),
     "winograd4": partial(_winograd, tile=4),
     "shifts": _shifted,
-    LIBRARY: onednn.convolve_plain,
+    LIBRARY: _library,
     "im2col_chunks": partial(_by_strips, rule=windows.im2col),
     "winograd2_chunks": partial(_winograd_chunks, tile=2),
     "winograd4_chunks": partial(_winograd_chunks, tile=4),
@@ -119,12 +138,12 @@ def _shifted_data(ograd: Array, weight: Array, g: Geometry) -> Array:
 
 def _library_data(ograd: Array, weight: Array, g: Geometry) -> Array:
     if all(stride == 1 for stride in g.stride):
-        return _as_forward(ograd, weight, g, rule=onednn.convolve_plain)
+        return _as_forward(ograd, weight, g, rule=_library)
     return by_phases(ograd, weight, g, _library_phase)
 
 
 def _library_phase(data: Array, weight: Array, g: Geometry) -> Array:
-    return (onednn.convolve_plain if onednn.computes(g) else _phase)(data, weight, g)
+    return (_library if onednn.computes(g) else _phase)(data, weight, g)
 
 
 def _phase(data: Array, weight: Array, g: Geometry) -> Array:

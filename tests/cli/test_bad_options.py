@@ -87,7 +87,7 @@ FLAGS = {
     "--random-params",
     "--bgr",
 }
-FLAGS |= {"--stages", "--stretch", "--full", "--inference", "--no-finite-differences", "--train"}
+FLAGS |= {"--stages", "--stretch", "--full", "--inference", "--no-finite-differences", "--train", "--this-machine"}
 FLAGS |= {"--decode", "--center-crop", "--pass-through", "--pack-label", "--skip-broken", "--no-shuffle"}
 FLAGS |= {"--float16", "--fold-batch-norm"}
 

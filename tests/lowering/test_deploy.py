@@ -67,6 +67,28 @@ def test_numbers_for_sizes_equal_a_predictor_to_the_last_bit(tmp_path: Path, mon
     assert not np.array_equal(other, expected)
 
 
+@pytest.mark.skipif(onednn.machine() is None or not onednn._is_there(), reason="jaxlib has no oneDNN on this platform")
+def test_a_program_for_this_machine_is_a_predictor_to_the_last_bit(tmp_path: Path):
+    layer = sym.Convolution(sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
+    net = sym.FullyConnected(sym.relu(layer), num_hidden=5, name="fc")
+    shapes, _, _ = net.infer_shape(data=(2, 32, 8, 8))
+    data, *args = (np.random.default_rng(0).standard_normal(shape, np.float32) for shape in shapes)
+    named = dict(zip(net.list_arguments()[1:], args, strict=True))
+    (expected,) = lowering.Predictor(net, named)(data=data)
+    for weights in ("inside", "beside"):
+        out = tmp_path / f"{weights}.stablehlo"
+        lowering.export_program(out, net, named, shapes={"data": data.shape}, weights=weights, this_machine=True)
+        program = reloaded(out)
+        assert onednn.TARGET in program.mlir_module()
+        first = (dict(np.load(out.with_suffix(".npz"))),) if weights == "beside" else ()
+        np.testing.assert_array_equal(fast(program)(*first, data=data)[0], expected)
+    with pytest.raises(SymbolValueError, match="open sizes of data"):
+        lowering.export_program(out, net, named, shapes={"data": ("N", *data.shape[1:])}, this_machine=True)
+    many = {"platforms": ["cpu", "cuda"], "this_machine": True}
+    with pytest.raises(SymbolValueError, match="platforms cpu, cuda"):
+        lowering.export_program(out, net, named, shapes={"data": data.shape}, **many)
+
+
 def test_what_draws_at_inference_takes_a_key(tmp_path: Path):
     net = sym.Dropout(sym.broadcast_mul(sym.Variable("data"), sym.Variable("w")), mode="always", name="drop")
     args, data, key = {"w": np.ones((1, 8), "float32")}, np.ones((4, 8), "float32"), jax.random.key(3)

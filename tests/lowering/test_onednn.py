@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -72,19 +74,89 @@ def test_both_directions_that_call_it_equal_xla(name: str):
         assert_close(found, expected, 1e-5, f"{name}, {direction}")
 
 
+DEPTHWISE = sym.Convolution(
+    sym.Variable("data"), name="conv", kernel=(3, 3), pad=(1, 1), num_filter=64, num_group=64, no_bias=True
+)
+"""What the table leaves to the library."""
+
+
+@pytest.fixture
+def arrays() -> dict[str, np.ndarray]:
+    return {"data": numbers(4, 64, 28, 28), "conv_weight": numbers(64, 1, 3, 3)}
+
+
+def without_it(f: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """What the function gives where it was made without the library."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onednn, "computes", lambda g: False)
+        return f(arrays)
+
+
 @needs_onednn
-def test_a_trainer_calls_it_and_functions_that_may_be_transformed_do_not():
-    """A depth-wise convolution, which the table leaves to the library."""
-    shape = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 64, "num_group": 64, "no_bias": True}
-    net = sym.Convolution(sym.Variable("data"), name="conv", **shape)
-    args = {"conv_weight": numbers(64, 1, 3, 3)}
-    trainer = lowering.Trainer(sym.MakeLoss(net), "sgd", {"learning_rate": 0.1})
-    trainer.init(0, args, {}, data=(4, 64, 28, 28))
-    batch = {"data": numbers(4, 64, 28, 28)}
+def test_a_trainer_calls_it(arrays: dict[str, np.ndarray]):
+    trainer = lowering.Trainer(sym.MakeLoss(DEPTHWISE), "sgd", {"learning_rate": 0.1})
+    trainer.init(0, {"conv_weight": arrays["conv_weight"]}, {}, data=arrays["data"].shape)
+    batch = {"data": arrays["data"]}
     assert onednn.TARGET in trainer.step_fn.lower(trainer.require_state(), batch).as_text()
-    compiled = lowering.compile(net)
-    assert onednn.TARGET not in jax.jit(lowering.to_jax(net)).lower({**args, **batch}, {}).as_text()
-    assert onednn.TARGET not in jax.jit(lambda a: compiled(a, {})).lower({**args, **batch}).as_text()
+
+
+@needs_onednn
+def test_functions_call_it_and_may_be_transformed(arrays: dict[str, np.ndarray]):
+    """Mapped and differentiated functions do without, by the same numbers."""
+    function = lowering.to_jax(DEPTHWISE)
+    head = jnp.asarray(numbers(4, 64, 28, 28))
+
+    def run(a: Any) -> jax.Array:
+        return function(a, {})[0][0]
+
+    assert onednn.TARGET in jax.jit(run).lower(arrays).as_text()
+    two = {name: np.stack([array, 2 * array]) for name, array in arrays.items()}
+    of_both = {"data": 0, "conv_weight": None}
+    small = {name: array / 3 for name, array in arrays.items()}
+    transformed: dict[str, Any] = {
+        "eager": lambda a: run(a),
+        "vmap": lambda a: jax.vmap(run)(two),
+        "one operand mapped": lambda a: jax.vmap(run, (of_both,))({**two, "conv_weight": a["conv_weight"]}),
+        "grad": jax.grad(lambda a: (run(a) * head).sum()),
+        "jvp of one": lambda a: jax.jvp(lambda x: run({**a, "data": x}), (a["data"],), (small["data"],))[1],
+        "hessian": lambda a: jax.jvp(jax.grad(lambda a: (run(a) ** 2).sum()), (a,), (small,))[1],
+    }
+    for name, transform in transformed.items():
+        found, expected = (jax.tree.leaves(made) for made in (transform(arrays), without_it(transform, arrays)))
+        for one, other in zip(found, expected, strict=True):
+            assert_close(np.asarray(one), np.asarray(other), 1e-5, name)
+
+
+@needs_onednn
+def test_gradient_functions_call_it(arrays: dict[str, np.ndarray]):
+    gradient = lowering.grad_fn(DEPTHWISE, ["data", "conv_weight"])
+
+    def run(a: Any) -> Any:
+        return gradient(a, {}, None, [jnp.ones((4, 64, 28, 28))])[1]
+
+    assert onednn.TARGET in jax.jit(run).lower(arrays).as_text()
+    expected = without_it(run, arrays)
+    for name, found in run(arrays).items():
+        assert_close(np.asarray(found), np.asarray(expected[name]), 1e-5, name)
+
+
+@needs_onednn
+def test_what_is_exported_or_kept_by_jax_does_without(arrays: dict[str, np.ndarray], tmp_path: Path):
+    function = lowering.to_jax(DEPTHWISE)
+    exported = jax.export.export(jax.jit(lambda a: function(a, {})[0]))(arrays)
+    assert onednn.TARGET not in exported.mlir_module()
+    assert exported.serialize()
+    with _cache(tmp_path):
+        kept = lowering.to_jax(DEPTHWISE)
+        assert onednn.TARGET not in jax.jit(lambda a: kept(a, {})[0]).lower(arrays).as_text()
+
+
+@contextmanager
+def _cache(folder: Path) -> Iterator[None]:
+    before = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    yield
+    jax.config.update("jax_compilation_cache_dir", before)
 
 
 @needs_onednn

@@ -1,0 +1,99 @@
+"""A call of a platform's library inside a function that anybody may transform: a primitive of JAX, in whose place
+another function of the same meaning stands wherever the call cannot be made.
+
+That is in programs that are exported, for a file may be read on another machine (but see `exporting_calls`); in those
+of several devices, which XLA does not know how to split a call over; on platforms besides the CPU; where it is mapped
+or differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import jax
+from jax import Array
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+__all__ = ["Multilinear", "exporting_calls", "library_call"]
+
+_exported: ContextVar[bool] = ContextVar("exported", default=False)
+
+
+class Multilinear(Protocol):
+    """A function linear in each of its arrays, in two forms. Two that are equal are the same function."""
+
+    @property
+    def by_library(self) -> Callable[..., Array]:
+        """As the library computes it."""
+        ...
+
+    @property
+    def elsewhere(self) -> Callable[..., Array]:
+        """As JAX's own operations do."""
+        ...
+
+
+def library_call(function: Multilinear, *arrays: Array) -> Array:
+    """The function of these arrays, by the library where that can be."""
+    return _primitive.bind(*arrays, function=function)
+
+
+@contextmanager
+def exporting_calls() -> Iterator[None]:
+    """What is exported in this context keeps its calls, and is for machines alike."""
+    token = _exported.set(True)
+    try:
+        yield
+    finally:
+        _exported.reset(token)
+
+
+_primitive = Primitive("library_call")
+
+
+@_primitive.def_impl
+def _eager(*arrays: Array, function: Multilinear) -> Array:
+    return jax.jit(library_call, static_argnums=0)(function, *arrays)
+
+
+@_primitive.def_abstract_eval
+def _abstract(*avals: Any, function: Multilinear) -> Any:
+    out = jax.eval_shape(function.elsewhere, *(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals))
+    return avals[0].update(shape=out.shape, dtype=out.dtype)
+
+
+def _lower_elsewhere(ctx: Any, *values: Any, function: Multilinear) -> Any:
+    return mlir.lower_fun(function.elsewhere, multiple_results=False)(ctx, *values)
+
+
+def _lower_on_cpu(ctx: Any, *values: Any, function: Multilinear) -> Any:
+    module = ctx.module_context
+    alone = getattr(module.axis_context, "num_devices", None) == 1
+    here = alone and (_exported.get() or not module.lowering_parameters.for_export)
+    return mlir.lower_fun(function.by_library if here else function.elsewhere, multiple_results=False)(ctx, *values)
+
+
+mlir.register_lowering(_primitive, _lower_elsewhere)
+mlir.register_lowering(_primitive, _lower_on_cpu, platform="cpu")
+
+
+def _mapped(arrays: Sequence[Array], axes: Sequence[int | None], *, function: Multilinear) -> tuple[Array, int]:
+    return jax.vmap(function.elsewhere, in_axes=tuple(axes))(*arrays), 0
+
+
+def _differentiated(primals: Sequence[Array], tangents: Sequence[Any], *, function: Multilinear) -> tuple[Array, Any]:
+    """The product rule: a summand for each array, that with its tangent in its place."""
+    summands = [
+        function.elsewhere(*primals[:i], tangent, *primals[i + 1 :])
+        for i, tangent in enumerate(tangents)
+        if not isinstance(tangent, ad.Zero)
+    ]
+    return library_call(function, *primals), sum(summands[1:], start=summands[0])
+
+
+batching.primitive_batchers[_primitive] = _mapped
+ad.primitive_jvps[_primitive] = _differentiated
