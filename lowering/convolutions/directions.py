@@ -70,16 +70,23 @@ class _InLibrary:
     """A convolution by the platform's library, or by what is fastest without it."""
 
     geometry: Geometry
+    order: onednn.Order
 
     def by_library(self, data: Array, weight: Array) -> Array:
-        return onednn.convolve_plain(data, weight, self.geometry)
+        return onednn.convolve_plain(data, weight, self.geometry, self.order)
 
     def elsewhere(self, data: Array, weight: Array) -> Array:
         return FORWARD[choose("forward", self.geometry, "cpu", precise=True)](data, weight, self.geometry)
 
 
 def _library(data: Array, weight: Array, g: Geometry) -> Array:
-    return library_call(_InLibrary(g), data, weight)
+    return library_call(_InLibrary(g, onednn.FILTERS_FIRST), data, weight)
+
+
+def _library_turned(data: Array, weight: Array, g: Geometry) -> Array:
+    """With a weight that was turned: what was filters first before is channels first now."""
+    order = onednn.CHANNELS_FIRST if g.groups == 1 else onednn.FILTERS_FIRST
+    return library_call(_InLibrary(g, order), data, weight)
 
 
 TRANSFORMED: Mapping[str, Rule] = {
@@ -138,7 +145,7 @@ def _shifted_data(ograd: Array, weight: Array, g: Geometry) -> Array:
 
 def _library_data(ograd: Array, weight: Array, g: Geometry) -> Array:
     if all(stride == 1 for stride in g.stride):
-        return _as_forward(ograd, weight, g, rule=_library)
+        return _as_forward(ograd, weight, g, rule=_library_turned)
     return by_phases(ograd, weight, g, _library_phase)
 
 

@@ -23,7 +23,7 @@ from functools import cache
 from importlib.metadata import version
 from math import erf, prod, sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.export
@@ -38,6 +38,12 @@ Relied = dict[tuple[Geometry, Epilogue], "int | None"]
 
 _used: ContextVar[Relied | None] = ContextVar("used", default=None)
 
+Order = tuple[Literal["channels", "filters"], Literal["channels", "filters"]]
+"""Of the first two axes of a weight, before those of the kernel."""
+
+FILTERS_FIRST: Order = ("filters", "channels")
+CHANNELS_FIRST: Order = ("channels", "filters")
+
 TARGET = "__onednn$convolution"
 _SWITCH = "SYMJAX_NNVM_ONEDNN"
 _ACTIVATIONS = {"": (), "relu": ("RELU",), "relu6": ("RELU6",), "gelu": ("GELU_ERF",)}
@@ -49,30 +55,38 @@ def convolve(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue,
     epilogue says → (n, *out_size, f)."""
     if (used := _used.get()) is not None:
         used[geometry, epilogue] = block(geometry, epilogue)
-    return _call(data, weight, geometry, epilogue, operands)
+    return _call(data, weight, geometry, epilogue, operands, None)
 
 
-def _call(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue, operands: Sequence[Array]) -> Array:
+def _call(
+    data: Array,
+    weight: Array,
+    geometry: Geometry,
+    epilogue: Epilogue,
+    operands: Sequence[Array],
+    order: Order | None,
+) -> Array:
     shape = (geometry.batch, *geometry.out_size, geometry.filters)
     call = jax.ffi.ffi_call(
         TARGET,
         jax.ShapeDtypeStruct(shape, data.dtype),
         custom_call_api_version=2,
-        legacy_backend_config=json.dumps({"onednn_conv_config": _config(geometry, epilogue, weight.ndim == 1)}),
+        legacy_backend_config=json.dumps({"onednn_conv_config": _config(geometry, epilogue, order)}),
     )
     return call(data, weight, *operands)
 
 
-def _config(g: Geometry, epilogue: Epilogue, laid: bool) -> dict[str, Any]:
-    """XLA's OneDnnConvolutionConfig: axes by number; laid: the weight lies in blocks."""
+def _config(g: Geometry, epilogue: Epilogue, order: Order | None) -> dict[str, Any]:
+    """XLA's OneDnnConvolutionConfig: axes by number; order: the weight's, None where it lies in blocks."""
     rank = len(g.kernel) + 2
     data = {"dims": rank, "data": {"batch_dim": 0, "feature_dim": rank - 1, "spatial_dims": [*range(1, rank - 1)]}}
-    weight = {
-        "input_feature_dim": rank - 2,
-        "output_feature_dim": rank - 1,
-        "spatial_dims": [*range(rank - 2)],
-        "shape": [*g.kernel, g.channels // g.groups, g.filters],
-    }
+    if order is None:
+        channels, filters, spatial = rank - 2, rank - 1, range(rank - 2)
+    else:
+        channels, filters, spatial = order.index("channels"), order.index("filters"), range(2, rank)
+    weight = {"input_feature_dim": channels, "output_feature_dim": filters, "spatial_dims": [*spatial]}
+    if order is None:
+        weight["shape"] = [*g.kernel, g.channels // g.groups, g.filters]
     window = {
         "size": g.kernel,
         "pad_left": g.pad,
@@ -89,13 +103,20 @@ def _config(g: Geometry, epilogue: Epilogue, laid: bool) -> dict[str, Any]:
         "window": window,
         "fusions": {"ops": operations},
         "feature_groups": g.groups,
-        "optimization_config": {"weights_prepacked": laid},
+        "optimization_config": {"weights_prepacked": order is None},
     }
 
 
-def convolve_plain(data: Array, weight: Array, geometry: Geometry) -> Array:
-    """The same with a weight (*kernel, c / groups, f), which is laid in blocks in every call; nothing follows."""
-    return _call(data, weight, geometry, Epilogue(), ())
+def convolve_plain(data: Array, weight: Array, geometry: Geometry, order: Order = FILTERS_FIRST) -> Array:
+    """The same with a weight (*kernel, c / groups, f), which is laid in blocks in every call; nothing follows.
+
+    order: how the call takes it. A transposition that made the weight of an array in that order is undone by it, so that
+    XLA computes neither.
+    """
+    rank = weight.ndim
+    at = {"channels": rank - 2, "filters": rank - 1}
+    ordered = weight.transpose(at[order[0]], at[order[1]], *range(rank - 2))
+    return _call(data, ordered, geometry, Epilogue(), (), order)
 
 
 @contextmanager
@@ -156,10 +177,10 @@ def computes(geometry: Geometry) -> bool:
     """Whether `convolve_plain` computes a geometry."""
     if not (_may_be_asked(geometry) and _is_there()):
         return False
-    share = geometry.channels // geometry.groups
-    rows = np.arange(prod(geometry.kernel) * share).reshape(-1, share) * geometry.filters
-    trial = _Trial(geometry, Epilogue(), (*geometry.kernel, share, geometry.filters))
-    return trial.agrees(lambda filter: rows + filter)
+    share, taps = geometry.channels // geometry.groups, prod(geometry.kernel)
+    rows = np.arange(share)[None, :] * taps + np.arange(taps)[:, None]
+    trial = _Trial(geometry, Epilogue(), (geometry.filters, share, *geometry.kernel), FILTERS_FIRST)
+    return trial.agrees(lambda filter: rows + filter * share * taps)
 
 
 def _may_be_asked(g: Geometry) -> bool:
@@ -200,7 +221,7 @@ class _Trial:
     and at one between.
     """
 
-    def __init__(self, g: Geometry, epilogue: Epilogue, weight_shape: tuple[int, ...]):
+    def __init__(self, g: Geometry, epilogue: Epilogue, weight_shape: tuple[int, ...], order: Order | None = None):
         numbers = np.random.default_rng(0).standard_normal(4099).astype(np.float32)
         out_shape = (g.batch, *g.out_size, g.filters)
         operands = [(g.filters,)] * epilogue.bias + [out_shape] * epilogue.addend
@@ -209,7 +230,7 @@ class _Trial:
         self._data, self._weight, *self._operands = (np.resize(numbers, shape) for shape in shapes)
         self._filters = [f for f in (0, 1, 15, 16, 31, 32, 47, 48, 64, g.filters // 2, g.filters - 1) if f < g.filters]
         try:
-            self._out = _run(g, epilogue, self._data, self._weight, self._operands)
+            self._out = _run(g, epilogue, order, self._data, self._weight, self._operands)
         except jax.errors.JaxRuntimeError:
             self._out = None
 
@@ -243,9 +264,9 @@ def _activated(x: np.ndarray, act_type: str) -> np.ndarray:
     return np.clip(x, 0, 6 if act_type == "relu6" else None) if act_type else x
 
 
-def _run(g: Geometry, epilogue: Epilogue, *arrays: Any) -> np.ndarray:
+def _run(g: Geometry, epilogue: Epilogue, order: Order | None, *arrays: Any) -> np.ndarray:
     cpu = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
-    function = jax.jit(lambda data, weight, rest: _call(data, weight, g, epilogue, rest), out_shardings=cpu)
+    function = jax.jit(lambda data, weight, rest: _call(data, weight, g, epilogue, rest, order), out_shardings=cpu)
     given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cpu), arrays)
     with compiling():
         return np.asarray(function.lower(*given).compile()(*arrays))

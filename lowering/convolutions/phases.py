@@ -27,6 +27,8 @@ Forward = Callable[[Array, Array, Geometry], Array]
 
 def swapped(weight: Array, groups: int) -> Array:
     """(*kernel, c / g, f) → (*kernel, f / g, c): filters and channels of each group exchanged."""
+    if groups == 1:
+        return jnp.swapaxes(weight, -1, -2)
     *kernel, channels, filters = weight.shape
     split = weight.reshape(*kernel, channels, groups, filters // groups)
     return jnp.swapaxes(split, -1, -3).reshape(*kernel, filters // groups, groups * channels)

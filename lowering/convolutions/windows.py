@@ -84,22 +84,28 @@ def taps(data: Array, weight: Array, g: Geometry) -> Array:
 def taps_weight(ograd: Array, data: Array, g: Geometry) -> Array:
     """A product for each place of the window, which is the weight's gradient there."""
     rows = _rows(ograd)
-    products = [contract(_rows(part), rows, 0, 0) for part in windows(data, g)]
-    return jnp.stack(products).reshape(*g.kernel, g.channels, g.filters)
+    products = [contract(rows, _rows(part), 0, 0) for part in windows(data, g)]
+    return jnp.stack(products).reshape(*g.kernel, g.filters, g.channels).swapaxes(-1, -2)
 
 
 # -- windows of one element ------------------------------------------------------------------------------------------
 
 
+def _filters_first(weight: Array, g: Geometry) -> Array:
+    """(f, c), as files have it: the transposition that made the weight of such an array is undone, and XLA computes
+    neither."""
+    return weight.transpose(weight.ndim - 1, weight.ndim - 2, *range(weight.ndim - 2)).reshape(g.filters, g.channels)
+
+
 def product(data: Array, weight: Array, g: Geometry) -> Array:
     """The product of what the stride leaves of data with the weight."""
     (seen,) = windows(data, g)
-    return _out(contract(_rows(seen), weight.reshape(g.channels, g.filters), 1, 0), g)
+    return _out(contract(_rows(seen), _filters_first(weight, g), 1, 1), g)
 
 
 def product_data(ograd: Array, weight: Array, g: Geometry) -> Array:
     """The product of the head gradient with the weight, spread to where the stride took data from."""
-    rows = contract(_rows(ograd), weight.reshape(g.channels, g.filters), 1, 1)
+    rows = contract(_rows(ograd), _filters_first(weight, g), 1, 0)
     found = rows.reshape(-1, *g.out_size, g.channels)
     axes = zip(g.size, g.out_size, g.stride, strict=True)
     config = [(0, 0, 0), *((0, size - (out - 1) * s - 1, s - 1) for size, out, s in axes), (0, 0, 0)]
