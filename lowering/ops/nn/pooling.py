@@ -2,17 +2,17 @@
 
 Windows that overlap go through XLA's reduce-window; on a CPU with channels last along one axis after the other, which
 is faster. The gradient of maxima, select-and-scatter, is slow on a CPU, so that is written out: find in each window the
-first element that attains the maximum, then add up the contributions of the window positions. Windows that do not
-overlap are blocks: a reshape brings them side by side.
+first element that attains the maximum, then add up the contributions of the window positions. So is the gradient of
+sums, along one axis after the other. Windows that do not overlap are blocks: a reshape brings them side by side.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import jax
 import jax.numpy as jnp
@@ -55,33 +55,78 @@ def element(padded: Array, w: Windows, i: Number) -> Array:
     return cut(padded, w.axes, position(w.kernel, i), w.counts, w.stride)
 
 
-def overlap_add(part: Callable[[Number], Array], shape: tuple[int, ...], w: Windows) -> Array:
-    """The transpose of `element`: `part(i)`, of the pooled shape, is added where windows have their i-th place.
+Placing = Callable[[Array], Array]
+"""A pooled array → the numbers of the windows that have each element of a phase at one place, 0 where none has."""
+
+
+def overlap_add(part: Callable[[Number, Placing], Array], shape: tuple[int, ...], w: Windows) -> Array:
+    """The transpose of `element`: `part(i, at)`, of pooled arrays through `at`, is added where windows have place i.
 
     Elements a stride apart are one phase; in a phase all windows are neighbours, so that adding needs no gaps. Filling
     gaps with zeros instead (interior padding) takes twice the time on a CPU. No window has a place in the phases from
     the kernel's size on: they are zeros, however many there are.
+
+    What went through `at` are slices of one wider array, the same for all places. Placing what `part` makes of pooled
+    arrays instead asks at each element whether a window is there, and XLA:CPU may compute that part anew for each
+    place: gradients of 3×3 maxima, 2 apart, of float32[16, 64, 112, 112] take 10 ms so, and 25 the other way.
     """
     if math.prod(w.kernel) > places.WRITTEN_OUT:
-        return _overlap_add_in_turn(part, shape, w)
-    # Where there is one window its stride means nothing, and may be of any size.
-    strides = [min(stride, k) if n == 1 else stride for stride, k, n in zip(w.stride, w.kernel, w.counts, strict=True)]
-    firsts = [min(stride, k) for stride, k in zip(strides, w.kernel, strict=True)]
-    cells = tuple(
-        max(-(-(low + size) // stride), n + (k - 1) // stride)
-        for low, size, stride, n, k in zip(w.pads, w.sizes, strides, w.counts, w.kernel, strict=True)
-    )
-    phases: list[Array] = []
-    for phase in itertools.product(*map(range, firsts)):
-        parts: list[Array] = []
-        for place in itertools.product(*map(range, phase, w.kernel, strides)):
-            shifts = tuple(at // stride for at, stride in zip(place, strides, strict=True))
-            parts.append(_placed(part(int(np.ravel_multi_index(place, w.kernel))), w, shifts, cells))
-        phases.append(sum(parts[1:], parts[0]))
-    for axis, stride, count in reversed(list(zip(w.axes, strides, firsts, strict=True))):
-        phases = [_interleaved(phases[i : i + count], axis, stride) for i in range(0, len(phases), count)]
-    low = per_axis(len(shape), w.axes, w.pads, 0)
-    return lax.slice(phases[0], low, [a + d for a, d in zip(low, shape, strict=True)])
+        return _overlap_add_in_turn(lambda i: part(i, lambda x: x), shape, w)
+    phases = _Phases.of(w)
+    found: list[Array] = []
+    for phase in itertools.product(*map(range, phases.counts)):
+        parts = [
+            part(int(np.ravel_multi_index(place, w.kernel)), partial(phases.at, phase, place))
+            for place in phases.places(phase)
+        ]
+        found.append(reduce(lax.add, parts))
+    for axis, stride, count in reversed(list(zip(w.axes, phases.strides, phases.counts, strict=True))):
+        found = [_interleaved(found[i : i + count], axis, stride) for i in range(0, len(found), count)]
+    low = per_axis(len(shape), w.axes, phases.lows, 0)
+    return lax.slice(found[0], low, [a + d for a, d in zip(low, shape, strict=True)])
+
+
+@dataclass(frozen=True)
+class _Phases:
+    """The phases of windows: element e of an axis is number e + low, and that is cell · stride + phase.
+
+    strides: where there is one window its stride means nothing, and may be of any size. counts: phases in which
+    elements are at a place of a window: all, or, where windows leave gaps, the first, to which `lows` moves them.
+    """
+
+    w: Windows
+    strides: tuple[int, ...]
+    counts: tuple[int, ...]
+    lows: tuple[int, ...]
+    cells: tuple[int, ...]
+
+    @classmethod
+    def of(cls, w: Windows) -> _Phases:
+        strides = tuple(min(s, k) if n == 1 else s for s, k, n in zip(w.stride, w.kernel, w.counts, strict=True))
+        counts = tuple(min(s, k) for s, k in zip(strides, w.kernel, strict=True))
+        lows = tuple(pad if s > k else 0 for pad, s, k in zip(w.pads, strides, w.kernel, strict=True))
+        # A cell more than data need: on a CPU, a result that is not cut is a loop over cells and phases, which takes
+        # half as long again as one over elements.
+        cells = tuple((low + size) // s + 1 for low, size, s in zip(lows, w.sizes, strides, strict=True))
+        return cls(w, strides, counts, lows, cells)
+
+    def places(self, phase: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+        """The places that windows have in a phase."""
+        shifts = zip(phase, self.w.pads, self.lows, self.strides, strict=True)
+        firsts = [(j + pad - low) % s for j, pad, low, s in shifts]
+        return itertools.product(*map(range, firsts, self.w.kernel, self.strides))
+
+    def at(self, phase: tuple[int, ...], place: tuple[int, ...], x: Array) -> Array:
+        """In each cell the number of the window that has the cell's element of a phase at a place."""
+        config, begin, end = [(0, 0, 0)] * x.ndim, [0] * x.ndim, list(x.shape)
+        for i, axis in enumerate(self.w.axes):
+            pad, k, s = self.w.pads[i] - self.lows[i], self.w.kernel[i], self.strides[i]
+            before = max(0, -((pad - (k - 1)) // s))  # as far as any phase and place need: one array serves all
+            after = max(0, self.cells[i] + (self.counts[i] - 1 + pad) // s - x.shape[axis])
+            config[axis] = (before, after, 0)
+            begin[axis] = before + (phase[i] + pad - place[i]) // s
+            end[axis] = begin[axis] + self.cells[i]
+        return lax.slice(lax.pad(x, _number(0, x), config), begin, end)
 
 
 def _overlap_add_in_turn(part: Callable[[Number], Array], shape: tuple[int, ...], w: Windows) -> Array:
@@ -90,14 +135,6 @@ def _overlap_add_in_turn(part: Callable[[Number], Array], shape: tuple[int, ...]
     whole = fold(w.kernel, lambda i, total: add(total, part(i), w.axes, position(w.kernel, i), w.stride), whole)
     low = per_axis(len(shape), w.axes, w.pads, 0)
     return lax.slice(whole, low, [a + d for a, d in zip(low, shape, strict=True)])
-
-
-def _placed(x: Array, w: Windows, shifts: tuple[int, ...], cells: tuple[int, ...]) -> Array:
-    """The array, moved along the spatial axes and filled up with zeros."""
-    config = [(0, 0, 0)] * x.ndim
-    for axis, shift, n, m in zip(w.axes, shifts, w.counts, cells, strict=True):
-        config[axis] = (shift, m - n - shift, 0)
-    return lax.pad(x, _number(0, x), config)
 
 
 def _interleaved(arrays: list[Array], axis: int, stride: int) -> Array:
@@ -238,12 +275,11 @@ def _sum_gradient(p: ops.PoolingParams, ograd: Array, data: Array) -> Array:
         for axis, k in zip(blocks.inner, w.kernel, strict=True):
             shape[axis] = k
         return blocks.join(jnp.broadcast_to(blocks.expand(dy.astype(data.dtype)), shape))
-    config, kernel = [(0, 0, 0)] * data.ndim, [1] * data.ndim
-    for axis, k, stride, low, high in zip(w.axes, w.kernel, w.stride, w.pads, w.overhangs, strict=True):
-        config[axis] = (k - 1 - low, k - 1 - high, stride - 1)
-        kernel[axis] = k
-    spread = lax.pad(dy, _number(0, dy), config)
-    return lax.reduce_window(spread, _number(0, dy), lax.add, kernel, [1] * data.ndim, "VALID").astype(data.dtype)
+    for axis in reversed(range(len(w.axes))):  # sums of sums
+        shape = list(dy.shape)
+        shape[w.axes[axis]] = w.sizes[axis]
+        dy = overlap_add(lambda i, at, dy=dy: at(dy), tuple(shape), w.along(axis))
+    return dy.astype(data.dtype)
 
 
 def _first_maxima(data: Array, output: Array, w: Windows) -> Array:
@@ -267,16 +303,17 @@ def _first_maxima_in_blocks(blocks: _Blocks, data: Array, output: Array) -> Arra
 @lowers("_backward_Pooling_max", needs=("platform",), by_part=ByPart((0, 1, 2)))
 def _max_gradient(p: ops.PoolingParams, ograd: Array, data: Array, output: Array, *, platform: str) -> Array:
     w = ops.windows(p, data.shape)
-    zero = lax.full_like(ograd, 0)
     if w.are_blocks:
         blocks = _Blocks(w, data.shape)
         chosen = _first_maxima_in_blocks(blocks, data, output) == blocks.order
         return blocks.join(jnp.where(chosen, blocks.expand(ograd), _number(0, ograd)))
-    if _goes_by_rows(data, w, platform):
+    if platform == "cpu" and w.are_padded and math.prod(w.kernel) <= places.WRITTEN_OUT:
+        # On a CPU padding and comparisons are one loop, which takes half as long again where it is not one sample's;
+        # data without padding are read by a loop over samples three times as slowly.
         first = _by_samples(lambda data, output: _first_maxima(data, output, w), data, output)
     else:
         first = _first_maxima(data, output, w)
-    return overlap_add(lambda i: lax.select(first == i, ograd, zero), data.shape, w)
+    return overlap_add(lambda i, at: jnp.where(at(first) == i, at(ograd), _number(0, ograd)), data.shape, w)
 
 
 @lowers("_backward_Pooling_pick")

@@ -50,7 +50,7 @@ def _max_gradient(p: ops.PoolingV1Params, ograd: Array, data: Array, output: Arr
     w = windowing.windows(replace(p.windows, pad=()), padded.shape)
     reached = pooling.reached(padded, w, -np.inf)
     spread = pooling.overlap_add(
-        lambda i: lax.select(pooling.element(reached, w, i) == output, ograd, zero), padded.shape, w
+        lambda i, at: at(lax.select(pooling.element(reached, w, i) == output, ograd, zero)), padded.shape, w
     )
     return _unpadded(p, spread)
 

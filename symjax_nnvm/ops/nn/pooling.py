@@ -83,10 +83,20 @@ class Windows:
         spans = zip(self.counts, self.stride, self.kernel, self.pads, self.sizes, strict=True)
         return tuple((n - 1) * s + k - p - d for n, s, k, p, d in spans)
 
+    def along(self, i: int) -> Windows:
+        """The windows of spatial axis number i alone."""
+        sides = (self.axes, self.sizes, self.kernel, self.stride, self.pads, self.counts)
+        return Windows(*((side[i],) for side in sides))
+
+    @property
+    def are_padded(self) -> bool:
+        """Whether elements outside the data are in windows."""
+        return any(self.pads) or max(self.overhangs) > 0
+
     @property
     def are_blocks(self) -> bool:
         """Whether no element is in two windows and none outside the data is in one."""
-        return self.kernel == self.stride and not any(self.pads) and max(self.overhangs) <= 0
+        return self.kernel == self.stride and not self.are_padded
 
 
 def spatial_axes(p: PoolingParams, ndim: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -11,9 +12,10 @@ import pytest
 from jax import lax
 
 import lowering
-from lowering.ops.nn import places
+from lowering.ops.nn import places, pooling
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
+from symjax_nnvm.ops.nn import pooling as windowing
 from tests.comparison import assert_close
 
 DATA = sym.Variable("data")
@@ -182,6 +184,32 @@ def test_the_gradient_of_maxima_avoids_select_and_scatter():
     assert "select_and_scatter" not in text
 
 
+# -- places of windows -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "params"),
+    [
+        ((2, 2, 8, 7), {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 0)}),
+        ((2, 8, 7, 2), {"kernel": (5, 2), "stride": (2, 1), "pad": (4, 1), "layout": "NHWC"}),
+        ((1, 2, 9, 10), {"kernel": (2, 3), "stride": (5, 4), "pad": (1, 2), "pooling_convention": "full"}),
+        ((1, 1, 6, 7), {"kernel": (4, 3), "stride": (10**6, 2)}),
+        ((1, 2, 7), {"kernel": (1,), "stride": (3,), "pooling_convention": "full"}),
+    ],
+)
+def test_adding_where_windows_overlap_is_the_transpose_of_reading_their_elements(
+    shape: tuple[int, ...], params: dict[str, Any]
+):
+    w = windowing.windows(windowing.PoolingParams(**params), shape)
+    rng = np.random.default_rng(2)
+    x = rng.integers(-4, 5, shape).astype(np.float32)
+    padded = pooling.reached(jnp.asarray(x), w, 0)
+    read = [np.asarray(pooling.element(padded, w, i)) for i in range(math.prod(w.kernel))]
+    weights = rng.integers(-4, 5, (len(read), *read[0].shape)).astype(np.float32)
+    added = pooling.overlap_add(lambda i, at: at(jnp.asarray(weights[int(i)])), shape, w)
+    assert np.vdot(added, x) == np.vdot(weights, read)
+
+
 # -- sums, means, norms ----------------------------------------------------------------------------------------------
 
 
@@ -201,6 +229,14 @@ def test_the_gradient_of_a_mean_divides_as_the_mean_does():
         np.ones((1, 1, 6), np.float32), pool_type="avg", kernel=(3,), stride=(2,), pooling_convention="full"
     )
     np.testing.assert_allclose(grad[0, 0], [1 / 3, 1 / 3, 2 / 3, 1 / 3, 5 / 6, 1 / 2], rtol=1e-6)
+
+
+def test_the_gradient_of_sums_takes_no_window_reduction():
+    """XLA:CPU does not vectorise it: 30 ms for float32[16, 64, 112, 112] where slices and sums take 4."""
+    grad = lowering.grad_fn(pool(kernel=(3, 3), stride=(2, 2), pool_type="avg"))
+    data, head = jnp.ones((1, 2, 8, 8)), jnp.ones((1, 2, 3, 3))
+    text = jax.jit(lambda x: grad({"data": x}, head_grads=[head])[1]).lower(data).as_text()
+    assert "reduce_window" not in text
 
 
 def test_the_mean_of_an_empty_window_is_zero():
