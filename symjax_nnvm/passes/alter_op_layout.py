@@ -4,40 +4,50 @@ XLA's convolutions on a CPU run two to six times faster in that order. It spread
 FAlterOpLayout (Convolution) to the readers of its result whose card says what becomes of them (FCorrectLayout); others
 read the result in the order they know. The pass asks for no shapes but where operands are broadcast: then for ranks.
 Gradients that are appended afterwards have the order of what they are gradients of.
+
+What is connected like that is a region. One that holds a single convolution, which runs about as fast in the order it has
+(FEitherLayout), would pay for the transpositions and gain nothing: it stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Container
 from functools import cached_property
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.card import TBroadcasts
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.layout import ChannelsLast, FAlterOpLayout, FCorrectLayout
+from symjax_nnvm.ir.layout import ChannelsLast, FAlterOpLayout, FCorrectLayout, FEitherLayout
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 
 
-@register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout"), change_graph=True)
+@register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout", "FEitherLayout"), change_graph=True)
 @bulk_allocation()
 def alter_op_layout(graph: Graph) -> Graph:
     """The graph with channels last where that spreads; itself where it holds nothing that is faster so."""
     nodes = graph.nodes()
     if not any(node.attrs.op in FAlterOpLayout for node in nodes):
         return graph
-    orders = _Orders(graph)
-    for node in nodes:
-        orders.visit(node)
+    orders = _Orders(graph).visit_all()
+    staying = orders.not_worth()
+    if staying:
+        orders = _Orders(graph, staying).visit_all()
     return graph.derive([orders.first(entry) for entry in graph.outputs], attrs={})
 
 
 class _Orders:
-    """What has become of every node, and the entries that are there with channels last."""
+    """What has become of every node, and the entries that are there with channels last.
 
-    def __init__(self, graph: Graph):
-        self._graph = graph
+    staying: nodes that are not altered.
+    """
+
+    def __init__(self, graph: Graph, staying: Container[Node] = ()):
+        self._graph, self._staying = graph, staying
+        self._regions = _Regions()
+        self._altered: list[Node] = []
         self._nodes: dict[Node, Node] = {}
         self._last: dict[NodeEntry, tuple[NodeEntry, ChannelsLast]] = {}
         self._firsts: dict[NodeEntry, NodeEntry] = {}
@@ -57,12 +67,25 @@ class _Orders:
             self._last[entry] = apply("transpose", data, name=f"{_label(entry)}_channels_last", axes=order.forth), order
         return self._last[entry][0]
 
+    def visit_all(self) -> _Orders:
+        """Make of every node what becomes of it."""
+        for node in self._graph.nodes():
+            self.visit(node)
+        return self
+
+    def not_worth(self) -> set[Node]:
+        """Altered nodes that are alone in their regions, and had better stay."""
+        regions = [self._regions.find(NodeEntry(node)) for node in self._altered]
+        count = Counter(regions)
+        alone = (node for node, region in zip(self._altered, regions, strict=True) if count[region] == 1)
+        return {n for n in alone if n.attrs.op in FEitherLayout and FEitherLayout[n.attrs.op](n.attrs.parsed)}
+
     def visit(self, node: Node) -> None:
         """Make of a node what becomes of it; its inputs have been visited."""
         op = node.attrs.op
         if op is None:
             return
-        if op in FAlterOpLayout and self._alter(node):
+        if op in FAlterOpLayout and node not in self._staying and self._alter(node):
             return
         if op in FCorrectLayout and self._correct(node):
             return
@@ -90,6 +113,8 @@ class _Orders:
         assert order is not None
         self._replace(node, made.node)
         self._last[NodeEntry(node)] = made, order
+        self._altered.append(node)
+        self._regions.join(node.inputs[0], NodeEntry(node))
         return True
 
     def _correct(self, node: Node) -> bool:
@@ -112,8 +137,10 @@ class _Orders:
         made = Node(attrs, [self.last(e, order) for e in data] + [self.first(e) for e in entries[len(data) :]])
         self._replace(node, made)
         outputs = made.num_outputs()
-        for i in range(outputs if corrected.outputs is None else min(outputs, corrected.outputs)):
+        results = range(outputs if corrected.outputs is None else min(outputs, corrected.outputs))
+        for i in results:
             self._last[NodeEntry(node, i)] = NodeEntry(made, i), order
+        self._regions.join(*data, *(NodeEntry(node, i) for i in results))
         return True
 
     def _rank(self, entry: NodeEntry) -> int | None:
@@ -129,6 +156,25 @@ class _Orders:
             return lambda entry: None
         index, shapes = inferred.indexed_graph(), inferred.attrs["shape"]
         return lambda entry: shapes[index.entry_id(entry)]
+
+
+class _Regions:
+    """Sets of entries that are connected: each has one of them for its name."""
+
+    def __init__(self):
+        self._parents: dict[NodeEntry, NodeEntry] = {}
+
+    def find(self, entry: NodeEntry) -> NodeEntry:
+        """The name of an entry's set."""
+        while (parent := self._parents.get(entry, entry)) != entry:
+            self._parents[entry] = entry = self._parents.get(parent, parent)
+        return entry
+
+    def join(self, first: NodeEntry, *others: NodeEntry) -> None:
+        """Make one set of theirs."""
+        name = self.find(first)
+        for other in others:
+            self._parents[self.find(other)] = name
 
 
 def _label(entry: NodeEntry) -> str:

@@ -1,4 +1,5 @@
-"""JAX rules of convolution and of its two gradients: one XLA convolution each, but for small groups on a CPU.
+"""JAX rules of convolution and of its two gradients: one XLA convolution each, but on a CPU small groups and windows of
+one element are sums and products.
 
 The three differ in what plays the window. With the output's step s, dilation d and padding p of an axis: the data
 gradient moves the turned weight over the head gradient spread s apart; the weight gradient moves the head gradient,
@@ -10,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.convolutions import pointwise
+from lowering.convolutions.rows import by_rows
 from lowering.grouped import MAX_PRODUCTS, Shifts
 from lowering.registry import ByPart, lowers
 from symjax_nnvm.ops.nn import convolution as ops
@@ -58,6 +62,16 @@ def _shifts(p: ops.ConvolutionGeometry, channels: int, platform: str) -> Shifts 
     return Shifts(p.num_group, p.channel_axis, p.spatial_axes, p.kernel, strides, dilations, before=pads, after=pads)
 
 
+def _is_pointwise(p: ops.ConvolutionGeometry, platform: str) -> bool:
+    """Whether each place of the output sees that place of data alone, with channels first, on a CPU."""
+    return platform == "cpu" and p.channel_axis == 1 and ops.is_pointwise(p)
+
+
+def _matrix(weight: Array) -> Array:
+    """A weight (f, c, 1, …) as (f, c)."""
+    return weight.reshape(weight.shape[:2])
+
+
 @lowers("Convolution", needs=("platform",))
 def convolution(
     p: ops.ConvolutionParams, data: Array, weight: Array, bias: Array | None = None, *, platform: str
@@ -67,6 +81,8 @@ def convolution(
 
 def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array, platform: str) -> Array:
     """The convolution without bias."""
+    if _is_pointwise(p, platform):
+        return pointwise.forward(data, _matrix(weight))
     shifts = _shifts(p, data.shape[p.channel_axis], platform)
     if shifts is not None:
         sizes = [
@@ -95,6 +111,8 @@ def data_gradient(
     p: ops.ConvolutionGeometry, ograd: Array, weight: Array, shape: Sequence[int], platform: str
 ) -> Array:
     """The gradient of data of a shape, whose convolution has the head gradient ograd."""
+    if _is_pointwise(p, platform):
+        return pointwise.data_gradient(ograd, _matrix(weight))
     spec = _specs(p)
     padding: Pairs = []
     for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):
@@ -136,7 +154,13 @@ def _filters_to_channels(weight: Array, p: ops.ConvolutionGeometry) -> Array:
 @lowers("_backward_Convolution_weight", needs=("platform",), by_part=ByPart((0, 1), summed=True))
 def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, platform: str) -> Array:
     """The gradient of the weight with which the convolution of data has the head gradient ograd."""
-    shifts = _shifts(p, data.shape[p.channel_axis], platform)
+    if _is_pointwise(p, platform):
+        found = pointwise.weight_gradient(ograd, data)
+        return found.reshape(*found.shape, *p.kernel)
+    channels = data.shape[p.channel_axis]
+    shifts = _shifts(p, channels, platform)
+    if shifts is not None and p.num_group == p.num_filter == channels and len(p.kernel) == 2:
+        return jnp.expand_dims(jnp.moveaxis(by_rows(ograd, data, shifts), -1, 0), p.channel_axis)
     if shifts is not None:
         return shifts.weight_gradient(data, ograd)
     spec = _swapped(_specs(p))

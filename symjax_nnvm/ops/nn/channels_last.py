@@ -20,11 +20,13 @@ from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.nn.convolution import (
     DEFAULT_LAYOUTS,
+    ConvolutionGeometry,
     WindowParams,
     bias_gradient,
     convolution_flops,
     gradient_flops,
     input_size,
+    is_pointwise,
     output_size,
     padded,
     spread,
@@ -128,3 +130,11 @@ def _alter(node: Node, data: Callable[[int], NodeEntry], inputs: Sequence[NodeEn
 
 
 Op.get("Convolution").set_attr("FAlterOpLayout", _alter)
+
+
+def _either(p: ConvolutionGeometry) -> bool:
+    """Products and shifted sums are as fast with channels first: FEitherLayout of Convolution."""
+    return is_pointwise(p) or p.num_group > 1
+
+
+Op.get("Convolution").set_attr("FEitherLayout", _either)
