@@ -139,12 +139,13 @@ class Shifts:
         for place in range(self.window[0]):
             before = place * self.dilation[0]
             config[axis] = (before, reach - before, self.stride[0] - 1)
-            moved.append(self._by_channel(lax.pad(ograd, np.zeros((), ograd.dtype), config)))
-        parts = [self._by_channel(part) for _, part in along._parts(padded, [length, *sizes[1:]])]
-        found = jnp.einsum("gafs,gbcs->abgfc", jnp.stack(moved, 1), jnp.stack(parts, 1))
-        return found.reshape(*self.window, *found.shape[2:])
+            moved.append(lax.pad(ograd, np.zeros((), ograd.dtype), config))
+        parts = [part for _, part in along._parts(padded, [length, *sizes[1:]])]
+        found = jnp.einsum("gis,gjs->gij", self._by_channel(moved), self._by_channel(parts))
+        split = found.reshape(self.groups, -1, len(moved), padded.shape[self.channel_axis] // self.groups, len(parts))
+        return jnp.transpose(split, (2, 4, 0, 1, 3))
 
-    def _by_channel(self, sample: Array) -> Array:
-        """(1, c, …) → (g, c / g, everything else)."""
-        moved = jnp.moveaxis(sample[0], self.channel_axis - 1, 0)
-        return moved.reshape(self.groups, moved.shape[0] // self.groups, -1)
+    def _by_channel(self, samples: Sequence[Array]) -> Array:
+        """Arrays (1, c, …) → (g, c / g · arrays, everything else)."""
+        beside = jnp.stack([jnp.moveaxis(sample[0], self.channel_axis - 1, 0) for sample in samples], 1)
+        return beside.reshape(self.groups, len(samples) * beside.shape[0] // self.groups, -1)

@@ -31,7 +31,7 @@ def weight_gradient(ograd: Array, data: Array) -> Array:
     if _by_samples(dy, x.shape[1]):
         wide = jnp.promote_types(data.dtype, jnp.float32)
         return contract(dy.astype(wide), x.astype(wide), 2, 2).sum(0).astype(data.dtype)
-    return contract(*(part.swapaxes(1, 2).reshape(-1, part.shape[1]) for part in (dy, x)), 0, 0)
+    return contract(_rows(dy), _rows(x), 0, 0)
 
 
 def _mixed(data: Array, weight: Array) -> Array:
@@ -40,14 +40,18 @@ def _mixed(data: Array, weight: Array) -> Array:
     if _by_samples(flat, weight.shape[0]):
         out = contract(jnp.broadcast_to(weight, (flat.shape[0], *weight.shape)), flat, 2, 1)
     else:
-        rows = contract(flat.swapaxes(1, 2).reshape(-1, flat.shape[1]), weight, 1, 1)
-        out = rows.reshape(flat.shape[0], -1, weight.shape[0]).swapaxes(1, 2)
+        out = contract(_rows(flat), weight, 1, 1).reshape(flat.shape[0], -1, weight.shape[0]).swapaxes(1, 2)
     return out.reshape(data.shape[0], weight.shape[0], *data.shape[2:])
 
 
 def _flat(array: Array) -> Array:
     """(n, c, *size) → (n, c, places)."""
     return array.reshape(*array.shape[:2], -1)
+
+
+def _rows(flat: Array) -> Array:
+    """(n, c, places) → (n · places, c)."""
+    return flat.swapaxes(1, 2).reshape(-1, flat.shape[1])
 
 
 def _by_samples(flat: Array, others: int) -> bool:

@@ -60,8 +60,8 @@ FAlterOpLayout: OpMap[AlterOpLayout] = Op.get_attr("FAlterOpLayout")
 operator; None where there is no gain in it."""
 
 FEitherLayout: OpMap[Callable[[Any], bool]] = Op.get_attr("FEitherLayout")
-"""parameters → whether an operator that has FAlterOpLayout runs about as fast in the order it has: alone it is not worth
-the transpositions. None: it never does."""
+"""parameters → whether an operator that has FAlterOpLayout runs about as fast in the order it has: one alone is not
+worth transpositions."""
 
 
 def AGNOSTIC(p: Any, order: ChannelsLast) -> Corrected | None:  # a value of FCorrectLayout, as others are

@@ -74,10 +74,10 @@ def test_both_directions_that_call_it_equal_xla(name: str):
 
 @needs_onednn
 def test_a_trainer_calls_it_and_functions_that_may_be_transformed_do_not():
-    """A depth-wise convolution, which the table leaves to the library."""
+    """Depth-wise convolutions, which the table leaves to the library where they are not alone."""
     shape = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 64, "num_group": 64, "no_bias": True}
-    net = sym.Convolution(sym.Variable("data"), name="conv", **shape)
-    args = {"conv_weight": numbers(64, 1, 3, 3)}
+    net = sym.Convolution(sym.Convolution(sym.Variable("data"), name="conv", **shape), name="next", **shape)
+    args = {"conv_weight": numbers(64, 1, 3, 3), "next_weight": numbers(64, 1, 3, 3)}
     trainer = lowering.Trainer(sym.MakeLoss(net), "sgd", {"learning_rate": 0.1})
     trainer.init(0, args, {}, data=(4, 64, 28, 28))
     batch = {"data": numbers(4, 64, 28, 28)}

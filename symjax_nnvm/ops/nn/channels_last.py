@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from symjax_nnvm.geometry import Geometry
+from symjax_nnvm.geometry import MAX_PRODUCTS, Geometry
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.layout import ChannelsLast
 from symjax_nnvm.ir.linear import Adjoint, multilinear
@@ -53,8 +53,8 @@ class ChannelsLastParams(ChannelsLastGeometry):
     no_bias: bool = param(False, doc="leave the bias out")
 
 
-def geometry(p: ChannelsLastGeometry, data: Sequence[int], dtype: DType) -> Geometry:
-    """The geometry of a convolution of data of this shape."""
+def geometry(p: ChannelsLastGeometry | ConvolutionGeometry, data: Sequence[int], dtype: DType) -> Geometry:
+    """The geometry of a convolution of data of this shape (n, …d, c)."""
     _, strides, dilations, pads = zip(*p.steps, strict=True)
     batch, *size, channels = data
     return Geometry(batch, tuple(size), channels, p.num_filter, p.kernel, strides, dilations, pads, p.num_group, dtype)
@@ -134,7 +134,8 @@ Op.get("Convolution").set_attr("FAlterOpLayout", _alter)
 
 def _either(p: ConvolutionGeometry) -> bool:
     """Products and shifted sums are as fast with channels first: FEitherLayout of Convolution."""
-    return is_pointwise(p) or p.num_group > 1
+    shifted = p.num_group > 1 and p.num_filter // p.num_group * p.window_size <= MAX_PRODUCTS
+    return shifted or is_pointwise(p)
 
 
 Op.get("Convolution").set_attr("FEitherLayout", _either)
