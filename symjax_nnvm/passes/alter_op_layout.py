@@ -47,25 +47,29 @@ class _Orders:
     def __init__(self, graph: Graph, staying: Container[Node] = ()):
         self._graph, self._staying = graph, staying
         self._regions = _Regions()
-        self._altered: list[Node] = []
+        self._altered: list[tuple[Node, int]] = []
         self._nodes: dict[Node, Node] = {}
-        self._last: dict[NodeEntry, tuple[NodeEntry, ChannelsLast]] = {}
+        self._last: dict[NodeEntry, tuple[NodeEntry, ChannelsLast, int]] = {}  # and its region
         self._firsts: dict[NodeEntry, NodeEntry] = {}
 
     def first(self, entry: NodeEntry) -> NodeEntry:
         """The entry in its own order."""
         if entry not in self._last or entry in self._firsts:
             return self._firsts.get(entry) or entry._replace(node=self._nodes.get(entry.node, entry.node))
-        data, order = self._last[entry]
+        data, order, _ = self._last[entry]
         made = self._firsts[entry] = apply("transpose", data, name=f"{_label(entry)}_channels_first", axes=order.back)
         return made
 
-    def last(self, entry: NodeEntry, order: ChannelsLast) -> NodeEntry:
-        """The entry with channels last."""
-        if entry not in self._last:
+    def last(self, entry: NodeEntry, order: ChannelsLast, region: int) -> NodeEntry:
+        """The entry with channels last, for a reader in a region, which it now belongs to."""
+        found = self._last.get(entry)
+        if found is None:
             data = self._firsts[entry] = self.first(entry)
-            self._last[entry] = apply("transpose", data, name=f"{_label(entry)}_channels_last", axes=order.forth), order
-        return self._last[entry][0]
+            made = apply("transpose", data, name=f"{_label(entry)}_channels_last", axes=order.forth)
+            self._last[entry] = made, order, region
+            return made
+        self._regions.join(region, found[2])
+        return found[0]
 
     def visit_all(self) -> _Orders:
         """Make of every node what becomes of it."""
@@ -75,9 +79,9 @@ class _Orders:
 
     def not_worth(self) -> set[Node]:
         """Altered nodes that are alone in their regions, and had better stay."""
-        regions = [self._regions.find(NodeEntry(node)) for node in self._altered]
-        count = Counter(regions)
-        alone = (node for node, region in zip(self._altered, regions, strict=True) if count[region] == 1)
+        altered = [(node, self._regions.find(region)) for node, region in self._altered]
+        count = Counter(region for _, region in altered)
+        alone = (node for node, region in altered if count[region] == 1)
         return {n for n in alone if n.attrs.op in FEitherLayout and FEitherLayout[n.attrs.op](n.attrs.parsed)}
 
     def visit(self, node: Node) -> None:
@@ -100,21 +104,20 @@ class _Orders:
 
     def _alter(self, node: Node) -> bool:
         """Let another operator take a node's place."""
-        order = None
+        order, region = None, self._regions.new()
 
         def data(ndim: int) -> NodeEntry:
             nonlocal order
             order = ChannelsLast(ndim)
-            return self.last(node.inputs[0], order)
+            return self.last(node.inputs[0], order, region)
 
         made = FAlterOpLayout[node.attrs.op](node, data, node.inputs)
         if made is None:
             return False
         assert order is not None
         self._replace(node, made.node)
-        self._last[NodeEntry(node)] = made, order
-        self._altered.append(node)
-        self._regions.join(node.inputs[0], NodeEntry(node))
+        self._last[NodeEntry(node)] = made, order, region
+        self._altered.append((node, region))
         return True
 
     def _correct(self, node: Node) -> bool:
@@ -123,7 +126,7 @@ class _Orders:
         found = self._last.get(entries[0]) if entries else None
         if found is None:
             return False
-        order = found[1]
+        _, order, region = found
         corrected = FCorrectLayout[op](node.attrs.parsed, order)
         if corrected is None:
             return False
@@ -134,13 +137,11 @@ class _Orders:
         if others and op in TBroadcasts and any(self._rank(entry) != order.ndim for entry in others):
             return False
         attrs = altered(node.attrs, **corrected.params) if corrected.params else node.attrs
-        made = Node(attrs, [self.last(e, order) for e in data] + [self.first(e) for e in entries[len(data) :]])
+        made = Node(attrs, [self.last(e, order, region) for e in data] + [self.first(e) for e in entries[len(data) :]])
         self._replace(node, made)
         outputs = made.num_outputs()
-        results = range(outputs if corrected.outputs is None else min(outputs, corrected.outputs))
-        for i in results:
-            self._last[NodeEntry(node, i)] = NodeEntry(made, i), order
-        self._regions.join(*data, *(NodeEntry(node, i) for i in results))
+        for i in range(outputs if corrected.outputs is None else min(outputs, corrected.outputs)):
+            self._last[NodeEntry(node, i)] = NodeEntry(made, i), order, region
         return True
 
     def _rank(self, entry: NodeEntry) -> int | None:
@@ -159,22 +160,27 @@ class _Orders:
 
 
 class _Regions:
-    """Sets of entries that are connected: each has one of them for its name."""
+    """Numbers of what is connected: several may stand for one region, `find` says which of them names it."""
 
     def __init__(self):
-        self._parents: dict[NodeEntry, NodeEntry] = {}
+        self._parents: list[int] = []
 
-    def find(self, entry: NodeEntry) -> NodeEntry:
-        """The name of an entry's set."""
-        while (parent := self._parents.get(entry, entry)) != entry:
-            self._parents[entry] = entry = self._parents.get(parent, parent)
-        return entry
+    def new(self) -> int:
+        """The number of one more region."""
+        self._parents.append(len(self._parents))
+        return self._parents[-1]
 
-    def join(self, first: NodeEntry, *others: NodeEntry) -> None:
-        """Make one set of theirs."""
-        name = self.find(first)
-        for other in others:
-            self._parents[self.find(other)] = name
+    def find(self, region: int) -> int:
+        """The number that names a region."""
+        parents = self._parents
+        while parents[region] != region:
+            parents[region] = region = parents[parents[region]]
+        return region
+
+    def join(self, one: int, other: int) -> None:
+        """Make one region of two."""
+        if one != other:
+            self._parents[self.find(other)] = self.find(one)
 
 
 def _label(entry: NodeEntry) -> str:
