@@ -128,8 +128,8 @@ class Shifts:
         """Of one sample the gradient (window…, g, f / g, c / g), as one product of each group.
 
         The window's places along the first axis are moves of the head gradient, the others moves of data: products of
-        (3 · f / g, places) with (3 · c / g, places) for 3×3. As nine products with as many f / g and c / g take twice
-        as long, as one with nine times as many channels, too (batch 8, 28²×128 in 32 groups: 3.7, 6.0 and 6.5 ms).
+        (3 · f / g, places) with (3 · c / g, places) for 3×3. Nine products of f / g and c / g, and one with nine
+        times as many channels, take more than half as long again (batch 8, 28²×128 in 32 groups: 3.7, 6.0 and 6.5 ms).
         """
         axis, reach = self.spatial_axes[0], self.dilation[0] * (self.window[0] - 1)
         length = (sizes[0] - 1) * self.stride[0] + reach + 1
