@@ -43,7 +43,8 @@ class Shifts:
         ones, zeros = (1,) * len(self.window), (0,) * len(self.window)
         return replace(self, stride=ones, before=zeros, after=zeros)
 
-    def _padded(self, data: Array) -> Array:
+    def padded(self, data: Array) -> Array:
+        """Data with the zeros around."""
         config = [(0, 0, 0)] * data.ndim
         for axis, low, high in zip(self.spatial_axes, self.before, self.after, strict=True):
             config[axis] = (low, high, 0)
@@ -83,7 +84,7 @@ class Shifts:
         weight, axis = weight.astype(wide), self.channel_axis + 1
         depth_wise = weight.shape[0] == self.groups and weight.shape[self.channel_axis] == 1
         total: Array | None = None
-        for place, part in self._parts(self._padded(data), sizes):
+        for place, part in self._parts(self.padded(data), sizes):
             grouped = part.astype(wide) if depth_wise else self._grouped(part.astype(wide))
             for channel in range(weight.shape[self.channel_axis]):
                 one = grouped if depth_wise else lax.slice_in_dim(grouped, channel, channel + 1, axis=axis)
@@ -103,25 +104,18 @@ class Shifts:
 
     def weight_gradient(self, data: Array, ograd: Array) -> Array:
         """data (n, c, …), head gradient (n, f, …) → gradient of weight (f, c / g, window…), summed as in `convolve`."""
-        padded = self._padded(data)
+        padded = self.padded(data)
         sizes = [ograd.shape[axis] for axis in self.spatial_axes]
         wide = jnp.promote_types(data.dtype, jnp.float32)
         channels, filters = (x.shape[self.channel_axis] // self.groups for x in (data, ograd))
         others = [i for i in range(data.ndim) if i != self.channel_axis]
-
-        def by_channel(sample: Array) -> Array:
-            """(1, c, …) → (g, c / g, everything else)."""
-            return jnp.moveaxis(sample[0], self.channel_axis - 1, 0).reshape(self.groups, -1, prod(sizes))
 
         def add_sample(total: Array, sample: tuple[Array, Array]) -> tuple[Array, None]:
             x, dy = (part[None].astype(wide) for part in sample)
             if channels == filters == 1:
                 sums = jnp.stack([jnp.sum(part * dy, others) for _, part in self._parts(x, sizes)])
             else:
-                dy = by_channel(dy)
-                sums = jnp.stack(
-                    [jnp.einsum("gfs,gcs->gfc", dy, by_channel(part)) for _, part in self._parts(x, sizes)]
-                )
+                sums = self._products(x, dy, sizes)
             return total + sums.reshape(total.shape), None
 
         start = jnp.zeros((prod(self.window), self.groups, filters, channels), wide)
@@ -129,3 +123,29 @@ class Shifts:
         # (window…, g, f / g, c / g) → (f, window…, c / g), and the last axis to where channels are.
         moved = jnp.moveaxis(total.reshape(*self.window, self.groups * filters, channels), -2, 0)
         return jnp.moveaxis(moved, -1, self.channel_axis).astype(data.dtype)
+
+    def _products(self, padded: Array, ograd: Array, sizes: Sequence[int]) -> Array:
+        """Of one sample the gradient (window…, g, f / g, c / g), as one product of each group.
+
+        The window's places along the first axis are moves of the head gradient, the others moves of data: products of
+        (3 · f / g, places) with (3 · c / g, places) for 3×3. Nine products of f / g and c / g, and one with nine
+        times as many channels, take more than half as long again (batch 8, 28²×128 in 32 groups: 3.7, 6.0 and 6.5 ms).
+        """
+        axis, reach = self.spatial_axes[0], self.dilation[0] * (self.window[0] - 1)
+        length = (sizes[0] - 1) * self.stride[0] + reach + 1
+        along = replace(self, window=(1, *self.window[1:]), stride=(1, *self.stride[1:]))
+        config = [(0, 0, 0)] * ograd.ndim
+        moved = []
+        for place in range(self.window[0]):
+            before = place * self.dilation[0]
+            config[axis] = (before, reach - before, self.stride[0] - 1)
+            moved.append(lax.pad(ograd, np.zeros((), ograd.dtype), config))
+        parts = [part for _, part in along._parts(padded, [length, *sizes[1:]])]
+        found = jnp.einsum("gis,gjs->gij", self._by_channel(moved), self._by_channel(parts))
+        split = found.reshape(self.groups, -1, len(moved), padded.shape[self.channel_axis] // self.groups, len(parts))
+        return jnp.transpose(split, (2, 4, 0, 1, 3))
+
+    def _by_channel(self, samples: Sequence[Array]) -> Array:
+        """Arrays (1, c, …) → (g, c / g · arrays, everything else)."""
+        beside = jnp.stack([jnp.moveaxis(sample[0], self.channel_axis - 1, 0) for sample in samples], 1)
+        return beside.reshape(self.groups, len(samples) * beside.shape[0] // self.groups, -1)

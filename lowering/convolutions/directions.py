@@ -191,6 +191,10 @@ def _shifted_weight(ograd: Array, data: Array, g: Geometry) -> Array:
     return jnp.moveaxis(_shifts(g).weight_gradient(data, ograd), 0, -1)
 
 
+def _rows(ograd: Array, data: Array, g: Geometry) -> Array:
+    return by_rows(ograd, data, _shifts(g))[:, :, None]
+
+
 def _summed(ograd: Array, data: Array, g: Geometry, *, rule: Rule) -> Array:
     """A rule, for one sample after the other, added up; half precision in float32."""
     one = replace(g, batch=1)
@@ -210,7 +214,7 @@ WEIGHT: Mapping[str, Rule] = {
     "im2col": windows.im2col_weight,
     "taps": windows.taps_weight,
     "shifts": _shifted_weight,
-    "rows": by_rows,
+    "rows": _rows,
     "winograd2": partial(winograd_weight_gradient, tile=2),
     "winograd4": partial(winograd_weight_gradient, tile=4),
     "winograd2_chunks": partial(_summed, rule=partial(winograd_weight_gradient, tile=2)),

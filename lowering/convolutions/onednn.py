@@ -110,8 +110,8 @@ def _config(g: Geometry, epilogue: Epilogue, order: Order | None) -> dict[str, A
 def convolve_plain(data: Array, weight: Array, geometry: Geometry, order: Order = FILTERS_FIRST) -> Array:
     """The same with a weight (*kernel, c / groups, f), which is laid in blocks in every call; nothing follows.
 
-    order: how the call takes it. A transposition that made the weight of an array in that order is undone by it, so that
-    XLA computes neither.
+    order: how the call takes it. A transposition that made the weight of an array in that order is undone, so that XLA
+    computes neither.
     """
     rank = weight.ndim
     at = {"channels": rank - 2, "filters": rank - 1}

@@ -59,6 +59,10 @@ FAlterOpLayout: OpMap[AlterOpLayout] = Op.get_attr("FAlterOpLayout")
 """(node, number of axes → data in the new order, inputs as they are) → the output in the new order, made by another
 operator; None where there is no gain in it."""
 
+FEitherLayout: OpMap[Callable[[Any], bool]] = Op.get_attr("FEitherLayout")
+"""parameters → whether an operator that has FAlterOpLayout runs about as fast in the order it has: one alone is not
+worth transpositions."""
+
 
 def AGNOSTIC(p: Any, order: ChannelsLast) -> Corrected | None:  # a value of FCorrectLayout, as others are
     """Any order will do, as long as all inputs have the same."""

@@ -4,65 +4,92 @@ XLA's convolutions on a CPU run two to six times faster in that order. It spread
 FAlterOpLayout (Convolution) to the readers of its result whose card says what becomes of them (FCorrectLayout); others
 read the result in the order they know. The pass asks for no shapes but where operands are broadcast: then for ranks.
 Gradients that are appended afterwards have the order of what they are gradients of.
+
+What is connected like that is a region. One that holds a single convolution, which runs about as fast in the order it
+has (FEitherLayout), would pay for the transpositions and gain nothing: it stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Container
 from functools import cached_property
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.card import TBroadcasts
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.layout import ChannelsLast, FAlterOpLayout, FCorrectLayout
+from symjax_nnvm.ir.layout import ChannelsLast, FAlterOpLayout, FCorrectLayout, FEitherLayout
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 
 
-@register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout"), change_graph=True)
+@register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout", "FEitherLayout"), change_graph=True)
 @bulk_allocation()
 def alter_op_layout(graph: Graph) -> Graph:
     """The graph with channels last where that spreads; itself where it holds nothing that is faster so."""
     nodes = graph.nodes()
     if not any(node.attrs.op in FAlterOpLayout for node in nodes):
         return graph
-    orders = _Orders(graph)
-    for node in nodes:
-        orders.visit(node)
+    orders = _Orders(graph).visit_all()
+    staying = orders.not_worth()
+    if staying:
+        orders = _Orders(graph, staying).visit_all()
     return graph.derive([orders.first(entry) for entry in graph.outputs], attrs={})
 
 
 class _Orders:
-    """What has become of every node, and the entries that are there with channels last."""
+    """What has become of every node, and the entries that are there with channels last.
 
-    def __init__(self, graph: Graph):
-        self._graph = graph
+    staying: nodes that are not altered.
+    """
+
+    def __init__(self, graph: Graph, staying: Container[Node] = ()):
+        self._graph, self._staying = graph, staying
+        self._regions = _Regions()
+        self._altered: list[tuple[Node, int]] = []
         self._nodes: dict[Node, Node] = {}
-        self._last: dict[NodeEntry, tuple[NodeEntry, ChannelsLast]] = {}
+        self._last: dict[NodeEntry, tuple[NodeEntry, ChannelsLast, int]] = {}  # and its region
         self._firsts: dict[NodeEntry, NodeEntry] = {}
 
     def first(self, entry: NodeEntry) -> NodeEntry:
         """The entry in its own order."""
         if entry not in self._last or entry in self._firsts:
             return self._firsts.get(entry) or entry._replace(node=self._nodes.get(entry.node, entry.node))
-        data, order = self._last[entry]
+        data, order, _ = self._last[entry]
         made = self._firsts[entry] = apply("transpose", data, name=f"{_label(entry)}_channels_first", axes=order.back)
         return made
 
-    def last(self, entry: NodeEntry, order: ChannelsLast) -> NodeEntry:
-        """The entry with channels last."""
-        if entry not in self._last:
+    def last(self, entry: NodeEntry, order: ChannelsLast, region: int) -> NodeEntry:
+        """The entry with channels last, for a reader in a region, which it now belongs to."""
+        found = self._last.get(entry)
+        if found is None:
             data = self._firsts[entry] = self.first(entry)
-            self._last[entry] = apply("transpose", data, name=f"{_label(entry)}_channels_last", axes=order.forth), order
-        return self._last[entry][0]
+            made = apply("transpose", data, name=f"{_label(entry)}_channels_last", axes=order.forth)
+            self._last[entry] = made, order, region
+            return made
+        self._regions.join(region, found[2])
+        return found[0]
+
+    def visit_all(self) -> _Orders:
+        """Make of every node what becomes of it."""
+        for node in self._graph.nodes():
+            self.visit(node)
+        return self
+
+    def not_worth(self) -> set[Node]:
+        """Altered nodes that are alone in their regions, and had better stay."""
+        altered = [(node, self._regions.find(region)) for node, region in self._altered]
+        count = Counter(region for _, region in altered)
+        alone = (node for node, region in altered if count[region] == 1)
+        return {n for n in alone if n.attrs.op in FEitherLayout and FEitherLayout[n.attrs.op](n.attrs.parsed)}
 
     def visit(self, node: Node) -> None:
         """Make of a node what becomes of it; its inputs have been visited."""
         op = node.attrs.op
         if op is None:
             return
-        if op in FAlterOpLayout and self._alter(node):
+        if op in FAlterOpLayout and node not in self._staying and self._alter(node):
             return
         if op in FCorrectLayout and self._correct(node):
             return
@@ -77,19 +104,20 @@ class _Orders:
 
     def _alter(self, node: Node) -> bool:
         """Let another operator take a node's place."""
-        order = None
+        order, region = None, self._regions.new()
 
         def data(ndim: int) -> NodeEntry:
             nonlocal order
             order = ChannelsLast(ndim)
-            return self.last(node.inputs[0], order)
+            return self.last(node.inputs[0], order, region)
 
         made = FAlterOpLayout[node.attrs.op](node, data, node.inputs)
         if made is None:
             return False
         assert order is not None
         self._replace(node, made.node)
-        self._last[NodeEntry(node)] = made, order
+        self._last[NodeEntry(node)] = made, order, region
+        self._altered.append((node, region))
         return True
 
     def _correct(self, node: Node) -> bool:
@@ -98,7 +126,7 @@ class _Orders:
         found = self._last.get(entries[0]) if entries else None
         if found is None:
             return False
-        order = found[1]
+        _, order, region = found
         corrected = FCorrectLayout[op](node.attrs.parsed, order)
         if corrected is None:
             return False
@@ -109,11 +137,11 @@ class _Orders:
         if others and op in TBroadcasts and any(self._rank(entry) != order.ndim for entry in others):
             return False
         attrs = altered(node.attrs, **corrected.params) if corrected.params else node.attrs
-        made = Node(attrs, [self.last(e, order) for e in data] + [self.first(e) for e in entries[len(data) :]])
+        made = Node(attrs, [self.last(e, order, region) for e in data] + [self.first(e) for e in entries[len(data) :]])
         self._replace(node, made)
         outputs = made.num_outputs()
         for i in range(outputs if corrected.outputs is None else min(outputs, corrected.outputs)):
-            self._last[NodeEntry(node, i)] = NodeEntry(made, i), order
+            self._last[NodeEntry(node, i)] = NodeEntry(made, i), order, region
         return True
 
     def _rank(self, entry: NodeEntry) -> int | None:
@@ -129,6 +157,30 @@ class _Orders:
             return lambda entry: None
         index, shapes = inferred.indexed_graph(), inferred.attrs["shape"]
         return lambda entry: shapes[index.entry_id(entry)]
+
+
+class _Regions:
+    """Numbers of what is connected: several may stand for one region, `find` says which of them names it."""
+
+    def __init__(self):
+        self._parents: list[int] = []
+
+    def new(self) -> int:
+        """The number of one more region."""
+        self._parents.append(len(self._parents))
+        return self._parents[-1]
+
+    def find(self, region: int) -> int:
+        """The number that names a region."""
+        parents = self._parents
+        while parents[region] != region:
+            parents[region] = region = parents[parents[region]]
+        return region
+
+    def join(self, one: int, other: int) -> None:
+        """Make one region of two."""
+        if one != other:
+            self._parents[self.find(other)] = self.find(one)
 
 
 def _label(entry: NodeEntry) -> str:

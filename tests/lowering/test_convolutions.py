@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,11 @@ from jax import lax
 
 from lowering import convolutions
 from lowering.convolutions.directions import DATA, FORWARD, TRANSFORMED, WEIGHT
+from lowering.ops.nn import convolution as rules
 from symjax_nnvm import geometry as geometry_module
+from symjax_nnvm import symbol as sym
 from symjax_nnvm.geometry import Direction, Geometry, applicable, applies, winograd_tile
+from tests.comparison import assert_close
 
 
 def of(size: tuple[int, ...], channels: int, filters: int, kernel: tuple[int, ...], **others: object) -> Geometry:
@@ -44,6 +48,7 @@ GEOMETRIES = {
     "two groups": of((6, 5), 6, 4, (3, 3), pad=1, groups=2),
     "two groups of many channels": of((6, 5), 8, 10, (3, 3), pad=1, groups=2),
     "two groups of many channels, stride 2": of((6, 5), 8, 10, (3, 2), stride=2, pad=1, groups=2),
+    "two groups of too many channels for shifts": of((6, 5), 16, 18, (3, 3), pad=1, groups=2),
     "1-D, stride 2": of((12,), 4, 5, (5,), stride=2, pad=2),
     "3-D": of((5, 4, 3), 2, 3, (3, 3, 3), pad=1),
     "3-D, stride 2": of((5, 6, 4), 2, 3, (3, 2, 1), stride=2, pad=(1, 0, 0)),
@@ -113,6 +118,58 @@ def test_all_algorithms_agree_in_float64(name: str, monkeypatch: pytest.MonkeyPa
         found = errors(GEOMETRIES[name])
     assert {key: error for key, error in found.items() if not error < 1e-12} == {}
     assert {direction for direction, _ in found} == set(RULES)
+
+
+FIRST = {
+    "1×1",
+    "1×1, stride 3",
+    "depth-wise",
+    "depth-wise, stride 2, two filters a channel",
+    "depth-wise, strides 2 and 3, dilated",
+    "two groups",
+    "3×2, dilation 4, stride 6, groups",
+    "two groups of too many channels for shifts",
+}
+ORDERS = [*((name, GEOMETRIES[name], "NCHW") for name in sorted(FIRST))]
+ORDERS += [
+    ("1×1 of few places", of((1, 2), 3, 4, (1, 1)), "NCHW"),
+    ("1×1 of one axis", of((5,), 3, 4, (1,)), "NCW"),
+    ("depth-wise, layout given", GEOMETRIES["depth-wise, strides 2 and 3, dilated"], "NHWC"),
+    ("large groups, layout given", GEOMETRIES["two groups of too many channels for shifts"], "NHWC"),
+]
+
+
+@pytest.mark.parametrize(("name", "g", "layout"), ORDERS, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_rules_of_every_layout_agree(name: str, g: Geometry, layout: Any):
+    """Of Convolution, which a graph has where AlterOpLayout leaves it: products, shifted sums, rows, large groups."""
+    net = sym.Convolution(
+        sym.Variable("data"),
+        sym.Variable("weight"),
+        kernel=g.kernel,
+        stride=g.stride,
+        dilate=g.dilate,
+        pad=g.pad,
+        num_filter=g.filters,
+        num_group=g.groups,
+        layout=layout,
+        no_bias=True,
+    )
+    p: Any = net.outputs[0].node.attrs.parsed
+    axis = layout.index("C")
+
+    def everything(data: jax.Array, weight: jax.Array, ograd: jax.Array) -> tuple[jax.Array, ...]:
+        data, ograd = (jnp.moveaxis(array, -1, axis) for array in (data, ograd))
+        weight = jnp.moveaxis(weight, (-1, -2), (0, axis))
+        out = rules.convolve(p, data, weight, "cpu")
+        dx = rules.data_gradient(p, ograd, weight, data.shape, "cpu")
+        dw = rules.weight_gradient(p, ograd, data, platform="cpu")
+        return *(jnp.moveaxis(array, axis, -1) for array in (out, dx)), jnp.moveaxis(dw, (0, axis), (-1, -2))
+
+    with jax.enable_x64(True):
+        wanted = expected(g)
+        found = jax.jit(everything)(*map(jnp.asarray, arrays(g)))
+    for (direction, want), result in zip(wanted.items(), found, strict=True):
+        assert_close(np.asarray(result), want, 1e-12, f"{name}, {direction}")
 
 
 def test_errors_in_float32():

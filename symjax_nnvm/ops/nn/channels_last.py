@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from symjax_nnvm.geometry import Geometry
+from symjax_nnvm.geometry import MAX_PRODUCTS, Geometry
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.layout import ChannelsLast
 from symjax_nnvm.ir.linear import Adjoint, multilinear
@@ -20,11 +20,13 @@ from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.nn.convolution import (
     DEFAULT_LAYOUTS,
+    ConvolutionGeometry,
     WindowParams,
     bias_gradient,
     convolution_flops,
     gradient_flops,
     input_size,
+    is_pointwise,
     output_size,
     padded,
     spread,
@@ -51,8 +53,8 @@ class ChannelsLastParams(ChannelsLastGeometry):
     no_bias: bool = param(False, doc="leave the bias out")
 
 
-def geometry(p: ChannelsLastGeometry, data: Sequence[int], dtype: DType) -> Geometry:
-    """The geometry of a convolution of data of this shape."""
+def geometry(p: ChannelsLastGeometry | ConvolutionGeometry, data: Sequence[int], dtype: DType) -> Geometry:
+    """The geometry of a convolution of data of this shape (n, …d, c)."""
     _, strides, dilations, pads = zip(*p.steps, strict=True)
     batch, *size, channels = data
     return Geometry(batch, tuple(size), channels, p.num_filter, p.kernel, strides, dilations, pads, p.num_group, dtype)
@@ -128,3 +130,12 @@ def _alter(node: Node, data: Callable[[int], NodeEntry], inputs: Sequence[NodeEn
 
 
 Op.get("Convolution").set_attr("FAlterOpLayout", _alter)
+
+
+def _either(p: ConvolutionGeometry) -> bool:
+    """Products and shifted sums are as fast with channels first: FEitherLayout of Convolution."""
+    shifted = p.num_group > 1 and p.num_filter // p.num_group * p.window_size <= MAX_PRODUCTS
+    return shifted or is_pointwise(p)
+
+
+Op.get("Convolution").set_attr("FEitherLayout", _either)

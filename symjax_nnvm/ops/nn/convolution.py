@@ -135,6 +135,11 @@ class ConvolutionParams(ConvolutionGeometry):
     cudnn_off: bool = param(False, doc="accepted and without effect")
 
 
+def is_pointwise(p: ConvolutionGeometry) -> bool:
+    """Whether each place of the output sees that place of data alone, in all channels."""
+    return p.num_group == 1 and all((kernel, stride, pad) == (1, 1, 0) for kernel, stride, _, pad in p.steps)
+
+
 def output_size(size: Dim, step: Step) -> Dim:
     kernel, stride, _, pad = step
     if size is None:
