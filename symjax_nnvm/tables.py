@@ -38,13 +38,13 @@ def count_text(number: int | None) -> str:
 
 def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0, notes: Iterable[str] = ()) -> str:
     """A table for notebooks; the last `right` columns are numbers, and notes are lines under it. Nothing in a cell is
-    taken for HTML. Short cells are not broken, and a long table scrolls."""
+    taken for HTML. Short cells are not broken, long ones not squeezed to a word a line, and a long table scrolls."""
     left = len(columns) - right
 
     def cell(tag: str, i: int, text: str) -> str:
-        whole = ";white-space:nowrap" if len(text) <= _WHOLE else ""
+        breaks = "white-space:nowrap" if len(text) <= _WHOLE else "min-width:20em"
         side = "left" if i < left else "right"
-        return f'<{tag} style="text-align:{side}{whole}">{escape(printable(text))}</{tag}>'
+        return f'<{tag} style="text-align:{side};{breaks}">{escape(printable(text))}</{tag}>'
 
     def line(tag: str, cells: Sequence[str]) -> str:
         return "".join(cell(tag, i, text) for i, text in enumerate(cells))

@@ -178,6 +178,7 @@ def test_long_tables_scroll_and_short_cells_are_whole():
     short = table_html(("a", "b"), [("(1, 3, 224, 224)", "word " * 20)] * 24)
     assert short.startswith("<table>")
     assert short.count("white-space:nowrap") == 2 + 24
+    assert short.count("min-width:20em") == 24
     assert table_html(("a",), [("x",)] * 25).startswith('<div style="overflow:auto;max-height:60em"><table>')
 
 
