@@ -16,6 +16,7 @@ from symjax_nnvm.pipeline import Options, Plan, StageRecord
 from symjax_nnvm.pipeline import without as stages_without
 from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.tables import table_html
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,17 @@ class Explanation:
         """Every stage in order, those that did not run included."""
         return self.plan.records
 
-    def __str__(self) -> str:
+    def _notes(self) -> list[str]:
+        """The lines under the table of stages."""
         backward = f" forward and {self.backward:,} backward" if self.backward else ""
-        lines = [str(self.plan), f"lowered to {self.forward:,}{backward} steps of one JAX function"]
-        if self.footprint is not None:
-            lines.append(str(self.footprint))
-        return "\n".join(lines)
+        costs = [] if self.footprint is None else str(self.footprint).splitlines()
+        return [f"lowered to {self.forward:,}{backward} steps of one JAX function", *costs]
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.plan), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        return table_html(self.plan.columns, self.plan.rows(), notes=self._notes())
 
 
 def explain(

@@ -38,6 +38,7 @@ from symjax_nnvm.ir.types import (
 from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.tables import lines_html
 
 _NEVER = -1
 _ITEM_SIZES = {"bfloat16": 2}
@@ -79,6 +80,9 @@ class Footprint:
         if self.undecided:
             lines.append(f"not counted: {len(self.undecided)} nodes of unknown shape, the first {self.undecided[0]!r}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return lines_html(str(self).splitlines())
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict."""

@@ -31,7 +31,7 @@ from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.precompute_prune import precompute_prune
 from symjax_nnvm.passes.reduce_precision import reduce_precision
 from symjax_nnvm.passes.simplify_inference import simplify_inference
-from symjax_nnvm.tables import table_text
+from symjax_nnvm.tables import table_html, table_text
 
 __all__ = [
     "STAGES",
@@ -333,6 +333,9 @@ class Plan:
 
     def __str__(self) -> str:
         return table_text(self.columns, self.rows())
+
+    def _repr_html_(self) -> str:
+        return table_html(self.columns, self.rows())
 
 
 class Pipeline:

@@ -2,6 +2,8 @@
 
 Named after MXNet's `mx.viz.plot_network`. Repeated blocks are drawn once with how often they occur (`blocks.py`), so
 that a network of 150 layers fits on a page; parameters are hidden or small print; subgraphs of control flow are frames.
+Where arrows of many rows' length would run side by side, as in a gradient of many layers, each begins at a copy of its
+source's name instead (`drawing/far.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from pathlib import Path
 
 from symjax_nnvm.drawing.description import Drawing
 from symjax_nnvm.drawing.dot import dot_text
+from symjax_nnvm.drawing.page import in_page, scrolling
 from symjax_nnvm.drawing.svg import svg_text
 from symjax_nnvm.errors import NNVMError, missing_extra
 from symjax_nnvm.files import write_file
@@ -23,7 +26,7 @@ from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.given import expect_symbol, known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
-_IN_A_CELL = 120
+_IN_A_CELL = 300
 """Operators of a drawing that a notebook shows without being asked for it."""
 
 
@@ -89,19 +92,18 @@ class NetworkPlot:
         return f"<NetworkPlot: {self.drawn} operators drawn, {self.folded} folded into them>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """What notebooks show."""
-        return {"image/svg+xml": self.svg(), "text/plain": repr(self)}
+        """What notebooks show: HTML; the rest is for what makes other documents of them."""
+        svg = self.svg()
+        html = f'<div style="overflow-x:auto">{in_page(svg)}</div>'
+        return {"text/html": html, "image/svg+xml": svg, "text/plain": repr(self)}
 
     def above(self, table: str) -> str:
         """HTML of the drawing with a table folded under it; the table alone where a drawing would be too large for a
-        notebook's cell. As HTML, where a pointer's rest shows a node's facts, which an image does not."""
+        notebook's cell."""
         if not 0 < self.drawn <= _IN_A_CELL:
             return table
         heading = f"{self.drawn + self.folded:,} operators as a table"
-        return (
-            f'<div style="overflow:auto;max-height:60em">{self.svg()}</div>'
-            f"<details><summary>{heading}</summary>{table}</details>"
-        )
+        return f"{scrolling(in_page(self.svg()))}<details><summary>{heading}</summary>{table}</details>"
 
 
 def plot_network(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from symjax_nnvm.blocks import Run, common_start, repeated_blocks
 from symjax_nnvm.drawing.description import Arrow, Box, Drawing, Frame
+from symjax_nnvm.drawing.far import uncrowded
 from symjax_nnvm.drawing.text import shortened
 from symjax_nnvm.errors import printable
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
@@ -48,7 +49,7 @@ def draw_graph(
             read = {body.nodes[nid].source.name for nid in body.input_nodes}
             pending.append((body, None, read, node, ident, inside))
     drawing = Drawing(printable(title), tuple(canvas.boxes), tuple(canvas.frames), tuple(canvas.arrows))
-    return Drawn(drawing, canvas.drawn, canvas.folded)
+    return Drawn(uncrowded(drawing), canvas.drawn, canvas.folded)
 
 
 class _Canvas:

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from symjax_nnvm.drawing.page import scrolling
 from symjax_nnvm.errors import printable
+
+_WHOLE = 40
+"""Characters of a cell that is not broken into lines."""
+
+_ROWS = 24
+"""Rows of a table that is shown at its full height."""
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0) -> str:
@@ -31,14 +38,22 @@ def count_text(number: int | None) -> str:
 
 def table_html(columns: Sequence[str], rows: Sequence[Sequence[str]], right: int = 0, notes: Iterable[str] = ()) -> str:
     """A table for notebooks; the last `right` columns are numbers, and notes are lines under it. Nothing in a cell is
-    taken for HTML."""
+    taken for HTML. Short cells are not broken, long ones not squeezed to a word a line, and a long table scrolls."""
     left = len(columns) - right
-    sides = ["left" if i < left else "right" for i in range(len(columns))]
+
+    def cell(tag: str, i: int, text: str) -> str:
+        breaks = "white-space:nowrap" if len(text) <= _WHOLE else "min-width:20em"
+        side = "left" if i < left else "right"
+        return f'<{tag} style="text-align:{side};{breaks}">{escape(printable(text))}</{tag}>'
 
     def line(tag: str, cells: Sequence[str]) -> str:
-        texts = (escape(printable(cell)) for cell in cells)
-        return "".join(f'<{tag} style="text-align:{s}">{t}</{tag}>' for s, t in zip(sides, texts, strict=True))
+        return "".join(cell(tag, i, text) for i, text in enumerate(cells))
 
     head, body = line("th", columns), "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
-    under = "".join(f"<div>{escape(printable(note))}</div>" for note in notes)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{under}"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return (scrolling(table) if len(rows) > _ROWS else table) + lines_html(notes)
+
+
+def lines_html(lines: Iterable[str]) -> str:
+    """Lines of text for notebooks."""
+    return "".join(f"<div>{escape(printable(line))}</div>" for line in lines)

@@ -57,6 +57,17 @@ def test_every_public_name_is_in_the_reference():
     assert [name for name in listed if not reference_pages.found(name).__doc__] == []
 
 
+def test_what_the_search_raises_and_lowers_is_on_the_site(tmp_path: Path):
+    staging.stage(tmp_path)
+    script = (ROOT / "docs" / "web" / "search_scores.js").read_text(encoding="utf-8")
+    folders = re.findall(r'startsWith\("([^"]+)/"\)', script)
+    pages = re.findall(r'"([^"]+)"', script[script.index('["') : script.index("].includes")])
+    assert folders == ["operators", "reference"]
+    assert pages == ["changelog", "files", "benchmarks"]
+    assert [name for name in folders if not (tmp_path / name).is_dir()] == []
+    assert [name for name in pages if not list(tmp_path.glob(f"{name}.*"))] == []
+
+
 def test_every_operator_has_a_section():
     texts = operator_pages.pages()
     places = operator_pages.places()

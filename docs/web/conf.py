@@ -1,6 +1,7 @@
 """Sphinx's settings; `docs/build_site.py` gives it the pages, of which it makes a copy first."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -27,6 +28,7 @@ html_title = project
 html_copy_source = html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("search_scores.js"))
 
 
 def _as_rst(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

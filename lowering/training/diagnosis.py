@@ -13,6 +13,7 @@ from lowering.gradient_program import GradientProgram
 from lowering.interpret import Program
 from lowering.training.inputs import Inputs
 from lowering.training.state import TrainState
+from symjax_nnvm.tables import lines_html
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ class Diagnosis:
         lines = [f"  {i + 1}. {origin}" for i, origin in enumerate(self.origins[:10])]
         more = [f"  and {len(self.origins) - 10} more"] if len(self.origins) > 10 else []
         return "\n".join(["Numbers stop being finite here, from finite inputs:", *lines, *more])
+
+    def _repr_html_(self) -> str:
+        return lines_html(str(self).splitlines())
 
 
 def diagnose(program: GradientProgram, inputs: Inputs, state: TrainState, batch: Any) -> Diagnosis:

@@ -11,6 +11,7 @@ import jax
 
 from lowering.training.curves import curves_svg
 from lowering.training.state import described
+from symjax_nnvm.drawing.page import in_page
 from symjax_nnvm.tables import table_html
 
 
@@ -85,7 +86,9 @@ class History:
             )
             for name in dict.fromkeys(name.removeprefix("val-") for name in names)
         ]
-        return "".join(charts) + table_html(("epoch", "steps", "seconds", *names), rows, right=3 + len(names))
+        return "".join(map(in_page, charts)) + table_html(
+            ("epoch", "steps", "seconds", *names), rows, right=3 + len(names)
+        )
 
     def __str__(self) -> str:
         lines = [

@@ -96,6 +96,11 @@ class MXNetOptimizer:
         decayed = {name: 1.0 if name.endswith(self.rule.decays) else 0.0 for name in wrt}
         self.wds = {name: values["wd"] * wd_mult.get(name, decayed[name]) for name in wrt}
 
+    def __repr__(self) -> str:
+        rate = self.learning_rate if self.schedule is None else "by its schedule"
+        values = {"learning_rate": rate, **self.hyper}
+        return f"{self.name}: {', '.join(f'{key} {value}' for key, value in values.items())}"
+
     def init(self, params: Params) -> dict[str, Any]:
         """Slots for every parameter. Raises ParamError for a parameter that the optimiser cannot update."""
         if self.name == "groupadagrad":

@@ -341,7 +341,7 @@ class Trainer:
             ("network", repr(self.symbol)),
             ("inputs", plain_list(self.inputs.names)),
             ("trained", f"{len(self.wrt)}: {plain_list(self.wrt)}"),
-            ("optimizer", type(self.optimizer).__name__),
+            ("optimizer", repr(self.optimizer)),
             ("steps", "none: trainer.init(seed, data=shape) comes first" if state is None else str(int(state.step))),
         ]
         return table_html(("trainer", ""), rows)

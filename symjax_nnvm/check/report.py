@@ -101,9 +101,14 @@ class CheckReport:
         }
 
     def _repr_html_(self) -> str:
-        rows = [(p.severity, p.kind, p.op or "", plain_list(p.nodes), p.reason, p.fix or "") for p in self.problems]
+        rows = [
+            (p.severity, p.kind, p.op or "", plain_list(p.nodes) if p.nodes else "", p.reason, p.fix or "")
+            for p in self.problems
+        ]
+        columns = ("severity", "kind", "operator", "nodes", "reason", "what to do")
+        said = [i for i, _ in enumerate(columns) if any(row[i] for row in rows)]
         notes = [self._heading(), *([] if self.shapes_checked else [_NOT_CHECKED])]
-        return table_html(("severity", "kind", "operator", "nodes", "reason", "what to do"), rows, notes=notes)
+        return table_html([columns[i] for i in said], [[row[i] for i in said] for row in rows], notes=notes)
 
     def _heading(self) -> str:
         counts = [(s, sum(problem.severity == s for problem in self.problems)) for s in _SEVERITIES]

@@ -50,7 +50,10 @@ def _alone(grid: Grid, segments: Sequence[Segment]) -> Segment | None:
 
 
 def _kind(grid: Grid, segment: Segment) -> int:
-    """2 within a line; 1 between things and where a line leads to a near branch; 0 where one goes past others."""
+    """2 within a line; 1 between things and where a line leads to a near branch; 0 where one goes past others; less for
+    what stands aside."""
+    if segment.link.aside:
+        return -1
     lines = grid.is_line(segment.upper) + grid.is_line(segment.lower)
     return (1, 0, 2)[lines] or any(is_branch(grid, link, segment) for link in grid.far_ends(segment))
 

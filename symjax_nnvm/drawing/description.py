@@ -8,7 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Box:
     """A node. key: by which arrows name it. lines: its text, one printable line each. facts: what it says to who points
-    at it. colour: `#rrggbb`. oval: an input. head: has a double border. frame: the number of the frame it is in."""
+    at it. colour: `#rrggbb`. oval: an input. head: has a double border. frame: the number of the frame it is in. aside:
+    stands beside the others' lines, and moves nobody."""
 
     key: str
     lines: tuple[str, ...]
@@ -17,6 +18,7 @@ class Box:
     oval: bool = False
     head: bool = False
     frame: int | None = None
+    aside: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ _WORK = 400_000
 @dataclass(frozen=True)
 class Link:
     """A line from thing `source` to thing `target`, by number; out, into: how far beside their middles it begins and
-    ends. trunk: lines of one source and trunk run together as far as they can."""
+    ends. trunk: lines of one source and trunk run together as far as they can. aside: it straightens nothing."""
 
     source: int
     target: int
     trunk: Hashable
     out: float = 0.0
     into: float = 0.0
+    aside: bool = False
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ class _Plan:
         level = self._levels[number]
         level.things = [self._thing(member) for member in level.members]
         links = [
-            Link(level.members[a], level.members[b], trunk, self._out(a, trunk), self._into(b, trunk))
+            Link(*(level.members[a], level.members[b], trunk), *self._ends(a, b, trunk), self._boxes[trunk[0]].aside)
             for a, b, trunk in level.links
         ]
         gates = {kind: {n for member, n in level.members.items() if member[0] == kind} for kind in ("in", "out")}
@@ -191,6 +191,9 @@ class _Plan:
         ring = RING * box.head
         under = _LABEL if any(label for label, _ in labels) else 0.0
         return Thing(half + ring, max(half + ring, reach), height + 2 * ring, under)
+
+    def _ends(self, a: Member, b: Member, trunk: Trunk) -> tuple[float, float]:
+        return self._out(a, trunk), self._into(b, trunk)
 
     def _out(self, member: Member, trunk: Trunk) -> float:
         if member[0] == "frame":

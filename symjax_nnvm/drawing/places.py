@@ -16,6 +16,9 @@ _WORK = 600_000
 _LINE = 1e-3
 """How much a line insists on its place beside a thing: it is the line that makes room."""
 
+_ASIDE = 1e-3
+"""How much what stands aside moves its readers."""
+
 _ROUNDING = 1e-6
 
 
@@ -93,10 +96,11 @@ ends of its lines, not by the lines: they go where there is room."""
 def _above(grid: Grid, place: int) -> list[Pull]:
     found = []
     for s in grid.up[place]:
+        weight = _ASIDE if s.link.aside else 1.0
         if grid.is_line(s.upper) and not grid.is_line(place):
-            found.append((s.link.source, s.link.out - s.into, 1.0 + is_branch(grid, s.link, s)))
+            found.append((s.link.source, s.link.out - s.into, weight * (1.0 + is_branch(grid, s.link, s))))
         else:
-            found.append((s.upper, s.out - s.into, _weight(grid, s)))
+            found.append((s.upper, s.out - s.into, weight * _weight(grid, s)))
     return found
 
 

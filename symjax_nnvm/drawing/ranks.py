@@ -6,6 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 from symjax_nnvm.errors import GraphError
 
+_ABREAST = 4
+"""Things in a row that nothing leads to or from."""
+
 
 def ranks(
     count: int, links: Iterable[tuple[int, int]], first: Collection[int] = (), last: Collection[int] = ()
@@ -13,8 +16,9 @@ def ranks(
     """A row for each of `count` things, from 0 on, such that every link (from, to) leads at least one row down.
 
     The longest way from the top decides; what more things read than it reads itself moves down to the first of its
-    readers, and with it the chains that hang from the top by nothing else. first, last: things that have the first and
-    the last row for themselves. Linear in things and links. Raises GraphError for links in a circle.
+    readers, and with it the chains that hang from the top by nothing else; many things without links have several rows.
+    first, last: things that have the first and the last row for themselves. Linear in things and links. Raises
+    GraphError for links in a circle.
     """
     below: list[list[int]] = [[] for _ in range(count)]
     above: list[list[int]] = [[] for _ in range(count)]
@@ -32,6 +36,9 @@ def ranks(
     for thing in reversed(order):
         if below[thing] and len(below[thing]) >= len(above[thing]) and thing not in first:
             rows[thing] = min(rows[target] for target in below[thing]) - 1
+    alone = [thing for thing in range(count) if not below[thing] and not above[thing]]
+    for i, thing in enumerate(alone):
+        rows[thing] += i // _ABREAST
     used = {row: number for number, row in enumerate(sorted(set(rows)))}
     return [used[row] for row in rows]
 

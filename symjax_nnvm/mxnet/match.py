@@ -23,6 +23,7 @@ from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.tables import lines_html
 
 _LISTED = 8
 
@@ -114,6 +115,9 @@ class ParamsMatch:
         if self.conflict:
             parts.append(f"contradiction: {printable_lines(self.conflict)}")
         return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        return lines_html(str(self).splitlines())
 
 
 def match_params(

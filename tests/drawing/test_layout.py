@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import defaultdict
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 
@@ -13,6 +13,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.drawing.description import Arrow, Box, Drawing, Frame
 from symjax_nnvm.drawing.dot import dot_text
+from symjax_nnvm.drawing.far import uncrowded
 from symjax_nnvm.drawing.layout import Layout, Rectangle, lay_out
 from symjax_nnvm.drawing.ranks import ranks
 from symjax_nnvm.drawing.rows import Piece
@@ -143,6 +144,48 @@ def test_a_drawing_is_the_same_every_time():
     drawing = random_drawing(7)
     assert svg_text(drawing) == svg_text(random_drawing(7))
     assert dot_text(drawing) == dot_text(random_drawing(7))
+
+
+def backwards(layers: int, reach: int) -> Drawing:
+    """A chain down, and one back up again of which each reads its counterpart, as gradients do."""
+    keys = [f"n{i}" for i in range(2 * layers)]
+    chain = [Arrow(a, b) for a, b in pairwise(keys)]
+    kept = [Arrow(keys[i], keys[min(i + reach, 2 * layers - 1 - i)], "4") for i in range(layers - 1)]
+    return Drawing("backwards", tuple(Box(key, (key,), "#ffffff") for key in keys), (), (*chain, *kept))
+
+
+def test_of_many_long_arrows_each_begins_at_a_copy_of_its_sources_name():
+    drawing = uncrowded(backwards(100, 200))
+    new = drawing.boxes[200:]
+    arrows = {(arrow.source, arrow.target, arrow.label) for arrow in drawing.arrows}
+    rows = {box.key: i for i, box in enumerate(backwards(100, 200).boxes)}
+    assert [box.lines for box in new] == [(f"↑ n{i}",) for i in reversed(range(92))]
+    assert all((box.key, f"n{199 - i}", "4") in arrows for box, i in zip(new, reversed(range(92)), strict=True))
+    assert all(rows[a.target] - rows[a.source] <= 16 for a in drawing.arrows if a.source in rows)
+    assert len(drawing.arrows) == 199 + 99
+    layout = lay_out(drawing)
+    middles = [r.left + r.width / 2 for key, r in layout.boxes.items() if key in rows]
+    assert max(middles) - min(middles) < 60  # copies stand aside: the chain goes straight down
+
+
+def test_a_copy_of_a_name_serves_readers_that_are_near():
+    chain = backwards(100, 200)
+    near = [Arrow("n0", f"n{i}") for i in range(180, 200)]
+    drawing = uncrowded(Drawing("near", chain.boxes, (), (*chain.arrows, *near)))
+    copies = [box for box in drawing.boxes if box.lines == ("↑ n0",)]
+    assert [sum(arrow.source == box.key for arrow in drawing.arrows) for box in copies] == [17, 4]
+
+
+def test_readable_drawings_keep_their_arrows():
+    for drawing in (*map(random_drawing, range(10)), backwards(100, 2), backwards(8, 200)):
+        assert uncrowded(drawing) is drawing
+
+
+def test_what_has_no_arrows_does_not_widen_a_drawing():
+    boxes = tuple(Box(f"n{i}", ("alone",), "#ffffff") for i in range(100))
+    layout = lay_out(Drawing("alone", boxes, (), ()))
+    assert layout.width < 4 * 80
+    assert len({r.top for r in layout.boxes.values()}) == 25
 
 
 def test_labels_lie_on_nothing():
