@@ -2,8 +2,9 @@
 
     python benchmarks/gradients.py [--rounds 15] [--only NAME …] [--mxnet PYTHON]
 
-Each row is one operator at a realistic size: milliseconds of forward and backward together, jitted, and the ratio, the
-median over rounds in which both run, in alternating order, in one process. --mxnet: the Python of an environment with
+Each row is one operator at a realistic size: milliseconds of forward and backward together, jitted with this library's
+compile options (`lowering/xla_options.py`), and the ratio, the median over rounds in which both run, in alternating
+order, in one process. --mxnet: the Python of an environment with
 MXNet 1.9.1; it then runs the same cases, in a process of its own, one after the other with ours.
 """
 
@@ -52,6 +53,7 @@ def measure(case: GradientCase, rounds: int) -> tuple[float, float, float]:
     import jax
 
     import lowering
+    from lowering.xla_options import options_for
     from symjax_nnvm import symbol as sym
 
     symbol = case.build(sym)
@@ -66,16 +68,18 @@ def measure(case: GradientCase, rounds: int) -> tuple[float, float, float]:
     chosen = {name: args.pop(name) for name in case.wrt}
     everything = (chosen, args, aux, heads)  # arguments all of them: XLA would compute with constants while compiling
 
-    @jax.jit
     def by_vjp(chosen: Any, args: Any, aux: Any, heads: Any) -> Any:
         outputs, back = jax.vjp(lambda c: forward({**args, **c}, aux)[0], chosen)
         return outputs, back(heads)
 
     gradient = lowering.grad_fn(symbol, case.wrt)
-    ours = jax.jit(lambda chosen, args, aux, heads: gradient({**args, **chosen}, aux, None, heads)[:2])
-    return alternating(
-        lambda: jax.block_until_ready(ours(*everything)), lambda: jax.block_until_ready(by_vjp(*everything)), rounds
-    )
+
+    def ours(chosen: Any, args: Any, aux: Any, heads: Any) -> Any:
+        return gradient({**args, **chosen}, aux, None, heads)[:2]
+
+    jitted = [jax.jit(each, compiler_options=options_for(jax.default_backend())) for each in (ours, by_vjp)]
+    mine, theirs = (lambda run=run: jax.block_until_ready(run(*everything)) for run in jitted)
+    return alternating(mine, theirs, rounds)
 
 
 def of_mxnet(python: str, name: str, rounds: int) -> float | None:
