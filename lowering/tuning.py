@@ -104,20 +104,22 @@ def _cases(
 
 
 def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
-    """Algorithm → what runs it, on arrays that are arguments, as weights are."""
+    """Algorithm → what runs it, on arrays that are arguments. A weight is (f, c / g, *kernel), as files and training
+    have it, and so is its gradient; what is made of it once is made before."""
     rng = np.random.default_rng(0)
 
     def array(*shape: int) -> jax.Array:
         return jax.device_put(rng.standard_normal(shape, np.float32).astype(g.dtype))
 
     data, ograd = array(g.batch, *g.size, g.channels), array(g.batch, *g.out_size, g.filters)
-    weight = array(*g.kernel, g.channels // g.groups, g.filters)
-    arguments = {"forward": (data, weight), "data": (ograd, weight), "weight": (ograd, data)}[direction]
+    kept = array(g.filters, g.channels // g.groups, *g.kernel)
+    weight = _channels_last(kept)
+    arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
     found = {}
     for name in applicable(direction, g):
         if name == LIBRARY and not (jax.default_backend() == "cpu" and convolutions.has_library(direction, g)):
             continue
-        found[name] = partial(jit(partial(RULES[direction], geometry=g, algorithm=name)), *arguments)
+        found[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
         tile = winograd_tile(name)
         if direction == "forward" and tile:
             factors = convolutions.winograd_weight(weight, tile)
@@ -129,6 +131,18 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
         library = jit(lambda data, blocks: onednn.convolve(data, blocks, g, Epilogue(), ()))
         found[LIBRARY + CONSTANT] = partial(library, data, blocks)
     return found
+
+
+def _with_weight_as_kept(direction: Direction, g: Geometry, algorithm: str, first: jax.Array, other: jax.Array) -> Any:
+    rule = partial(RULES[direction], geometry=g, algorithm=algorithm)
+    if direction == "weight":
+        return jnp.moveaxis(rule(first, other), (-1, -2), (0, 1))
+    return rule(first, _channels_last(other))
+
+
+def _channels_last(weight: jax.Array) -> jax.Array:
+    """(f, c / g, *kernel) → (*kernel, c / g, f)."""
+    return jnp.moveaxis(weight, (0, 1), (-1, -2))
 
 
 def measure(functions: dict[str, Callable[[], Any]], rounds: int, seconds: float) -> dict[str, float]:

@@ -105,6 +105,10 @@ def _by_product(direction: Direction, g: Geometry) -> bool:
     return g.groups == 1 and prod(g.kernel) == 1 and not any(g.pad)
 
 
+def _by_turned(direction: Direction, g: Geometry) -> bool:
+    return direction == "weight" and _by_product(direction, g) and _has_stride_1(g)
+
+
 def _by_winograd(direction: Direction, g: Geometry) -> bool:
     plain = g.groups == 1 and g.kernel == (3, 3) and _has_stride_1(g) and g.dilate == (1, 1)
     return plain and g.dtype in ("float32", "float64")
@@ -137,6 +141,7 @@ LIBRARY = "library"
 ALGORITHMS: Mapping[str, Callable[[Direction, Geometry], bool]] = {
     "xla": lambda direction, g: True,
     "product": _by_product,
+    "turned": _by_turned,
     "im2col": _by_im2col,
     "taps": _by_taps,
     "winograd2": _by_winograd,

@@ -211,6 +211,7 @@ def _summed(ograd: Array, data: Array, g: Geometry, *, rule: Rule) -> Array:
 WEIGHT: Mapping[str, Rule] = {
     "xla": xla.weight_gradient,
     "product": windows.taps_weight,
+    "turned": windows.turned_weight,
     "im2col": windows.im2col_weight,
     "taps": windows.taps_weight,
     "shifts": _shifted_weight,
