@@ -59,6 +59,7 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("symjax_nnvm/mxnet/npy_file.py", "_DIM"): ("12L",),
     ("symjax_nnvm/surgery/names.py", "_DATA"): ("data12",),
+    ("symjax_nnvm/drawing/page.py", "sub"): ("<title>a</title>",),
 }
 
 CALLERS_OWN = {
