@@ -1,15 +1,15 @@
 """JAX rules of RNN and of its derivatives.
 
 Each set of cells (layer, direction) is one `lax.scan`. The products that make the gradients of weights stand outside of
-it as one; for the inputs' share of the gates and its gradient, see `WIDE`. Within this file arrays lie with their
-features before the batch (`rnn_cells.py`): data (t, d, n), outputs (t, s, n), states (s, n).
+it as one; for the inputs' share of the gates and its gradient, see `WIDE`. How arrays lie in here is a `Layout`,
+chosen by `_layout`; what the gradient reads is kept features first, whatever the layout.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -22,18 +22,18 @@ from lowering.ops.nn.rnn_cells import (
     CELLS,
     Numbers,
     Weights,
-    cast,
     clipped,
-    joined,
-    outer,
-    parts,
-    project,
-    swapped,
-    wide_dtype,
 )
+from lowering.ops.nn.rnn_layout import BATCH_FIRST, FEATURES_FIRST, Layout, cast, wide_dtype
 from lowering.ops.nn.sequence import whole_lengths
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import rnn as ops
+
+SMALL = 2**19
+"""A recurrent matrix of up to this many elements, where several sequences meet it in at least `MANY` steps, meets them
+batch first; larger ones, and few columns or steps, features first. See `_layout`."""
+
+MANY = 32
 
 WIDE = 16
 """From this batch on a step makes the inputs' share of its gates itself, and below one product makes that of all steps.
@@ -41,28 +41,35 @@ WIDE = 16
 Where few columns meet a weight, reading it is what takes time; where many do, it is that the shares, four times as
 large as the data, go through memory. Two LSTM layers of 512 over 64 steps on a CPU, ms with the products inside and
 outside: batch 1, 14.5 and 8.1; 4, 23.5 and 19.3; 8, 36.5 and 33.9; 16, 64 and 81; 32, 100 and 123; 128, 514 and 676.
+The shares of a cell of one gate are no larger than data, and their products stay outside.
 """
 
 
-def _is_wide(x: Number) -> bool:
-    return dual.plain(x).shape[-1] >= WIDE
+def _layout(p: ops.RNNParams, data: Array) -> Layout:
+    """How everything lies inside, for data (t, n, d).
+
+    Batch first data are not transposed and small products are faster, but the weights are, once: by the copy, few steps
+    lose what they gain. Forward and backward on a CPU, batch 32 over 35 steps, processor ms features first and batch
+    first: rnn_tanh of 200, 4.4 and 4.0; 512, 25.0 and 20.7; 1024, a tie; lstm of 200, 20.6 and 17.3; 300, 35.8 and
+    35.3; gru of 512, 70.8 and 72.3; two lstm layers of 512 over 64 steps, 319 and 364. Forward, batch 1: lstm of 350 a
+    tenth slower batch first; over 5 steps, a quarter.
+    """
+    steps, batch, _ = data.shape
+    small = ops.GATES[p.mode] * p.state_size * p.output_size <= SMALL
+    return BATCH_FIRST if small and batch > 1 and steps >= MANY else FEATURES_FIRST
 
 
-def _stacked(states: Sequence[Number]) -> Any:
+def _is_wide(p: ops.RNNParams, layout: Layout, x: Number) -> bool:
+    return ops.GATES[p.mode] > 1 and dual.plain(x).shape[layout.batch] >= WIDE
+
+
+def _stacked(layout: Layout, states: Sequence[Number]) -> Any:
     """States of sets of cells as the operator has them, (l·k, n, s)."""
-    return swapped(linear(lambda *arrays: jnp.stack(arrays), *states))
+    return layout.batch_first(linear(lambda *arrays: jnp.stack(arrays), *states))
 
 
 def _row(x: Number, i: int) -> Any:
     return linear(lambda a: a[i], x)
-
-
-def _column(x: Number) -> Any:
-    return linear(lambda a: a[:, None], x)
-
-
-def _total(x: Number) -> Any:
-    return linear(lambda a: jnp.sum(a, (0, 2)), x)
 
 
 # -- one set of cells over time --------------------------------------------------------------------------------------
@@ -73,15 +80,15 @@ def _run(
 ) -> tuple[Any, Numbers, Numbers]:
     """(outputs (t, s, n), carry after the last step, kept)."""
     cell = CELLS[p.mode]
-    bias = cell.bias(w)
-    wide = _is_wide(x)
+    forth, bias = w.forth(), cell.bias(w)
+    wide = _is_wide(p, w.layout, x)
 
     def share(x: Number) -> Any:
-        return project(w.i2h, x) + bias
+        return w.layout.project(forth.i2h, x) + bias
 
     def step(carry: Numbers, at: tuple[Any, Array | None]) -> tuple[Numbers, tuple[Any, Numbers]]:
         given, inside = at
-        new, kept = cell.step(p, w, share(given) if wide else given, carry)
+        new, kept = cell.step(p, forth, share(given) if wide else given, carry)
         out = new[0]
         if inside is not None:
             new = tuple(select(inside, after, before) for after, before in zip(new, carry, strict=True))
@@ -106,8 +113,8 @@ def _run_back(
 ) -> tuple[Any, Weights, Numbers]:
     """Gradients of (inputs, weights, first carry), from those of the outputs and of the last carry."""
     cell = CELLS[p.mode]
-    back = w.transposed()
-    wide = _is_wide(x)
+    back = w.back()
+    wide = _is_wide(p, w.layout, x)
     states = _states_before(out, first[0], valid, reverse)
     if valid is not None:
         dout = select(valid, dout, 0.0)
@@ -119,23 +126,24 @@ def _run_back(
         if inside is not None:
             before = tuple(select(inside, new, old) for new, old in zip(before, grads, strict=True))
             dgates, dh = select(inside, dgates, 0.0), select(inside, dh, 0.0)
-        dinput = project(back.i2h, dgates) if wide else None
+        dinput = w.layout.project(back.i2h, dgates) if wide else None
         return before, (dgates, dinput, None if w.h2r is None else dh)
 
     dfirst, (dgates, dinputs, dprojected) = lax.scan(step, dlast, (dout, kept, states, valid), reverse=not reverse)
-    drecurrent = cell.recurrent(dgates, kept)
+    drecurrent = cell.recurrent(w, dgates, kept)
     dprojection = None
     if w.h2r is not None:
         i, f, g, o, c = kept
-        dprojection = outer(dprojected, w.h2r, o * tanh(clipped(p, f * c + i * g)))
-    dw = Weights(
-        outer(dgates, w.i2h, x),
-        outer(drecurrent, w.h2h, states),
-        dprojection,
-        _total(dgates),
-        _total(drecurrent),
+        dprojection = w.layout.outer(dprojected, w.h2r, o * tanh(clipped(p, f * c + i * g)))
+    dw = replace(
+        w,
+        i2h=w.layout.outer(dgates, w.i2h, x),
+        h2h=w.layout.outer(drecurrent, w.h2h, states),
+        h2r=dprojection,
+        i2h_bias=w.layout.total(dgates),
+        h2h_bias=w.layout.total(drecurrent),
     )
-    return dinputs if wide else project(back.i2h, dgates), dw, dfirst
+    return dinputs if wide else w.layout.project(back.i2h, dgates), dw, dfirst
 
 
 def _states_before(out: Number, first: Number, valid: Array | None, reverse: bool) -> Any:
@@ -156,7 +164,7 @@ def _states_before(out: Number, first: Number, valid: Array | None, reverse: boo
 # -- all layers ------------------------------------------------------------------------------------------------------
 
 
-def _unpacked(p: ops.RNNParams, parameters: Number, input_size: int) -> list[Weights]:
+def _unpacked(p: ops.RNNParams, layout: Layout, parameters: Number, input_size: int) -> list[Weights]:
     """The weights of every set of cells, from the flat vector."""
     pieces: list[Any] = []
     at = 0
@@ -168,8 +176,8 @@ def _unpacked(p: ops.RNNParams, parameters: Number, input_size: int) -> list[Wei
     found = []
     for k in range(len(p.cells)):
         matrices = [*pieces[k * per_cell : (k + 1) * per_cell], None][:3]
-        biases = [_column(bias) for bias in pieces[len(p.cells) * per_cell + 2 * k :][:2]]
-        found.append(Weights(*matrices, *biases))
+        biases = [layout.bias(bias) for bias in pieces[len(p.cells) * per_cell + 2 * k :][:2]]
+        found.append(Weights(layout, *matrices, *biases))
     return found
 
 
@@ -180,35 +188,37 @@ def _packed(weights: Sequence[Weights]) -> Any:
     return linear(lambda *arrays: jnp.concatenate([a.reshape(-1) for a in arrays]), *matrices, *biases)
 
 
-def _first_carries(inputs: Sequence[Number], count: int) -> list[Numbers]:
+def _first_carries(layout: Layout, inputs: Sequence[Number], count: int) -> list[Numbers]:
     """The carry that every set of cells starts from."""
     wide = wide_dtype(dual.plain(inputs[0]).dtype)
-    return [tuple(cast(swapped(_row(state, k)), wide) for state in inputs[2:]) for k in range(count)]
+    return [tuple(cast(layout.batch_first(_row(state, k)), wide) for state in inputs[2:]) for k in range(count)]
 
 
-def _valid(p: ops.RNNParams, data: Number, lengths: Array | None) -> Array | None:
-    """(t, 1, n): whether a step is one of its sequence."""
+def _valid(layout: Layout, data: Array, lengths: Array | None) -> Array | None:
+    """(t, 1, n) or (t, n, 1): whether a step is one of its sequence."""
     if lengths is None:
         return None
-    steps = lax.iota(jnp.int32, dual.plain(data).shape[0])
-    return steps[:, None, None] < whole_lengths(lengths)[None, None, :]
+    inside = lax.iota(jnp.int32, data.shape[0])[:, None] < whole_lengths(lengths)
+    return jnp.expand_dims(inside, layout.features)
 
 
 @dataclass(frozen=True)
 class Pass:
     """A forward pass: the outputs of each layer, the last carry and what was kept of each set of cells."""
 
+    layout: Layout
     outputs: list[Any]
     last: list[Numbers]
     kept: list[Numbers]
 
 
-def _forward(p: ops.RNNParams, inputs: Sequence[Number], valid: Array | None, mask: Array | None) -> Pass:
-    data = swapped(inputs[0])
-    weights = _unpacked(p, inputs[1], dual.plain(data).shape[-2])
-    first = _first_carries(inputs, len(weights))
-    found = Pass([], [], [])
-    x: Any = data
+def _forward(
+    p: ops.RNNParams, layout: Layout, inputs: Sequence[Number], valid: Array | None, mask: Array | None
+) -> Pass:
+    weights = _unpacked(p, layout, inputs[1], dual.plain(inputs[0]).shape[-1])
+    first = _first_carries(layout, inputs, len(weights))
+    found = Pass(layout, [], [], [])
+    x = layout.batch_first(inputs[0])
     for layer in range(p.num_layers):
         outs = []
         for d in range(p.num_directions):
@@ -217,7 +227,7 @@ def _forward(p: ops.RNNParams, inputs: Sequence[Number], valid: Array | None, ma
             outs.append(out)
             found.last.append(last)
             found.kept.append(kept)
-        x = joined(*outs) if len(outs) > 1 else outs[0]
+        x = layout.joined(*outs) if len(outs) > 1 else outs[0]
         found.outputs.append(x)
         if mask is not None and layer < p.num_layers - 1:
             x = x * mask[layer]
@@ -233,23 +243,24 @@ def _backward(
     done: Pass,
 ) -> list[Any]:
     """Gradients of the inputs, from the heads' and what a forward pass left."""
-    data = swapped(inputs[0])
-    weights = _unpacked(p, inputs[1], dual.plain(data).shape[-2])
-    first = _first_carries(inputs, len(weights))
+    layout = done.layout
+    data = layout.batch_first(inputs[0])
+    weights = _unpacked(p, layout, inputs[1], dual.plain(inputs[0]).shape[-1])
+    first = _first_carries(layout, inputs, len(weights))
     wide = wide_dtype(dual.plain(data).dtype)
     dw: list[Any] = [None] * len(weights)
     dfirst: list[Numbers] = [()] * len(weights)
-    dx: Any = swapped(heads[0])
+    dx: Any = layout.batch_first(heads[0])
     for layer in reversed(range(p.num_layers)):
         x = data
         if layer > 0:
             x = done.outputs[layer - 1] if mask is None else done.outputs[layer - 1] * mask[layer - 1]
-        outs, douts = parts(done.outputs[layer], p.num_directions), parts(dx, p.num_directions)
+        outs, douts = (layout.parts(each, p.num_directions) for each in (done.outputs[layer], dx))
         dx = None
         for d in range(p.num_directions):
             k = layer * p.num_directions + d
             kept = done.kept[k] or (outs[d],)
-            shown = [head[k].T.astype(wide) for head in heads[1:]]
+            shown = [layout.batch_first(head[k]).astype(wide) for head in heads[1:]]
             dlast = shown or [jnp.zeros(dual.plain(state).shape, wide) for state in first[k]]
             dlast = tuple(dual.lift(state, data) for state in dlast)
             dinput, dw[k], dfirst[k] = _run_back(
@@ -258,7 +269,7 @@ def _backward(
             dx = dinput if dx is None else dx + dinput
         if mask is not None and layer > 0:
             dx = dx * mask[layer - 1]
-    return [swapped(dx), _packed(dw), *(_stacked(states) for states in zip(*dfirst, strict=True))]
+    return [layout.batch_first(dx), _packed(dw), *(_stacked(layout, states) for states in zip(*dfirst, strict=True))]
 
 
 # -- rules -----------------------------------------------------------------------------------------------------------
@@ -283,18 +294,20 @@ def _rnn(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
 @lowers("_backward_RNN_forward", needs=("key",))
 def _keeping(p: ops.RNNParams, *inputs: Array, key: Any) -> list[Array]:
     operands, lengths = inputs[: len(ops.smooth(p))], inputs[len(ops.smooth(p)) :]
+    layout = _layout(p, inputs[0])
     mask = _draw_mask(p, inputs[0], key) if p.has_mask else None
-    valid = _valid(p, inputs[0], lengths[0] if lengths else None)
-    found = _forward(p, operands, valid, None if key is None else mask)
-    visible = [swapped(found.outputs[-1]), *_last_states(p, found)]
-    kept = [array for arrays in found.kept for array in arrays] if ops.KEPT[p.mode] else []
+    valid = _valid(layout, inputs[0], lengths[0] if lengths else None)
+    found = _forward(p, layout, operands, valid, None if key is None or mask is None else layout.features_first(mask))
+    gates = [array for arrays in found.kept for array in arrays] if ops.KEPT[p.mode] else []
     masks = [] if mask is None else [mask]
-    return [array.astype(inputs[0].dtype) for array in (*visible, *masks, *found.outputs[:-1], *kept)]
+    kept = [layout.features_first(array) for array in (*found.outputs[:-1], *gates)]
+    return [array.astype(inputs[0].dtype) for array in (*_visible(p, found), *masks, *kept)]
 
 
-def _last_states(p: ops.RNNParams, found: Pass) -> list[Any]:
-    """The states after the last step, where they are shown."""
-    return [_stacked(states) for states in zip(*found.last, strict=True)] if p.state_outputs else []
+def _visible(p: ops.RNNParams, found: Pass) -> list[Any]:
+    """The outputs of the last layer and, where they are shown, the states after the last step."""
+    states = [_stacked(found.layout, states) for states in zip(*found.last, strict=True)] if p.state_outputs else []
+    return [found.layout.batch_first(found.outputs[-1]), *states]
 
 
 @dataclass(frozen=True)
@@ -308,16 +321,18 @@ class Given:
 
 
 def _given(p: ops.RNNGradientParams, smooth: list[Array], fixed: list[Array], directions: list[list[Array]]) -> Given:
+    layout = _layout(p, smooth[0])
     rest = iter(fixed)
-    valid = _valid(p, smooth[0], next(rest) if p.use_sequence_length else None)
-    out = next(rest)
-    mask = next(rest) if p.has_mask else None
+    valid = _valid(layout, smooth[0], next(rest) if p.use_sequence_length else None)
+    out = layout.batch_first(next(rest))
+    mask = layout.features_first(next(rest)) if p.has_mask else None
     numbers = dual.with_directions(smooth, directions)
     if p.order:  # what was kept knows nothing of the directions
-        return Given(numbers, valid, mask, _forward(p, numbers, valid, mask))
-    outputs = [*(next(rest) for _ in range(p.num_layers - 1)), swapped(out)]
-    kept = [tuple(next(rest) for _ in ops.KEPT[p.mode]) for _ in p.cells]
-    return Given(numbers, valid, mask, Pass(outputs, [], kept))
+        return Given(numbers, valid, mask, _forward(p, layout, numbers, valid, mask))
+    kept = map(layout.features_first, rest)
+    outputs = [*(next(kept) for _ in range(p.num_layers - 1)), out]
+    gates = [tuple(next(kept) for _ in ops.KEPT[p.mode]) for _ in p.cells]
+    return Given(numbers, valid, mask, Pass(layout, outputs, [], gates))
 
 
 @lowers("_backward_RNN")
@@ -332,5 +347,4 @@ def _backward_rnn(p: ops.RNNGradientParams, *operands: Array) -> list[Array]:
 def _rnn_tangent(p: ops.RNNGradientParams, *operands: Array) -> list[Array]:
     at = ops.DERIVATIVES.split(p, operands, heads=False)
     done = _given(p, at.smooth, at.fixed, at.directions).done
-    outputs = [swapped(done.outputs[-1]), *_last_states(p, done)]
-    return [dual.mixed_slope(output).astype(at.smooth[0].dtype) for output in outputs]
+    return [dual.mixed_slope(output).astype(at.smooth[0].dtype) for output in _visible(p, done)]
