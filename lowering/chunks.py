@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -31,6 +31,35 @@ def chunk_size(program: Program, inputs: Arrays, constants: Arrays) -> int | Non
 
     inputs, constants: shape and dtype of the variables by name.
     """
+    found = _batch(program, inputs, constants)
+    if found is None or found.size * max(found.sample) <= CHUNK_BYTES:
+        return None
+    fitting = (c for c in range(1, found.size) if found.size % c == 0 and c * max(found.sample) <= CHUNK_BYTES)
+    size = max(fitting, default=1)
+    return size if found.may_run(size) else None
+
+
+def part_size(program: Program, inputs: Arrays, constants: Arrays, count: int) -> int | None:
+    """How many samples each of `count` parts of the inputs has, which run side by side; None where there are no equal
+    parts, where samples may mix, or where reading the parameters for each part costs more than that saves."""
+    found = _batch(program, inputs, constants)
+    if found is None or found.size % count:
+        return None
+    size = found.size // count
+    return size if found.may_run(size) else None
+
+
+class _Batch(NamedTuple):
+    """What a program has of the samples of its inputs, each by itself: how many; bytes of each array of one sample;
+    whether it may run so many at a time, which costs less than reading the parameters does."""
+
+    size: int
+    sample: list[int]
+    may_run: Callable[[int], bool]
+
+
+def _batch(program: Program, inputs: Arrays, constants: Arrays) -> _Batch | None:
+    """None, where samples may mix."""
     batches = {shape[:1] for shape, _ in inputs.values()}
     if program.platform != "cpu" or len(batches) != 1 or program.needs_key or program.index.mutable_input_nodes:
         return None
@@ -40,13 +69,14 @@ def chunk_size(program: Program, inputs: Arrays, constants: Arrays) -> int | Non
         return None
     sample = [4 * prod(shape[1:]) for shape in whole.values()]
     parameters = sum(4 * prod(d or 1 for d in shape) for shape, _ in constants.values())
-    if batch * max(sample) <= CHUNK_BYTES:
-        return None
-    size = max((c for c in range(1, batch) if batch % c == 0 and c * max(sample) <= CHUNK_BYTES), default=1)
-    if 2 * parameters > size * sum(sample):
-        return None
-    parts = _of_data(program, with_batch(inputs, size), constants, size)
-    return size if parts == {eid: (size, *shape[1:]) for eid, shape in whole.items()} else None
+
+    def may_run(size: int) -> bool:
+        if 2 * parameters > size * sum(sample):
+            return False
+        parts = _of_data(program, with_batch(inputs, size), constants, size)
+        return parts == {eid: (size, *shape[1:]) for eid, shape in whole.items()}
+
+    return _Batch(batch, sample, may_run)
 
 
 def with_batch(inputs: Arrays, size: int) -> Arrays:

@@ -6,13 +6,16 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
 import jax
 import jax.export
 import numpy as np
+from jax.sharding import Sharding
 
+from lowering import streams
 from lowering.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
 from lowering.batching import predict_batches
 from lowering.compile import serialized
@@ -22,9 +25,10 @@ from lowering.kept import Kept
 from lowering.mxnet_words import takes_our_words
 from lowering.predictor_folder import Folder, Signature, read_folder, write_folder
 from lowering.programs import Programs
-from lowering.served import for_inputs, serve
+from lowering.served import for_inputs, serve, serve_parts
 from lowering.sharding import Rules, make_placement
-from lowering.xla_options import Jitted, jit
+from lowering.streams import Streams
+from lowering.xla_options import jit
 from symjax_nnvm.errors import CallError, LoweringError, listed
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
@@ -44,12 +48,14 @@ _WARM = "predict.warm(data=(1, 3, 224, 224))"
 
 
 class _Ready(NamedTuple):
-    """One signature: what runs it, what that takes besides the inputs, what serialises it, what it relies on."""
+    """One signature: what runs it, what that takes besides the inputs, what serialises it, what it relies on, and how
+    many samples each stream has; None: there are none."""
 
-    executable: jax.stages.Compiled
+    executable: Callable[..., list[jax.Array]]
     held: dict[str, jax.Array]
     export: Callable[[], bytes]
     relied_on: onednn.Relied
+    rows: int | None
 
 
 @cache
@@ -58,9 +64,25 @@ def _dtype_name(dtype: np.dtype) -> DType:
     return dtype.name
 
 
-def _is_of_here(saved: Signature) -> bool:
-    """Whether the weights of a saved program lie as this machine's library wants them."""
-    return all(onednn.block(*asked) == block for asked, block in saved.relied_on.items())
+def _is_of_here(saved: Signature, trusted: bool) -> bool:
+    """Whether a saved program is what this machine would run: streams for as many cores, and weights that lie as its
+    library wants them; trusted: they do."""
+    if saved.rows is None:
+        return trusted or all(onednn.block(*asked) == block for asked, block in saved.relied_on.items())
+    parts = next(shape[0] for shape, _ in saved.inputs.values()) // saved.rows
+    fitting = streams.device() is not None and parts == streams.count()
+    return fitting and (
+        trusted or all(onednn.block_of_a_core(*asked) == block for asked, block in saved.relied_on.items())
+    )
+
+
+def _at(sharding: Sharding, array: jax.Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
+
+
+def _traced_for(rows: int | None) -> AbstractContextManager[None]:
+    """Where programs are traced, of streams or of all cores."""
+    return nullcontext() if rows is None else onednn.on_one_core()
 
 
 class Predictor:
@@ -145,7 +167,7 @@ class Predictor:
         found = made(*folder.network, **folder.options, **options)
         if folder.platform == found._platform and found._home.mesh is None:
             here = folder.machine is not None and folder.machine == onednn.machine()  # then trials, which take their
-            fitting = [one for one in folder.signatures if here or _is_of_here(one)]  # time, would find the same
+            fitting = [one for one in folder.signatures if _is_of_here(one, here)]  # time, would find the same
             found._saved = {(*one.inputs.items(), one.key): one for one in fitting}
             found._saved_values = folder.values
         return found
@@ -172,7 +194,8 @@ class Predictor:
                 held = {name: names[id(array)] for name, array in made.items()}
                 constants = [name for name in ready.held if name not in made]
                 program = ready.export()
-                signatures.append(Signature(dict(inputs), key is not None, held, constants, program, ready.relied_on))
+                about = dict(inputs), key is not None
+                signatures.append(Signature(*about, held, constants, program, ready.relied_on, ready.rows))
         options = {"platform": self._options.platform, "dtype": self._options.precision}
         args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
         aux = {name: self._kept.constants[name] for name in self._states}
@@ -281,29 +304,50 @@ class Predictor:
         return found
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        run, wanted, _ = serve(self._programs, self._kept, self._options, inputs)
-        jitted, given = jit(run, platform=self._options.platform), (self._avals(inputs), wanted.avals, key)
-        with onednn.relied_on() as relied_on:
-            lowered = jitted.lower(*given)
-        with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
-            held = beside.submit(wanted.make)
-            return _Ready(lowered.compile(), held.result(), lambda: self._exported(jitted, given), relied_on)
+        asked = self._programs, self._kept, self._options, inputs
+        (run, wanted, *_), rows = serve_parts(*asked) or (serve(*asked), None)
+        jitted = jit(run, platform=self._options.platform)
 
-    def _exported(self, jitted: Jitted, given: Any) -> bytes:
-        return serialized(onednn.exported(jitted.plain, *given, platforms=[self._platform]))
+        def given(here: Sharding | None) -> tuple[Any, ...]:
+            held = {name: _at(here or a.sharding, a) for name, a in wanted.avals.items()}
+            return self._avals(inputs, rows, here), held, key if rows is None else None
+
+        with onednn.relied_on() as relied_on, _traced_for(rows):
+            lowered = jitted.lower(*given(None if rows is None else streams.sharding()))
+        with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
+            made = beside.submit(wanted.make)
+            compiled, held = lowered.compile(), made.result()
+
+        def export() -> bytes:
+            with _traced_for(rows):
+                return serialized(onednn.exported(jitted.plain, *given(None), platforms=[self._platform]))
+
+        return _Ready(self._streamed(compiled, held, rows), held, export, relied_on, rows)
+
+    def _streamed(self, compiled: jax.stages.Compiled, held: dict[str, jax.Array], rows: int | None) -> Any:
+        """What runs a signature: the program, or streams of it."""
+        return compiled if rows is None else Streams(compiled, held, rows, self._home.parameter(""))
 
     def _saved_ready(self, saved: Signature, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """What a folder has."""
         for name in set(saved.held.values()) - self._placed.keys():
             self._placed[name] = self._home.put(self._saved_values[name], self._home.parameter(name))
         held = {name: self._placed[array] for name, array in saved.held.items()} | self._kept.placed(saved.constants)
-        program = jax.export.deserialize(bytearray(saved.program))
-        lowered = jit(program.call, platform=self._options.platform).lower(self._avals(inputs), held, key)
+        program, rows = jax.export.deserialize(bytearray(saved.program)), saved.rows
+        here = None if rows is None else streams.sharding()
+        avals = {name: _at(here or a.sharding, a) for name, a in held.items()}
+        given = self._avals(inputs, rows, here), avals, key if rows is None else None
+        lowered = jit(program.call, platform=self._options.platform).lower(*given)
         with onednn.compiling():
-            return _Ready(lowered.compile(), held, lambda: saved.program, saved.relied_on)
+            executable = self._streamed(lowered.compile(), held, rows)
+        return _Ready(executable, held, lambda: saved.program, saved.relied_on, rows)
 
-    def _avals(self, inputs: Inputs) -> dict[str, jax.ShapeDtypeStruct]:
-        return {n: jax.ShapeDtypeStruct(*each, sharding=self._home.input(n, each[0])) for n, each in inputs.items()}
+    def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
+        """Of what a program takes. rows: of each stream; here: where, if not at home."""
+        shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
+        return {
+            n: jax.ShapeDtypeStruct(*each, sharding=here or self._home.input(n, each[0])) for n, each in shapes.items()
+        }
 
     def _input_dtypes(self) -> dict[str, str]:
         graph = self._programs.pipeline.graph

@@ -39,8 +39,9 @@ __all__ = ["Folder", "Signature", "read_folder", "write_folder"]
 
 _ABOUT, _COMPUTED, _NETWORK = "predictor.json", "computed.params", "net"
 _SAVED = "saved-"
-_VERSION = 3
-_VERSIONS = (1, 2, 3)  # that can be read: 1 knew no library of convolutions, 2 had all files beside predictor.json
+_VERSION = 4
+_VERSIONS = (1, 2, 3, 4)  # that can be read: 1 knew no library of convolutions, 3 no streams; those of 1 and 2 have all
+_NO_FOLDER = (1, 2)  # files beside predictor.json
 _BESIDE = (_COMPUTED, f"{_NETWORK}-symbol.json", f"{_NETWORK}-0000.params", "signature-*.stablehlo")
 """What versions 1 and 2 had there."""
 _MAX_BYTES = 1 << 26
@@ -48,8 +49,9 @@ _MAX_BYTES = 1 << 26
 
 class Signature(NamedTuple):
     """One signature: shapes and dtypes of the inputs by name, whether a key comes with them; what the program takes
-    besides: the array's name by variable, and names of parameters; the program, serialised; and how the weights of its
-    library's convolutions lie, which another machine may want otherwise."""
+    besides: the array's name by variable, and names of parameters; the program, serialised; how the weights of its
+    library's convolutions lie, which another machine may want otherwise; and of how many samples the program is, that
+    streams run on parts of the inputs; None: of all."""
 
     inputs: Mapping[str, tuple[Shape, DType]]
     key: bool
@@ -57,6 +59,7 @@ class Signature(NamedTuple):
     constants: list[str]
     program: bytes
     relied_on: Relied
+    rows: int | None = None
 
 
 class Folder(NamedTuple):
@@ -83,7 +86,7 @@ def write_folder(path: StrPath, folder: Folder) -> None:
             _write(place, folder)
         finally:
             _tidy(place)
-        if old.get("version") in (1, 2):
+        if old.get("version") in _NO_FOLDER:
             for file in [each for pattern in _BESIDE for each in place.glob(pattern)]:
                 file.unlink(missing_ok=True)
 
@@ -134,6 +137,7 @@ def _row(name: str, one: Signature) -> dict[str, Any]:
         "program": name,
         "sha256": hashlib.sha256(one.program).hexdigest(),
         "blocks": [[asdict(g), epilogue, block] for (g, epilogue), block in one.relied_on.items()],
+        "rows": one.rows,
     }
 
 
@@ -163,7 +167,7 @@ def _about(place: Path) -> dict[str, Any]:
 def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
     if about["version"] not in _VERSIONS:
         raise _refused(place, f"version {_VERSION} or older", about["version"])
-    if about["version"] == _VERSION:
+    if about["version"] not in _NO_FOLDER:
         place /= _inside(about["files"])
     found = [_signature(place, row) for row in about["signatures"]]
     options = {name: about["options"][name] for name in ("platform", "dtype")}
@@ -186,7 +190,17 @@ def _signature(place: Path, row: Mapping[str, Any]) -> Signature:
     if hashlib.sha256(program).hexdigest() != row["sha256"]:
         raise ValueError(f"{name} is another program than the one that was saved")
     blocks: Relied = {(_geometry(g), Epilogue(*epilogue)): block for g, epilogue, block in row.get("blocks", ())}
-    return Signature(inputs, bool(row["key"]), held, [str(name) for name in row["constants"]], program, blocks)
+    constants = [str(name) for name in row["constants"]]
+    return Signature(inputs, bool(row["key"]), held, constants, program, blocks, _rows(row.get("rows"), inputs))
+
+
+def _rows(rows: object, inputs: Mapping[str, tuple[Shape, DType]]) -> int | None:
+    if rows is None:
+        return None
+    samples = {shape[:1] for shape, _ in inputs.values()}
+    if not isinstance(rows, int) or rows < 1 or len(samples) != 1 or samples == {()} or samples.pop()[0] % rows:
+        raise ValueError(f"inputs of {[shape for shape, _ in inputs.values()]} in parts of {rows!r} samples")
+    return rows
 
 
 def _geometry(values: Mapping[str, Any]) -> Geometry:

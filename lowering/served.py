@@ -1,7 +1,8 @@
 """`serve`: what runs a network with constant parameters for inputs of given shapes; a predictor compiles it, a file has
 it.
 
-The algorithms are those that are fastest for the shapes, and a CPU runs a large batch a few samples at a time.
+The algorithms are those that are fastest for the shapes, and a CPU runs a large batch a few samples at a time. A
+predictor's cores compute samples of their own, where they need not wait for each other: `serve_parts`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ from typing import Any, NamedTuple
 
 import jax
 
-from lowering.chunks import Arrays, chunk_size, in_chunks, with_batch
+from lowering import streams
+from lowering.chunks import Arrays, chunk_size, in_chunks, part_size, with_batch
+from lowering.convolutions import onednn
 from lowering.kept import Kept, Wanted
 from lowering.programs import Programs
+from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ops.nn.fused_convolution import FusedConvolutionParams
+from symjax_nnvm.ops.nn.fused_fully_connected import FusedFullyConnectedParams
 from symjax_nnvm.pipeline import Options
 
 
@@ -30,8 +36,7 @@ def serve(programs: Programs, kept: Kept, options: Options, inputs: Arrays | Non
     """What runs inputs of these shapes and dtypes; None: of any."""
     chunk = None
     if inputs is not None:
-        chunk = chunk_for(programs, kept, options, inputs)
-        options = for_inputs(options, kept, inputs if chunk is None else with_batch(inputs, chunk))
+        chunk, options = _for_chunks(programs, kept, options, inputs)
     program = programs.forward(options)
 
     def run(inputs: Mapping[str, Any], held: Mapping[str, Any], key: jax.Array | None) -> list[jax.Array]:
@@ -41,6 +46,38 @@ def serve(programs: Programs, kept: Kept, options: Options, inputs: Arrays | Non
 
     run = run if chunk is None else in_chunks(run, chunk)
     return Served(run, kept.wanted(programs, options), program.needs_key)
+
+
+def _for_chunks(programs: Programs, kept: Kept, options: Options, inputs: Arrays) -> tuple[int | None, Options]:
+    """How many samples run at a time, and options that know their shapes."""
+    chunk = chunk_for(programs, kept, options, inputs)
+    return chunk, for_inputs(options, kept, inputs if chunk is None else with_batch(inputs, chunk))
+
+
+class Parts(NamedTuple):
+    """What each stream runs, and for how many samples."""
+
+    served: Served
+    rows: int
+
+
+def serve_parts(programs: Programs, kept: Kept, options: Options, inputs: Arrays) -> Parts | None:
+    """What runs parts of inputs of these shapes, as many as there are cores, side by side: where a library has
+    convolutions, which otherwise shares each out over the cores. None: `serve` is better."""
+    if kept.home.platform != "cpu" or kept.home.mesh is not None or streams.device() is None:
+        return None
+    rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(kept), streams.count())
+    if rows is None:
+        return None
+    options, part = replace(options, library=onednn.block_of_a_core), with_batch(inputs, rows)
+    graph = programs.plan(_for_chunks(programs, kept, options, part)[1]).graph
+    calls = any(_is_of_library(node) for node in graph.nodes())
+    return Parts(serve(programs, kept, options, part), rows) if calls else None
+
+
+def _is_of_library(node: Node) -> bool:
+    parameters = None if node.is_variable else node.attrs.parsed
+    return isinstance(parameters, FusedConvolutionParams | FusedFullyConnectedParams) and parameters.block > 0
 
 
 def for_inputs(options: Options, kept: Kept, inputs: Arrays) -> Options:
@@ -55,6 +92,9 @@ def chunk_for(programs: Programs, kept: Kept, options: Options, inputs: Arrays) 
     over devices would be sent from one to another."""
     if kept.home.mesh is not None:
         return None
-    shapes, dtypes = kept.shapes, kept.dtypes
-    whole = programs.forward(replace(options, constants=None))
-    return chunk_size(whole, inputs, {name: (shape, dtypes[name]) for name, shape in shapes.items()})
+    return chunk_size(programs.forward(replace(options, constants=None)), inputs, _constants(kept))
+
+
+def _constants(kept: Kept) -> Arrays:
+    dtypes = kept.dtypes
+    return {name: (shape, dtypes[name]) for name, shape in kept.shapes.items()}

@@ -30,6 +30,7 @@ import jax.export
 import numpy as np
 from jax import Array
 
+from lowering import streams
 from lowering.convolutions.library_call import exporting_calls
 from symjax_nnvm.geometry import Blocks, Epilogue, Geometry
 
@@ -37,6 +38,7 @@ Relied = dict[tuple[Geometry, Epilogue], "int | None"]
 """What a program relies on: blocks of filters, as `block` has them on the machine where it was made."""
 
 _used: ContextVar[Relied | None] = ContextVar("used", default=None)
+_of_a_core: ContextVar[bool] = ContextVar("of_a_core", default=False)
 
 Order = tuple[Literal["channels", "filters"], Literal["channels", "filters"]]
 """Of the first two axes of a weight, before those of the kernel."""
@@ -54,7 +56,7 @@ def convolve(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue,
     """data (n, *size, c), weight in blocks, flat; operands: the bias (f,) and the addend (n, *out_size, f), as the
     epilogue says → (n, *out_size, f)."""
     if (used := _used.get()) is not None:
-        used[geometry, epilogue] = block(geometry, epilogue)
+        used[geometry, epilogue] = here()(geometry, epilogue)
     return _call(data, weight, geometry, epilogue, operands, None)
 
 
@@ -120,6 +122,21 @@ def convolve_plain(data: Array, weight: Array, geometry: Geometry, order: Order 
 
 
 @contextmanager
+def on_one_core() -> Iterator[None]:
+    """What is traced in this context runs on `streams.device()`."""
+    token = _of_a_core.set(True)
+    try:
+        yield
+    finally:
+        _of_a_core.reset(token)
+
+
+def here() -> Callable[[Geometry, Epilogue], int | None]:
+    """`block` of the cores that the program runs on which is being traced."""
+    return block_of_a_core if _of_a_core.get() else block
+
+
+@contextmanager
 def relied_on() -> Iterator[Relied]:
     """What the programs rely on that are traced in this context."""
     found: Relied = {}
@@ -169,7 +186,15 @@ def machine() -> str | None:
 @cache
 def block(geometry: Geometry, epilogue: Epilogue) -> int | None:
     """How many filters a block of the weight has; None where oneDNN is not there or computes something else."""
-    return _found(geometry, epilogue) if _may_be_asked(geometry) and _is_there() else None
+    return _found(geometry, epilogue, None) if _may_be_asked(geometry) and _is_there() else None
+
+
+@cache
+def block_of_a_core(geometry: Geometry, epilogue: Epilogue) -> int | None:
+    """The same on `streams.device()`: weights may lie otherwise for one core than for all."""
+    device = streams.device()
+    asked = device is not None and _may_be_asked(geometry) and _is_there()
+    return _found(geometry, epilogue, device) if asked else None
 
 
 @cache
@@ -195,15 +220,15 @@ def _is_there() -> bool:
     if os.environ.get(_SWITCH) == "0":
         return False
     one = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
-    return _found(one, Epilogue(bias=True, addend=True, act_type="relu")) is not None
+    return _found(one, Epilogue(bias=True, addend=True, act_type="relu"), None) is not None
 
 
-def _found(g: Geometry, epilogue: Epilogue) -> int | None:
-    """The block by which the result is right."""
+def _found(g: Geometry, epilogue: Epilogue, device: jax.Device | None) -> int | None:
+    """The block by which the result is right. device: where; None: on all cores."""
     candidates = [Blocks.of(size, g) for size in _SIZES]
     length = max(blocks.length for blocks in candidates)
     longer = length + min(length, max(length // 8, _FILLED))  # than any layout is
-    trial = _Trial(g, epilogue, (longer,))
+    trial = _Trial(g, epilogue, (longer,), device=device)
     return next((blocks.block for blocks in candidates if trial.agrees(blocks.where)), None)
 
 
@@ -221,7 +246,14 @@ class _Trial:
     and at one between.
     """
 
-    def __init__(self, g: Geometry, epilogue: Epilogue, weight_shape: tuple[int, ...], order: Order | None = None):
+    def __init__(
+        self,
+        g: Geometry,
+        epilogue: Epilogue,
+        weight_shape: tuple[int, ...],
+        order: Order | None = None,
+        device: jax.Device | None = None,
+    ):
         numbers = np.random.default_rng(0).standard_normal(4099).astype(np.float32)
         out_shape = (g.batch, *g.out_size, g.filters)
         operands = [(g.filters,)] * epilogue.bias + [out_shape] * epilogue.addend
@@ -230,7 +262,7 @@ class _Trial:
         self._data, self._weight, *self._operands = (np.resize(numbers, shape) for shape in shapes)
         self._filters = [f for f in (0, 1, 15, 16, 31, 32, 47, 48, 64, g.filters // 2, g.filters - 1) if f < g.filters]
         try:
-            self._out = _run(g, epilogue, order, self._data, self._weight, self._operands)
+            self._out = _run(device, g, epilogue, order, self._data, self._weight, self._operands)
         except jax.errors.JaxRuntimeError:
             self._out = None
 
@@ -264,8 +296,8 @@ def _activated(x: np.ndarray, act_type: str) -> np.ndarray:
     return np.clip(x, 0, 6 if act_type == "relu6" else None) if act_type else x
 
 
-def _run(g: Geometry, epilogue: Epilogue, order: Order | None, *arrays: Any) -> np.ndarray:
-    cpu = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
+def _run(device: jax.Device | None, g: Geometry, epilogue: Epilogue, order: Order | None, *arrays: Any) -> np.ndarray:
+    cpu = jax.sharding.SingleDeviceSharding(device or jax.devices("cpu")[0])
     function = jax.jit(lambda data, weight, rest: _call(data, weight, g, epilogue, rest, order), out_shardings=cpu)
     given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cpu), arrays)
     with compiling():

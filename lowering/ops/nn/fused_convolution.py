@@ -22,7 +22,7 @@ def _weight(p: ops.BlockedWeightParams, weight: Array) -> Array:
 @lowers("_fused_convolution", needs=("platform",))
 def _convolution(p: ops.FusedConvolutionParams, data: Array, weight: Array, *rest: Array, platform: str) -> Array:
     geometry = channels_last.geometry(p, data.shape, data.dtype.name)
-    if p.block and platform == "cpu" and onednn.block(geometry, p.epilogue) == p.block:
+    if p.block and platform == "cpu" and onednn.here()(geometry, p.epilogue) == p.block:
         return onednn.convolve(data, weight, geometry, p.epilogue, rest)
     plain = p.blocks.unlay(weight.reshape(p.blocks.shape)) if p.block else weight
     out = convolutions.forward(data, plain, geometry, choose("forward", geometry, platform))

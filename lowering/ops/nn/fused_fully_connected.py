@@ -19,7 +19,7 @@ def _fully_connected(
     leading = data.shape[:1] if p.flatten else data.shape[:-1]
     geometry = ops.product_geometry(p, data.shape, data.dtype.name)
     rows = data.reshape(math.prod(leading), geometry.channels)
-    if p.block and platform == "cpu" and onednn.block(geometry, p.epilogue) == p.block:
+    if p.block and platform == "cpu" and onednn.here()(geometry, p.epilogue) == p.block:
         operands = [a.reshape(1, -1, p.num_hidden) if a.ndim > 1 else a for a in rest]
         out = onednn.convolve(rows[None], weight, geometry, p.epilogue, operands)
         return out.reshape(*leading, p.num_hidden)

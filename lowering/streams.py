@@ -1,0 +1,130 @@
+"""Streams: parts of a batch side by side, each computed by one core from end to end.
+
+XLA's CPU shares every convolution out over the cores. Each time a sleeping thread has to be woken, and the last one
+waited for, which on two cores of a virtual machine takes as long as a small convolution does (docs/benchmarks.md).
+Where every sample is by itself, cores need not wait for each other: each computes samples of its own. Others call that
+streams (OpenVINO), or one thread for each request.
+
+For that there is a second client of XLA's CPU in the process, whose programs run in the thread that calls them, their
+operators on that thread alone. Its arrays lie where the other client's do: nothing is copied from one to the other.
+SYMJAX_NNVM_STREAMS=0 in the environment turns it off.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import jax
+import numpy as np
+from jax.sharding import Sharding, SingleDeviceSharding
+from jaxlib import xla_client
+
+__all__ = ["Streams", "count", "device", "sharding"]
+
+SWITCH = "SYMJAX_NNVM_STREAMS"
+_WORKERS = "PJRT_NPROC"
+"""How many workers XLA's client makes for its operators, read when it is made."""
+_WORKER = "XLAEigen"
+"""What their names end with."""
+
+_making = threading.Lock()
+Arrays = Mapping[str, jax.Array]
+
+
+def count() -> int:
+    """How many cores the process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def device() -> jax.Device | None:
+    """The CPU as a device of one core, whichever that is; None where there is but one, or where jaxlib makes none."""
+    if os.environ.get(SWITCH) == "0" or count() == 1:
+        return None
+    with _making:
+        return _device()
+
+
+def sharding() -> Sharding:
+    """On that device, where there is one."""
+    found = device()
+    assert found is not None
+    return SingleDeviceSharding(found)
+
+
+@cache
+def _device() -> jax.Device | None:
+    make = getattr(xla_client, "make_cpu_client", None)
+    if platform.system() != "Linux" or make is None:  # elsewhere nothing says how many workers there are
+        return None
+    jax.devices("cpu")  # has its workers before
+    before = _workers()
+    try:
+        with _one_worker():
+            client = make(asynchronous=False, num_devices=1)
+    except (TypeError, ValueError, jax.errors.JaxRuntimeError):
+        return None
+    return client.devices()[0] if len(_workers() - before) == 1 else None
+
+
+@contextmanager
+def _one_worker() -> Iterator[None]:
+    was = os.environ.get(_WORKERS)
+    os.environ[_WORKERS] = "1"
+    try:
+        yield
+    finally:
+        if was is None:
+            del os.environ[_WORKERS]
+        else:
+            os.environ[_WORKERS] = was
+
+
+def _workers() -> set[str]:
+    """Threads that XLA's clients compute with."""
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            if (task / "comm").read_text().strip().endswith(_WORKER):
+                found.add(task.name)
+        except OSError:  # ended meanwhile
+            continue
+    return found
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Of all cores but the caller's."""
+    return ThreadPoolExecutor(count() - 1, "stream")
+
+
+class Streams:
+    """An executable of the device of one core, for some samples, as one for all: parts side by side.
+
+    executable: (inputs by name, arrays by name, None) → outputs with samples along the first axis. held: the arrays,
+    wherever they lie on this machine's CPU. rows: samples of a part. home: where outputs come to lie.
+    """
+
+    def __init__(self, executable: Callable[..., Sequence[jax.Array]], held: Arrays, rows: int, home: Sharding):
+        self._executable, self._rows, self._home = executable, rows, home
+        self._held = {name: jax.device_put(array, sharding()) for name, array in held.items()}
+
+    def __call__(self, inputs: Arrays, held: Arrays, key: None) -> list[jax.Array]:
+        """The outputs, when they are computed."""
+        here, samples = sharding(), next(iter(inputs.values())).shape[0]
+        whole = {name: np.asarray(x) for name, x in inputs.items()}
+        starts = range(0, samples, self._rows)
+        parts = [{n: jax.device_put(x[i : i + self._rows], here) for n, x in whole.items()} for i in starts]
+        others = [_threads().submit(self._part, part) for part in parts[1:]]
+        first = self._part(parts[0])
+        found = [first, *(other.result() for other in others)]
+        return [jax.device_put(np.concatenate(each), self._home) for each in zip(*found, strict=True)]
+
+    def _part(self, inputs: Arrays) -> list[np.ndarray]:
+        return [np.asarray(output) for output in self._executable(inputs, self._held, None)]
