@@ -183,7 +183,7 @@ def test_a_result_that_is_wrong_is_not_used(monkeypatch: pytest.MonkeyPatch):
     """As where XLA meant something else by what it is told."""
     g = Geometry(2, (5, 5), 3, 20, (3, 3), (1, 1), (1, 1), (0, 0))
     monkeypatch.setattr(onednn, "_is_there", lambda: True)
-    monkeypatch.setattr(onednn, "_run", lambda g, *_: np.zeros((g.batch, *g.out_size, g.filters), np.float32))
+    monkeypatch.setattr(onednn, "_run", lambda _, g, *__: np.zeros((g.batch, *g.out_size, g.filters), np.float32))
     assert onednn.block.__wrapped__(g, Epilogue()) is None
 
 
@@ -306,3 +306,30 @@ def test_a_folder_is_not_trusted_where_the_library_is_off_or_another(monkeypatch
     assert here is None or machine() != here
     monkeypatch.setenv("SYMJAX_NNVM_ONEDNN", "0")
     assert machine() is None
+
+
+def read_again() -> sym.Symbol:
+    """Sums with the data, with what is an output, and with what another convolution reads that nothing orders."""
+    same = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 64}
+    x = sym.Variable("data")
+    a = sym.relu(sym.Convolution(x, name="a", **same) + x)
+    b = sym.relu(sym.Convolution(a, name="b", **same))
+    c = sym.Convolution(b, name="c", **same) + a
+    d = sym.Convolution(a, name="d", **same) + b
+    return sym.Group([c, a, d - b])
+
+
+@needs_onednn
+def test_what_a_sum_is_written_over_is_there_for_others():
+    net = read_again()
+    args, x = arguments(net, data=(1, 64, 14, 14)), numbers(1, 64, 14, 14)
+    predict = lowering.Predictor(net, args, platform="cpu")
+    plan = predict.plan_of(data=x.shape)
+    sums = [n.name for n in plan.graph.nodes() if n.op and getattr(n.attrs.parsed, "with_addend", False)]
+    assert len(sums) == 3, "each is done by a convolution"
+    given = jnp.asarray(x)
+    found = [np.asarray(out) for out in predict(data=given)]
+    expected, _ = lowering.to_jax(net)({**args, "data": x})
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, np.asarray(other), 1e-5, "output")
+    assert np.array_equal(given, x)
