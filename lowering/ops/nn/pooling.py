@@ -221,12 +221,24 @@ def _reduce_axes(x: Array, w: Windows, initial: float, function: Callable[[Array
     return x
 
 
+def _sums_of_rows(x: Array) -> Array:
+    """(n, …, c) → (n, 1, …, c), as a product: XLA:CPU adds up one column after the other, though rows lie side by side.
+    float32[1, 7, 7, 2048] takes 0.02 to 0.03 ms in place of 0.12 to 0.24, [16, 13, 13, 1000] 0.11 in place of 0.49."""
+    samples, channels = x.shape[0], x.shape[-1]
+    rows = x.reshape(samples, -1, channels)
+    ones = lax.full((samples, 1, rows.shape[1]), 1, x.dtype)
+    sums = lax.dot_general(ones, rows, (((2,), (1,)), ((0,), (0,))), precision=lax.Precision.HIGHEST)
+    return sums.reshape(samples, *(1,) * (x.ndim - 2), channels)
+
+
 def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array], platform: str) -> Array:
     """Every window reduced by a function whose neutral element is `initial`."""
     if math.prod(w.kernel) <= _UNROLLED:
         padded = reached(x, w, initial)
         return fold(w.kernel, lambda i, value: function(value, element(padded, w, i)), element(padded, w, 0), first=1)
     if w.kernel == w.sizes and w.are_blocks:
+        if function is lax.add and platform == "cpu" and w.axes == tuple(range(1, x.ndim - 1)):
+            return _sums_of_rows(x)
         reduction = jnp.max if function is lax.max else jnp.sum
         return reduction(x, w.axes, keepdims=True)
     if _goes_by_rows(x, w, platform):
