@@ -31,6 +31,7 @@ def predictor(net: sym.Symbol, batch: int) -> lowering.Predictor:
 def chunk_of(net: sym.Symbol, batch: int, monkeypatch: pytest.MonkeyPatch, size: int) -> int | None:
     """The chunk, where arrays of so many samples of the largest, 4 KiB, are the most that a cache holds."""
     monkeypatch.setattr(chunks, "CHUNK_BYTES", size * 2 * 4 * 36 * 4)
+    monkeypatch.setattr(chunks, "FOR_CHUNKS", 1)
     predict = predictor(net, batch)
     return chunk_for(predict._programs, predict._kept, predict._options, {"data": ((batch, 3, 6, 6), "float32")})
 
@@ -61,3 +62,9 @@ def test_chunks_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch):
 )
 def test_samples_that_may_mix_stay_together(mixing, monkeypatch: pytest.MonkeyPatch):
     assert chunk_of(mixing(network()), 12, monkeypatch, 4) is None
+
+
+def test_parameters_are_not_read_again_for_chunks_that_are_small_beside_them(monkeypatch: pytest.MonkeyPatch):
+    assert chunk_of(network(), 12, monkeypatch, 4) == 4
+    heavy = sym.FullyConnected(network(), num_hidden=20_000, name="heavy")
+    assert chunk_of(heavy, 12, monkeypatch, 4) is None
