@@ -69,8 +69,7 @@ def _is_of_here(saved: Signature, trusted: bool) -> bool:
     library wants them; trusted: they do."""
     if saved.rows is None:
         return trusted or all(onednn.block(*asked) == block for asked, block in saved.relied_on.items())
-    parts = next(shape[0] for shape, _ in saved.inputs.values()) // saved.rows
-    fitting = streams.device() is not None and parts == streams.count()
+    fitting = streams.one_core() is not None and saved.parts == streams.count()
     return fitting and (
         trusted or all(onednn.block_of_a_core(*asked) == block for asked, block in saved.relied_on.items())
     )
@@ -306,14 +305,14 @@ class Predictor:
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         asked = self._programs, self._kept, self._options, inputs
         (run, wanted, *_), rows = serve_parts(*asked) or (serve(*asked), None)
-        jitted = jit(run, platform=self._options.platform)
+        jitted, here = jit(run, platform=self._options.platform), None if rows is None else streams.one_core()
 
         def given(here: Sharding | None) -> tuple[Any, ...]:
             held = {name: _at(here or a.sharding, a) for name, a in wanted.avals.items()}
             return self._avals(inputs, rows, here), held, key if rows is None else None
 
         with onednn.relied_on() as relied_on, _traced_for(rows):
-            lowered = jitted.lower(*given(None if rows is None else streams.sharding()))
+            lowered = jitted.lower(*given(here))
         with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
             made = beside.submit(wanted.make)
             compiled, held = lowered.compile(), made.result()
@@ -322,11 +321,15 @@ class Predictor:
             with _traced_for(rows):
                 return serialized(onednn.exported(jitted.plain, *given(None), platforms=[self._platform]))
 
-        return _Ready(self._streamed(compiled, held, rows), held, export, relied_on, rows)
+        return _Ready(self._streamed(compiled, held, rows, here), held, export, relied_on, rows)
 
-    def _streamed(self, compiled: jax.stages.Compiled, held: dict[str, jax.Array], rows: int | None) -> Any:
+    def _streamed(
+        self, compiled: jax.stages.Compiled, held: dict[str, jax.Array], rows: int | None, here: Sharding | None
+    ) -> Any:
         """What runs a signature: the program, or streams of it."""
-        return compiled if rows is None else Streams(compiled, held, rows, self._home.parameter(""))
+        if rows is None or here is None:
+            return compiled
+        return Streams(compiled, held, rows, here, self._home.parameter(""))
 
     def _saved_ready(self, saved: Signature, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """What a folder has."""
@@ -334,12 +337,12 @@ class Predictor:
             self._placed[name] = self._home.put(self._saved_values[name], self._home.parameter(name))
         held = {name: self._placed[array] for name, array in saved.held.items()} | self._kept.placed(saved.constants)
         program, rows = jax.export.deserialize(bytearray(saved.program)), saved.rows
-        here = None if rows is None else streams.sharding()
+        here = None if rows is None else streams.one_core()
         avals = {name: _at(here or a.sharding, a) for name, a in held.items()}
         given = self._avals(inputs, rows, here), avals, key if rows is None else None
         lowered = jit(program.call, platform=self._options.platform).lower(*given)
         with onednn.compiling():
-            executable = self._streamed(lowered.compile(), held, rows)
+            executable = self._streamed(lowered.compile(), held, rows, here)
         return _Ready(executable, held, lambda: saved.program, saved.relied_on, rows)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:

@@ -61,6 +61,11 @@ class Signature(NamedTuple):
     relied_on: Relied
     rows: int | None = None
 
+    @property
+    def parts(self) -> int:
+        """Of the inputs, each a stream's."""
+        return 1 if self.rows is None else _samples(self.inputs) // self.rows
+
 
 class Folder(NamedTuple):
     """What is in a folder. network: the symbol, arguments and states. platform: what the programs are for. options: of
@@ -195,12 +200,17 @@ def _signature(place: Path, row: Mapping[str, Any]) -> Signature:
 
 
 def _rows(rows: object, inputs: Mapping[str, tuple[Shape, DType]]) -> int | None:
-    if rows is None:
-        return None
-    samples = {shape[:1] for shape, _ in inputs.values()}
-    if not isinstance(rows, int) or rows < 1 or len(samples) != 1 or samples == {()} or samples.pop()[0] % rows:
-        raise ValueError(f"inputs of {[shape for shape, _ in inputs.values()]} in parts of {rows!r} samples")
+    if rows is not None and (not isinstance(rows, int) or rows < 1 or _samples(inputs) % rows):
+        raise ValueError(f"parts of {rows!r} samples")
     return rows
+
+
+def _samples(inputs: Mapping[str, tuple[Shape, DType]]) -> int:
+    """How many there are. Raises ValueError where that is not known."""
+    (samples,) = {shape[0] if shape else None for shape, _ in inputs.values()}
+    if samples is None:
+        raise ValueError("inputs without samples")
+    return samples
 
 
 def _geometry(values: Mapping[str, Any]) -> Geometry:

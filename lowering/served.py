@@ -64,7 +64,7 @@ class Parts(NamedTuple):
 def serve_parts(programs: Programs, kept: Kept, options: Options, inputs: Arrays) -> Parts | None:
     """What runs parts of inputs of these shapes, as many as there are cores, side by side: where a library has
     convolutions, which otherwise shares each out over the cores. None: `serve` is better."""
-    if kept.home.platform != "cpu" or kept.home.mesh is not None or streams.device() is None:
+    if kept.home.platform != "cpu" or kept.home.mesh is not None or streams.one_core() is None:
         return None
     rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(kept), streams.count())
     if rows is None:

@@ -26,7 +26,7 @@ import numpy as np
 from jax.sharding import Sharding, SingleDeviceSharding
 from jaxlib import xla_client
 
-__all__ = ["Streams", "count", "device", "sharding"]
+__all__ = ["Streams", "count", "one_core"]
 
 SWITCH = "SYMJAX_NNVM_STREAMS"
 _WORKERS = "PJRT_NPROC"
@@ -43,23 +43,16 @@ def count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def device() -> jax.Device | None:
-    """The CPU as a device of one core, whichever that is; None where there is but one, or where jaxlib makes none."""
+def one_core() -> SingleDeviceSharding | None:
+    """Where arrays of one core lie, whichever that is; None where there is but one, or where jaxlib makes none."""
     if os.environ.get(SWITCH) == "0" or count() == 1:
         return None
     with _making:
-        return _device()
-
-
-def sharding() -> Sharding:
-    """On that device, where there is one."""
-    found = device()
-    assert found is not None
-    return SingleDeviceSharding(found)
+        return _one_core()
 
 
 @cache
-def _device() -> jax.Device | None:
+def _one_core() -> SingleDeviceSharding | None:
     make = getattr(xla_client, "make_cpu_client", None)
     if platform.system() != "Linux" or make is None:  # elsewhere nothing says how many workers there are
         return None
@@ -70,7 +63,7 @@ def _device() -> jax.Device | None:
             client = make(asynchronous=False, num_devices=1)
     except (TypeError, ValueError, jax.errors.JaxRuntimeError):
         return None
-    return client.devices()[0] if len(_workers() - before) == 1 else None
+    return SingleDeviceSharding(client.devices()[0]) if len(_workers() - before) == 1 else None
 
 
 @contextmanager
@@ -105,22 +98,25 @@ def _threads() -> ThreadPoolExecutor:
 
 
 class Streams:
-    """An executable of the device of one core, for some samples, as one for all: parts side by side.
+    """An executable of one core, for some samples, as one for all: parts side by side.
 
     executable: (inputs by name, arrays by name, None) → outputs with samples along the first axis. held: the arrays,
-    wherever they lie on this machine's CPU. rows: samples of a part. home: where outputs come to lie.
+    wherever they lie on this machine's CPU. rows: samples of a part. here: `one_core()`. home: where outputs come to
+    lie.
     """
 
-    def __init__(self, executable: Callable[..., Sequence[jax.Array]], held: Arrays, rows: int, home: Sharding):
-        self._executable, self._rows, self._home = executable, rows, home
-        self._held = {name: jax.device_put(array, sharding()) for name, array in held.items()}
+    def __init__(
+        self, executable: Callable[..., Sequence[jax.Array]], held: Arrays, rows: int, here: Sharding, home: Sharding
+    ):
+        self._executable, self._rows, self._here, self._home = executable, rows, here, home
+        self._held = {name: jax.device_put(array, here) for name, array in held.items()}
 
     def __call__(self, inputs: Arrays, held: Arrays, key: None) -> list[jax.Array]:
         """The outputs, when they are computed."""
-        here, samples = sharding(), next(iter(inputs.values())).shape[0]
+        samples = next(iter(inputs.values())).shape[0]
         whole = {name: np.asarray(x) for name, x in inputs.items()}
         starts = range(0, samples, self._rows)
-        parts = [{n: jax.device_put(x[i : i + self._rows], here) for n, x in whole.items()} for i in starts]
+        parts = [{n: jax.device_put(x[i : i + self._rows], self._here) for n, x in whole.items()} for i in starts]
         others = [_threads().submit(self._part, part) for part in parts[1:]]
         first = self._part(parts[0])
         found = [first, *(other.result() for other in others)]

@@ -29,6 +29,7 @@ import jax
 import jax.export
 import numpy as np
 from jax import Array
+from jax.sharding import Sharding, SingleDeviceSharding
 
 from lowering import streams
 from lowering.convolutions.library_call import exporting_calls
@@ -128,7 +129,7 @@ def convolve_plain(data: Array, weight: Array, geometry: Geometry, order: Order 
 
 @contextmanager
 def on_one_core() -> Iterator[None]:
-    """What is traced in this context runs on `streams.device()`."""
+    """What is traced in this context runs on one core (`lowering/streams.py`)."""
     token = _of_a_core.set(True)
     try:
         yield
@@ -196,10 +197,10 @@ def block(geometry: Geometry, epilogue: Epilogue) -> int | None:
 
 @cache
 def block_of_a_core(geometry: Geometry, epilogue: Epilogue) -> int | None:
-    """The same on `streams.device()`: weights may lie otherwise for one core than for all."""
-    device = streams.device()
-    asked = device is not None and _may_be_asked(geometry) and _is_there()
-    return _found(geometry, epilogue, device) if asked else None
+    """The same on one core: weights may lie otherwise there than for all."""
+    here = streams.one_core()
+    asked = here is not None and _may_be_asked(geometry) and _is_there()
+    return _found(geometry, epilogue, here) if asked else None
 
 
 @cache
@@ -228,12 +229,12 @@ def _is_there() -> bool:
     return _found(one, Epilogue(bias=True, addend=True, act_type="relu"), None) is not None
 
 
-def _found(g: Geometry, epilogue: Epilogue, device: jax.Device | None) -> int | None:
-    """The block by which the result is right. device: where; None: on all cores."""
+def _found(g: Geometry, epilogue: Epilogue, place: Sharding | None) -> int | None:
+    """The block by which the result is right. place: where; None: on all cores."""
     candidates = [Blocks.of(size, g) for size in _SIZES]
     length = max(blocks.length for blocks in candidates)
     longer = length + min(length, max(length // 8, _FILLED))  # than any layout is
-    trial = _Trial(g, epilogue, (longer,), device=device)
+    trial = _Trial(g, epilogue, (longer,), place=place)
     return next((blocks.block for blocks in candidates if trial.agrees(blocks.where)), None)
 
 
@@ -257,7 +258,7 @@ class _Trial:
         epilogue: Epilogue,
         weight_shape: tuple[int, ...],
         order: Order | None = None,
-        device: jax.Device | None = None,
+        place: Sharding | None = None,
     ):
         numbers = np.random.default_rng(0).standard_normal(4099).astype(np.float32)
         out_shape = (g.batch, *g.out_size, g.filters)
@@ -267,7 +268,7 @@ class _Trial:
         self._data, self._weight, *self._operands = (np.resize(numbers, shape) for shape in shapes)
         self._filters = [f for f in (0, 1, 15, 16, 31, 32, 47, 48, 64, g.filters // 2, g.filters - 1) if f < g.filters]
         try:
-            self._out = _run(device, g, epilogue, order, self._data, self._weight, self._operands)
+            self._out = _run(place, g, epilogue, order, self._data, self._weight, self._operands)
         except jax.errors.JaxRuntimeError:
             self._out = None
 
@@ -301,8 +302,8 @@ def _activated(x: np.ndarray, act_type: str) -> np.ndarray:
     return np.clip(x, 0, 6 if act_type == "relu6" else None) if act_type else x
 
 
-def _run(device: jax.Device | None, g: Geometry, epilogue: Epilogue, order: Order | None, *arrays: Any) -> np.ndarray:
-    cpu = jax.sharding.SingleDeviceSharding(device or jax.devices("cpu")[0])
+def _run(place: Sharding | None, g: Geometry, epilogue: Epilogue, order: Order | None, *arrays: Any) -> np.ndarray:
+    cpu = place or SingleDeviceSharding(jax.devices("cpu")[0])
     function = jax.jit(lambda data, weight, rest: _call(data, weight, g, epilogue, rest, order), out_shardings=cpu)
     given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cpu), arrays)
     with compiling():

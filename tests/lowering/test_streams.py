@@ -23,7 +23,7 @@ from tests.comparison import assert_close
 CALLED = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
 
 pytestmark = pytest.mark.skipif(
-    streams.device() is None or onednn.block_of_a_core(CALLED, Epilogue()) is None,
+    streams.one_core() is None or onednn.block_of_a_core(CALLED, Epilogue()) is None,
     reason="there is one core, or jaxlib has no oneDNN or no second client on this platform",
 )
 
@@ -71,6 +71,7 @@ def test_parts_give_to_the_last_bit_what_the_whole_gives(monkeypatch: pytest.Mon
     expected = whole(data=data)
     assert rows(whole) == [None]
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+    assert np.array_equal(predict(data=data)[0], found[0]), "what has streams keeps them"
 
 
 def test_outputs_lie_where_all_other_arrays_do():
@@ -81,9 +82,9 @@ def test_outputs_lie_where_all_other_arrays_do():
 
 
 def test_the_device_is_none_of_jax_and_computes_in_the_thread_that_calls_it():
-    device = streams.device()
-    assert device is not None
-    assert device not in jax.devices("cpu")
+    here = streams.one_core()
+    assert here is not None
+    assert here.device_set.isdisjoint(jax.devices("cpu"))
     threads: list[int] = []
 
     def told(x: np.ndarray) -> np.ndarray:
@@ -91,7 +92,7 @@ def test_the_device_is_none_of_jax_and_computes_in_the_thread_that_calls_it():
         return x
 
     asked = jax.jit(lambda x: jax.pure_callback(told, jax.ShapeDtypeStruct((4,), np.float32), x))
-    jax.block_until_ready(asked(jax.device_put(np.ones(4, np.float32), device)))
+    jax.block_until_ready(asked(jax.device_put(np.ones(4, np.float32), here)))
     assert threads == [threading.get_ident()]
 
 
@@ -194,6 +195,6 @@ def test_where_the_client_cannot_be_made_all_cores_share_as_ever(monkeypatch: py
         raise TypeError("make_cpu_client() got an unexpected keyword argument")
 
     monkeypatch.setattr(streams.xla_client, "make_cpu_client", refuses)
-    assert streams._device.__wrapped__() is None
+    assert streams._one_core.__wrapped__() is None
     monkeypatch.setattr(streams.platform, "system", lambda: "Windows")
-    assert streams._device.__wrapped__() is None
+    assert streams._one_core.__wrapped__() is None
