@@ -26,7 +26,7 @@ class _Batch(NamedTuple):
 
 
 def predict_batches(
-    predict: Callable[..., Sequence[jax.Array]],
+    start: Callable[..., Callable[[], Sequence[jax.Array]]],
     data: Iterable[Any],
     *,
     inputs: Sequence[str],
@@ -35,13 +35,14 @@ def predict_batches(
     batch_size: int | None,
     progress: bool,
 ) -> Iterator[list[np.ndarray]]:
-    """What `Predictor.batches` gives. inputs, outputs: names in order; unread: names that batches may have besides."""
+    """What `Predictor.batches` gives. start: takes inputs by name, and returns what waits for their outputs; inputs,
+    outputs: names in order; unread: names that batches may have besides."""
     if isinstance(data, Mapping) or hasattr(data, "shape"):
         data = [data]
-    ahead: tuple[Sequence[jax.Array], _Batch] | None = None
+    ahead: tuple[Callable[[], Sequence[jax.Array]], _Batch] | None = None
     with Progress(progress, len(data) if isinstance(data, Sized) else None, what="predicting") as bar:
         for batch in _batches(data, inputs, unread, batch_size):
-            pending, ahead = ahead, (predict(**batch.inputs), batch)
+            pending, ahead = ahead, (start(**batch.inputs), batch)
             if pending is not None:
                 yield _cut(*pending, outputs)
                 bar.advance()
@@ -80,9 +81,9 @@ def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
     return dict(zip(inputs, values, strict=True))
 
 
-def _cut(found: Sequence[jax.Array], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
+def _cut(found: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
     """The outputs without what belongs to padding; axis 0 may have several rows of each sample."""
-    whole = on_host(found)
+    whole = on_host(found())
     if batch.rows == batch.size:
         return whole
     for name, output in zip(names, whole, strict=True):

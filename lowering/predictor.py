@@ -226,11 +226,22 @@ class Predictor:
 
         Raises LoweringError for inputs that are missing or unknown, InferenceError for shapes that do not fit.
         """
+        arrays, ready = self._asked(inputs, key)
+        return ready.executable(arrays, ready.held, key)
+
+    def _start(self, **inputs: Any) -> Callable[[], list[jax.Array]]:
+        """What waits for the outputs of a call, which are computed meanwhile."""
+        arrays, ready = self._asked(inputs, None)
+        if isinstance(ready.executable, Streams):
+            return ready.executable.start(arrays)
+        outputs = ready.executable(arrays, ready.held, None)
+        return lambda: outputs
+
+    def _asked(self, inputs: Arrays, key: jax.Array | None) -> tuple[dict[str, jax.Array], _Ready]:
         self._check_inputs(inputs)
         require_key(key)
         arrays = {n: self._home.put(inputs[n], self._home.input(n, np.shape(inputs[n]))) for n in self.inputs}
-        ready = self._ready_for({name: (a.shape, _dtype_name(a.dtype)) for name, a in arrays.items()}, key)
-        return ready.executable(arrays, ready.held, key)
+        return arrays, self._ready_for({name: (a.shape, _dtype_name(a.dtype)) for name, a in arrays.items()}, key)
 
     def batches(
         self, data: Iterable[Any], batch_size: int | None = None, *, progress: bool = False
@@ -248,7 +259,7 @@ class Predictor:
             fix = "lowering.Batches(arrays, batch_size) without shard: devices take their rows of it."
             raise LoweringError("Every process gives whole batches to a predictor over a mesh", got="shard=", fix=fix)
         return predict_batches(
-            *(self, data),
+            *(self._start, data),
             inputs=self.inputs,
             outputs=self.symbol.list_outputs(),
             unread=self._labels,
@@ -332,12 +343,14 @@ class Predictor:
         return Streams(compiled, held, rows, here, self._home.parameter(""))
 
     def _saved_ready(self, saved: Signature, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        """What a folder has."""
+        """What a folder has; what it has of streams is made anew where they were turned off meanwhile."""
+        here = None if saved.rows is None else streams.one_core()
+        if saved.rows is not None and here is None:
+            return self._made_ready(inputs, key)
         for name in set(saved.held.values()) - self._placed.keys():
             self._placed[name] = self._home.put(self._saved_values[name], self._home.parameter(name))
         held = {name: self._placed[array] for name, array in saved.held.items()} | self._kept.placed(saved.constants)
         program, rows = jax.export.deserialize(bytearray(saved.program)), saved.rows
-        here = None if rows is None else streams.one_core()
         avals = {name: _at(here or a.sharding, a) for name, a in held.items()}
         given = self._avals(inputs, rows, here), avals, key if rows is None else None
         lowered = jit(program.call, platform=self._options.platform).lower(*given)

@@ -24,7 +24,11 @@ from pathlib import Path
 import jax
 import numpy as np
 from jax.sharding import Sharding, SingleDeviceSharding
-from jaxlib import xla_client
+
+try:
+    from jaxlib.xla_client import make_cpu_client
+except ImportError:  # of a jaxlib that makes clients otherwise
+    make_cpu_client = None
 
 __all__ = ["Streams", "count", "one_core"]
 
@@ -53,14 +57,13 @@ def one_core() -> SingleDeviceSharding | None:
 
 @cache
 def _one_core() -> SingleDeviceSharding | None:
-    make = getattr(xla_client, "make_cpu_client", None)
-    if platform.system() != "Linux" or make is None:  # elsewhere nothing says how many workers there are
+    if platform.system() != "Linux" or make_cpu_client is None:  # elsewhere nothing says how many workers there are
         return None
     jax.devices("cpu")  # has its workers before
     before = _workers()
     try:
         with _one_worker():
-            client = make(asynchronous=False, num_devices=1)
+            client = make_cpu_client(asynchronous=False, num_devices=1)
     except (TypeError, ValueError, jax.errors.JaxRuntimeError):
         return None
     return SingleDeviceSharding(client.devices()[0]) if len(_workers() - before) == 1 else None
@@ -93,8 +96,8 @@ def _workers() -> set[str]:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Of all cores but the caller's."""
-    return ThreadPoolExecutor(count() - 1, "stream")
+    """One for each core."""
+    return ThreadPoolExecutor(count(), "stream")
 
 
 class Streams:
@@ -112,15 +115,24 @@ class Streams:
         self._held = {name: jax.device_put(array, here) for name, array in held.items()}
 
     def __call__(self, inputs: Arrays, held: Arrays, key: None) -> list[jax.Array]:
-        """The outputs, when they are computed."""
+        """The outputs, when they are computed; the first part in the caller's thread."""
+        parts = self._parts(inputs)
+        others = [_threads().submit(self._part, part) for part in parts[1:]]
+        return self._joined([self._part(parts[0]), *(other.result() for other in others)])
+
+    def start(self, inputs: Arrays) -> Callable[[], list[jax.Array]]:
+        """The same while the caller does something else: what waits for the outputs."""
+        parts = [_threads().submit(self._part, part) for part in self._parts(inputs)]
+        return lambda: self._joined([part.result() for part in parts])
+
+    def _parts(self, inputs: Arrays) -> list[dict[str, jax.Array]]:
         samples = next(iter(inputs.values())).shape[0]
         whole = {name: np.asarray(x) for name, x in inputs.items()}
         starts = range(0, samples, self._rows)
-        parts = [{n: jax.device_put(x[i : i + self._rows], self._here) for n, x in whole.items()} for i in starts]
-        others = [_threads().submit(self._part, part) for part in parts[1:]]
-        first = self._part(parts[0])
-        found = [first, *(other.result() for other in others)]
-        return [jax.device_put(np.concatenate(each), self._home) for each in zip(*found, strict=True)]
+        return [{n: jax.device_put(x[i : i + self._rows], self._here) for n, x in whole.items()} for i in starts]
 
     def _part(self, inputs: Arrays) -> list[np.ndarray]:
         return [np.asarray(output) for output in self._executable(inputs, self._held, None)]
+
+    def _joined(self, parts: Sequence[Sequence[np.ndarray]]) -> list[jax.Array]:
+        return [jax.device_put(np.concatenate(each), self._home) for each in zip(*parts, strict=True)]

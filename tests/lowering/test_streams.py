@@ -164,6 +164,11 @@ def test_a_folder_of_another_machine_is_made_anew(other: str, tmp_path: Path, mo
     again = lowering.Predictor.load(tmp_path)
     assert not again._saved
     monkeypatch.undo()
+    if other == "off":
+        on = lowering.Predictor.load(tmp_path)
+        monkeypatch.setenv(streams.SWITCH, "0")
+        assert_close(np.asarray(on(data=data)[0]), np.asarray(expected[0]), 1e-6, "turned off between")
+        assert rows(on) == [None]
     assert_close(np.asarray(again(data=data)[0]), np.asarray(expected[0]), 1e-6, "output")
 
 
@@ -194,7 +199,9 @@ def test_where_the_client_cannot_be_made_all_cores_share_as_ever(monkeypatch: py
     def refuses(**_: object):
         raise TypeError("make_cpu_client() got an unexpected keyword argument")
 
-    monkeypatch.setattr(streams.xla_client, "make_cpu_client", refuses)
-    assert streams._one_core.__wrapped__() is None
+    for client in (refuses, None):
+        monkeypatch.setattr(streams, "make_cpu_client", client)
+        assert streams._one_core.__wrapped__() is None
+    monkeypatch.undo()
     monkeypatch.setattr(streams.platform, "system", lambda: "Windows")
     assert streams._one_core.__wrapped__() is None
