@@ -3,6 +3,9 @@
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+import lowering.versions as _versions  # noqa: F401  # first: under an older JAX what follows fails in other words
+
+# isort: split
 import lowering.initializer as initializer
 import lowering.ops as ops
 from lowering.compile import CompiledFunction as CompiledFunction

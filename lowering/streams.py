@@ -13,31 +13,21 @@ SYMJAX_NNVM_STREAMS=0 in the environment turns it off.
 from __future__ import annotations
 
 import os
-import platform
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 
 import jax
 import numpy as np
 from jax.sharding import Sharding, SingleDeviceSharding
 
-try:
-    from jaxlib.xla_client import make_cpu_client
-except ImportError:  # of a jaxlib that makes clients otherwise
-    make_cpu_client = None
+from lowering.native.ask import ask, trouble
+from lowering.native.unpromised import one_worker_device
 
-__all__ = ["Streams", "count", "one_core"]
+__all__ = ["Streams", "count", "one_core", "why_not"]
 
 SWITCH = "SYMJAX_NNVM_STREAMS"
-_WORKERS = "PJRT_NPROC"
-"""How many workers XLA's client makes for its operators, read when it is made."""
-_WORKER = "XLAEigen"
-"""What their names end with."""
-
 _making = threading.Lock()
 Arrays = Mapping[str, jax.Array]
 
@@ -55,43 +45,20 @@ def one_core() -> SingleDeviceSharding | None:
         return _one_core()
 
 
+def why_not() -> str | None:
+    """Why batches are not computed in streams; None where they can be."""
+    if os.environ.get(SWITCH) == "0":
+        return f"{SWITCH}=0 in the environment"
+    if count() == 1:
+        return "the process may use one core"
+    return None if one_core() is not None else trouble() or "jaxlib makes no second client with one worker here"
+
+
 @cache
 def _one_core() -> SingleDeviceSharding | None:
-    if platform.system() != "Linux" or make_cpu_client is None:  # elsewhere nothing says how many workers there are
-        return None
-    jax.devices("cpu")  # has its workers before
-    before = _workers()
-    try:
-        with _one_worker():
-            client = make_cpu_client(asynchronous=False, num_devices=1)
-    except (TypeError, ValueError, jax.errors.JaxRuntimeError):
-        return None
-    return SingleDeviceSharding(client.devices()[0]) if len(_workers() - before) == 1 else None
-
-
-@contextmanager
-def _one_worker() -> Iterator[None]:
-    was = os.environ.get(_WORKERS)
-    os.environ[_WORKERS] = "1"
-    try:
-        yield
-    finally:
-        if was is None:
-            del os.environ[_WORKERS]
-        else:
-            os.environ[_WORKERS] = was
-
-
-def _workers() -> set[str]:
-    """Threads that XLA's clients compute with."""
-    found = set()
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            if (task / "comm").read_text().strip().endswith(_WORKER):
-                found.add(task.name)
-        except OSError:  # ended meanwhile
-            continue
-    return found
+    """A child process makes such a client, and computes with it, before this one does."""
+    device = one_worker_device() if ask("one_core") else None
+    return None if device is None else SingleDeviceSharding(device)
 
 
 @cache

@@ -12,8 +12,13 @@ from typing import Any
 
 import jax
 
+from lowering.native.unpromised import OURS_ALONE, knows_option, takes_no_options_inside
+
 OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "cpu": {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"},
+    "cpu": {
+        "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
+        **OURS_ALONE,
+    },
 }
 """Platform → options that make programs faster there.
 
@@ -32,23 +37,13 @@ ONCE: Mapping[str, Mapping[str, str]] = {"cpu": {"xla_backend_optimization_level
 """Platform → options of programs that run once, where what compiles fastest is fastest: what is made of ResNet-50's
 parameters compiles in 1.1 s instead of 1.7, and runs in 0.18 instead of 0.11."""
 
-_NOT_INSIDE = "`compiler_options` can only be passed to top-level"
-
 
 @cache
 def options_for(platform: str, once: bool = False) -> dict[str, str] | None:
     """The options of a platform that the installed jaxlib knows; None when there are none. once: those of `ONCE`."""
     table = (ONCE if once else OPTIONS).get(platform, {})
-    known = {name: value for name, value in table.items() if _is_known(name, value)}
+    known = {name: value for name, value in table.items() if knows_option(name, value)}
     return known or None
-
-
-def _is_known(name: str, value: str) -> bool:
-    try:
-        jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
-    except jax.errors.JaxRuntimeError:
-        return False
-    return True
 
 
 class Jitted:
@@ -71,7 +66,7 @@ class Jitted:
         try:
             return self._compiling(*args)
         except ValueError as error:
-            if _NOT_INSIDE not in str(error):
+            if not takes_no_options_inside(error):
                 raise
             return self.plain(*args)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from symjax_nnvm.errors import FileError, explain, printable
-from symjax_nnvm.files import StrPath, read_bounded, write_file
+from symjax_nnvm.files import StrPath, cache_folder, read_bounded, write_file
 from symjax_nnvm.geometry import LIBRARY, Direction, Geometry, applies, winograd_tile
 
 __all__ = ["Direction", "Geometry", "Measured", "Table", "choose", "forget", "read_table", "user_table", "write_table"]
@@ -154,8 +154,7 @@ def _unmeasured(direction: Direction, g: Geometry) -> str:
 
 def user_table(platform: str) -> Path:
     """Where the user's own table of a platform is, if there is one."""
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(folder) / "symjax-nnvm" / f"algorithms_{platform}.json"
+    return cache_folder() / f"algorithms_{platform}.json"
 
 
 def forget() -> None:

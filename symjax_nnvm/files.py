@@ -105,6 +105,12 @@ def one_writer(folder: StrPath) -> Iterator[None]:
         os.close(descriptor)
 
 
+def cache_folder() -> Path:
+    """Where the user keeps what can be made again, of this library; it need not be there."""
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(folder) / "symjax-nnvm"
+
+
 def make_folder(path: Path) -> None:
     """A new folder, whose name is on the disk. Raises OSError where there is one."""
     path.mkdir()

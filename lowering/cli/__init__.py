@@ -1,1 +1,1 @@
-"""The subcommands of `symjax-nnvm` that need JAX: run, verify, tune, convert. `symjax_nnvm.cli` has all their names."""
+"""The subcommands of `symjax-nnvm` that need JAX: run, verify, tune, env, convert. `symjax_nnvm.cli` names them all."""

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import jax
 from jax import Array
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+
+from lowering.native.unpromised import call_primitive, is_zero
 
 __all__ = ["Multilinear", "exporting_calls", "library_call"]
 
@@ -39,7 +39,7 @@ class Multilinear(Protocol):
 
 def library_call(function: Multilinear, *arrays: Array) -> Array:
     """The function of these arrays, by the library where that can be."""
-    return _primitive.bind(*arrays, function=function)
+    return function.elsewhere(*arrays) if _bind is None else _bind(*arrays, function=function)
 
 
 @contextmanager
@@ -52,33 +52,23 @@ def exporting_calls() -> Iterator[None]:
         _exported.reset(token)
 
 
-_primitive = Primitive("library_call")
-
-
-@_primitive.def_impl
 def _eager(*arrays: Array, function: Multilinear) -> Array:
     return jax.jit(library_call, static_argnums=0)(function, *arrays)
 
 
-@_primitive.def_abstract_eval
 def _abstract(*avals: Any, function: Multilinear) -> Any:
     out = jax.eval_shape(function.elsewhere, *(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals))
     return avals[0].update(shape=out.shape, dtype=out.dtype)
 
 
-def _lower_elsewhere(ctx: Any, *values: Any, function: Multilinear) -> Any:
-    return mlir.lower_fun(function.elsewhere, multiple_results=False)(ctx, *values)
+def _chosen(alone: bool, exported: bool) -> Callable[..., Array]:
+    """What is compiled: the call in programs of one CPU device, unless they are exported for others."""
+    here = alone and (_exported.get() or not exported)
 
+    def compiled(*arrays: Array, function: Multilinear) -> Array:
+        return (function.by_library if here else function.elsewhere)(*arrays)
 
-def _lower_on_cpu(ctx: Any, *values: Any, function: Multilinear) -> Any:
-    module = ctx.module_context
-    alone = getattr(module.axis_context, "num_devices", None) == 1
-    here = alone and (_exported.get() or not module.lowering_parameters.for_export)
-    return mlir.lower_fun(function.by_library if here else function.elsewhere, multiple_results=False)(ctx, *values)
-
-
-mlir.register_lowering(_primitive, _lower_elsewhere)
-mlir.register_lowering(_primitive, _lower_on_cpu, platform="cpu")
+    return compiled
 
 
 def _mapped(arrays: Sequence[Array], axes: Sequence[int | None], *, function: Multilinear) -> tuple[Array, int]:
@@ -90,10 +80,11 @@ def _differentiated(primals: Sequence[Array], tangents: Sequence[Any], *, functi
     summands = [
         function.elsewhere(*primals[:i], tangent, *primals[i + 1 :])
         for i, tangent in enumerate(tangents)
-        if not isinstance(tangent, ad.Zero)
+        if not is_zero(tangent)
     ]
     return library_call(function, *primals), sum(summands[1:], start=summands[0])
 
 
-batching.primitive_batchers[_primitive] = _mapped
-ad.primitive_jvps[_primitive] = _differentiated
+_bind = call_primitive(
+    "library_call", eager=_eager, abstract=_abstract, chosen=_chosen, mapped=_mapped, differentiated=_differentiated
+)

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("lowering.cli.run", "run it on arrays, an image or random numbers"),
     "verify": ("lowering.cli.verify", "prove its gradients against JAX's and finite differences"),
     "tune": ("lowering.cli.tune", "measure its convolutions here, for the fastest algorithms"),
+    "env": ("lowering.cli.env", "versions, devices, which native help is in use, and why not"),
     "convert": ("lowering.cli.convert", "to StableHLO, safetensors or MXNet 1.9.1's files"),
 }
 """Subcommand → (module, help). The names of `lowering`'s are only text here: this package stands without it."""

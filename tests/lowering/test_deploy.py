@@ -67,7 +67,7 @@ def test_numbers_for_sizes_equal_a_predictor_to_the_last_bit(tmp_path: Path, mon
     assert not np.array_equal(other, expected)
 
 
-@pytest.mark.skipif(onednn.machine() is None or not onednn._is_there(), reason="jaxlib has no oneDNN on this platform")
+@pytest.mark.skipif(onednn.why_not() is not None, reason="jaxlib has no oneDNN on this platform")
 def test_a_program_for_this_machine_is_a_predictor_to_the_last_bit(tmp_path: Path):
     layer = sym.Convolution(sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
     net = sym.FullyConnected(sym.relu(layer), num_hidden=5, name="fc")

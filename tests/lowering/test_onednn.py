@@ -179,17 +179,11 @@ def test_blocks_hold_the_weight(block: int, channels: int, filters: int, groups:
     assert np.count_nonzero(laid) == weight.size
 
 
-def test_a_result_that_is_wrong_is_not_used(monkeypatch: pytest.MonkeyPatch):
-    """As where XLA meant something else by what it is told."""
-    g = Geometry(2, (5, 5), 3, 20, (3, 3), (1, 1), (1, 1), (0, 0))
-    monkeypatch.setattr(onednn, "_is_there", lambda: True)
-    monkeypatch.setattr(onednn, "_run", lambda _, g, *__: np.zeros((g.batch, *g.out_size, g.filters), np.float32))
-    assert onednn.block.__wrapped__(g, Epilogue()) is None
-
-
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SYMJAX_NNVM_ONEDNN", "0")
-    assert not onednn._is_there.__wrapped__()
+    assert onednn.block.__wrapped__(FEW_IN_A_GROUP, Epilogue()) is None
+    assert not onednn.computes.__wrapped__(FEW_IN_A_GROUP)
+    assert onednn.why_not() == "SYMJAX_NNVM_ONEDNN=0 in the environment"
 
 
 @pytest.mark.parametrize("change", [{"pad": (-1, 0)}, {"batch": 0}, {"size": (0, 6)}, {"dilate": (0, 1)}], ids=str)

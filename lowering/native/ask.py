@@ -1,0 +1,251 @@
+"""`ask`: what native code does here, asked in a child process, and the answers, kept in the user's cache.
+
+The code behind an unpromised interface may end a process, never come back, or compute something else: oneDNN's
+convolutions by `gemm`, which it takes where it has nothing better for a geometry or a processor, wait for workers that
+wait for them, or read what is not theirs (seen with AVX-512, too: depth-wise and dilated, grouped in one dimension).
+So each question is put to a child, which computes the very call on numbers whose result is known. An answer counts if
+the child gives it in time and oneDNN says that it took code made for that geometry.
+
+Answers are kept by jaxlib, processor and environment: a second start asks nothing. The child ends when there have been
+no questions for some seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import queue
+import re
+import subprocess
+import sys
+import threading
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from lowering.native import unpromised
+from lowering.native.trials import ANSWER, READY
+from symjax_nnvm.errors import NNVMError
+from symjax_nnvm.files import cache_folder, read_bounded, write_file
+from symjax_nnvm.geometry import Epilogue, Geometry
+
+__all__ = ["answers_file", "ask", "trouble"]
+
+SECONDS_TO_START = 120.0
+SECONDS = 60.0
+"""For one question, which takes a few hundredths of a second where all is well."""
+
+_KEPT = 4096
+"""Answers at most, in memory and in the file: the latest."""
+
+_MAX_BYTES = 1 << 22
+_IMPLEMENTATION = re.compile(r",cpu,convolution,([^,]*),")
+_OWN_CODE = ("brg", "brdgmm", "jit")
+"""How the names of oneDNN's implementations begin that are made for a geometry. Others are `gemm` and `ref`."""
+
+_PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from lowering.native.trials import main; main()"
+
+_asking = threading.Lock()
+_child: _Child | None = None
+_trouble: str | None = None
+_answers: dict[str, Any] | None = None
+
+
+def ask(kind: str, geometry: Geometry | None = None, epilogue: Epilogue | None = None) -> Any:
+    """The child's answer to a question of `lowering/native/trials.py`; None where there is none: the child ended, took
+    too long, cannot be started, or oneDNN has no code of its own for the geometry."""
+    question = [kind, *([] if geometry is None else [asdict(geometry)]), *([] if epilogue is None else [epilogue])]
+    text = json.dumps(question)
+    with _asking:
+        known = _known()
+        if text not in known and _trouble is None:
+            answer = _asked(text)
+            if _trouble is None:
+                known[text] = answer
+                _keep(known)
+        return known.get(text)
+
+
+def trouble() -> str | None:
+    """Why nothing can be asked in this process; None where something can, or where nothing was asked yet."""
+    return _trouble
+
+
+# -- the child ---------------------------------------------------------------------------------------------------------
+
+
+class _Child:
+    """The process, and a thread that reads what it writes."""
+
+    def __init__(self):
+        self.owner = os.getpid()
+        paths = [path or os.getcwd() for path in sys.path]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, json.dumps(paths)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_environment(),
+            text=True,
+            errors="replace",
+            start_new_session=True,  # what a terminal sends to its programs is not for it
+        )
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, name="native answers", daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines, contextlib.suppress(OSError, ValueError):
+            for line in lines:
+                self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def line(self, seconds: float) -> str | None:
+        """What it writes next; None where it ended, or wrote nothing for so long."""
+        try:
+            return self._lines.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def put(self, question: str) -> bool:
+        """Whether it could still be asked."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(question + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            return False
+        return True
+
+    def has_ended_by_itself(self) -> bool:
+        """Whether it had nothing to do for long."""
+        return self._process.poll() == 0
+
+    def end(self) -> int:
+        """Kill it. How it ended: 0 where it did so by itself."""
+        self._process.kill()
+        with contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        return self._process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """The child's: on the CPU, as many devices as here, with nothing kept; oneDNN says what it makes."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "JAX_COMPILATION_"))}
+    like_here = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(len(jax.local_devices(backend="cpu")))}
+    return ours | like_here | {"ONEDNN_VERBOSE": "profile_create", "PYTHONSAFEPATH": "1"}
+
+
+def _asked(question: str) -> Any:
+    """What a child says. `_trouble` where none can be asked."""
+    for _ in range(2):  # the first may end, for it had nothing to do, while it is asked
+        child = _running()
+        if child is None:
+            return None
+        if not child.put(question):
+            _end()
+            continue
+        own_code = False
+        while (line := child.line(SECONDS)) is not None:
+            if line.startswith(ANSWER):
+                return json.loads(line[len(ANSWER) :]) if own_code or question == '["one_core"]' else None
+            if found := _IMPLEMENTATION.search(line):
+                own_code = found[1].startswith(_OWN_CODE)
+                if not own_code:  # before it computes
+                    break
+        if line is not None or _end() != 0:
+            _end()
+            return None
+    return None
+
+
+def _running() -> _Child | None:
+    """A child that waits for a question; None and `_trouble` where there is none to be had."""
+    global _child, _trouble
+    if _child is not None and _child.owner != os.getpid():  # another process's, after a fork
+        _child = None
+    if _child is not None and _child.has_ended_by_itself():
+        _end()
+    if _child is None:
+        try:
+            _child = _Child()
+        except (OSError, ValueError) as error:
+            _trouble = f"no child process could be started: {error}"
+            return None
+        line = _child.line(SECONDS_TO_START)
+        while line is not None and not line.startswith(READY):
+            line = _child.line(SECONDS_TO_START)
+        if line is None:
+            _trouble = f"the child process did not start: it ended with {_end()}"
+        elif (threads := line.removeprefix(READY)) != str(_threads()) or not _threads():
+            _trouble = f"XLA computes with {_threads() or 'unknown'} threads here, with {threads} in a child process"
+            _end()
+    return _child
+
+
+@cache
+def _threads() -> int:
+    """Of XLA's CPU, before there is a second client."""
+    return unpromised.workers()
+
+
+def _end() -> int:
+    global _child
+    ended, _child = _child, None
+    return 0 if ended is None else ended.end()
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def _known() -> dict[str, Any]:
+    """Answers by question, the oldest first."""
+    global _answers
+    if _answers is None:
+        _answers = _read()
+    return _answers
+
+
+def _read() -> dict[str, Any]:
+    path = answers_file()
+    if path is not None:
+        with contextlib.suppress(OSError, NNVMError, ValueError, TypeError, RecursionError):
+            found = dict(json.loads(read_bounded(path, _MAX_BYTES, "answers of native code")))
+            return {question: each for question, each in found.items() if each is None or isinstance(each, int)}
+    return {}
+
+
+def _keep(answers: dict[str, Any]) -> None:
+    """Write the answers, with those of other processes, where there is a place."""
+    while len(answers) > _KEPT:
+        del answers[next(iter(answers))]
+    path = answers_file()
+    if path is not None:
+        both = [*(_read() | answers).items()]
+        with contextlib.suppress(OSError, NNVMError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(path, json.dumps(dict(both[-_KEPT:]), indent=0))
+
+
+@cache
+def answers_file() -> Path | None:
+    """Where answers are kept for other processes of this jaxlib, this processor, as many threads and this environment;
+    None where it is not known which processor it is."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("\n\n")[0]
+    except OSError:
+        return None
+    varying = ("processor", "cpu MHz", "bogomips", "core id", "apicid", "initial apicid", "microcode")
+    lines = [line for line in text.splitlines() if line.partition("\t")[0].partition(":")[0].strip() not in varying]
+    asked = [f"{n}={v}" for n, v in os.environ.items() if n.startswith(("ONEDNN_", "DNNL_", "XLA_", "NPROC", "PJRT_"))]
+    facts = [version("jaxlib"), platform.machine(), str(_threads()), *_OWN_CODE, *lines, *sorted(asked)]
+    name = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+    return cache_folder() / f"native_{name}.json"

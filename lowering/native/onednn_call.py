@@ -1,0 +1,68 @@
+"""The custom call by which oneDNN computes a convolution in XLA's CPU, in the words of `OneDnnConvolutionConfig`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import jax
+from jax import Array
+
+from lowering.native import unpromised
+from symjax_nnvm.geometry import Epilogue, Geometry
+
+Order = tuple[Literal["channels", "filters"], Literal["channels", "filters"]]
+"""Of the first two axes of a weight, before those of the kernel."""
+
+FILTERS_FIRST: Order = ("filters", "channels")
+CHANNELS_FIRST: Order = ("channels", "filters")
+
+TARGET = "__onednn$convolution"
+_ACTIVATIONS = {"": (), "relu": ("RELU",), "relu6": ("RELU6",), "gelu": ("GELU_ERF",)}
+
+
+def call(
+    data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue, operands: Sequence[Array], order: Order | None
+) -> Array:
+    """data (n, *size, c) → (n, *out_size, f). operands: the bias (f,) and the addend (n, *out_size, f), as the epilogue
+    says; the result is written over the addend. order: the weight's; None: it lies in blocks, flat.
+
+    Nothing is checked: XLA ends the process where a size is impossible, and oneDNN reads beyond a weight that is too
+    short. `lowering/native/ask.py` says what may be called.
+    """
+    shape = (geometry.batch, *geometry.out_size, geometry.filters)
+    result = jax.ShapeDtypeStruct(shape, data.dtype)
+    config = {"onednn_conv_config": _config(geometry, epilogue, order)}
+    written_over = 2 + epilogue.bias if epilogue.addend else None
+    return unpromised.library_call(TARGET, result, config, written_over, data, weight, *operands)
+
+
+def _config(g: Geometry, epilogue: Epilogue, order: Order | None) -> dict[str, Any]:
+    """Axes by number."""
+    rank = len(g.kernel) + 2
+    data = {"dims": rank, "data": {"batch_dim": 0, "feature_dim": rank - 1, "spatial_dims": [*range(1, rank - 1)]}}
+    if order is None:
+        channels, filters, spatial = rank - 2, rank - 1, range(rank - 2)
+    else:
+        channels, filters, spatial = order.index("channels"), order.index("filters"), range(2, rank)
+    weight = {"input_feature_dim": channels, "output_feature_dim": filters, "spatial_dims": [*spatial]}
+    if order is None:
+        weight["shape"] = [*g.kernel, g.channels // g.groups, g.filters]
+    window = {
+        "size": g.kernel,
+        "pad_left": g.pad,
+        "pad_right": g.pad,
+        "strides": g.stride,
+        "window_dilations": g.dilate,
+    }
+    operations = (*["BIAS"] * epilogue.bias, *["SUM"] * epilogue.addend, *_ACTIVATIONS[epilogue.act_type])
+    return {
+        "dims": rank,
+        "input": data,
+        "kernel": {"dims": rank, "filter": weight},
+        "output": data,
+        "window": window,
+        "fusions": {"ops": operations},
+        "feature_groups": g.groups,
+        "optimization_config": {"weights_prepacked": order is None},
+    }

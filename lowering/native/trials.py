@@ -1,0 +1,200 @@
+"""What is tried in a child process: one convolution by oneDNN, on numbers whose result is known, and the second client.
+
+    python -c "from lowering.native.trials import main; main()"
+
+reads questions from standard input, a JSON list a line, and writes an answer to each, `ANSWER …` a line. oneDNN writes
+which of its implementations it takes between them (`ONEDNN_VERBOSE`), which `lowering/native/ask.py` reads along.
+A question may end this process or never come back: that is what it is for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from math import erf, prod, sqrt
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Sharding, SingleDeviceSharding
+
+from lowering.native import unpromised
+from lowering.native.onednn_call import FILTERS_FIRST, Order, call
+from symjax_nnvm.geometry import Blocks, Epilogue, Geometry
+
+ANSWER, READY = "ANSWER ", "READY with threads: "
+_TOLERANCE = 1e-4
+_IDLE_SECONDS = 10.0
+"""After so long without a question the process ends by itself."""
+
+_TOO_LONG_SECONDS = 90.0
+"""After so long with one, too: the process that asked may be gone."""
+
+
+def main() -> None:
+    """Answer until there are no more questions."""
+    clock = _Clock()
+    threading.Thread(target=_end_in_time, args=(clock,), daemon=True).start()
+    _say(f"{READY}{unpromised.workers()}")
+    for line in sys.stdin:
+        clock.start(_TOO_LONG_SECONDS)
+        _say(ANSWER + json.dumps(answer(json.loads(line))))
+        clock.start(_IDLE_SECONDS)
+
+
+class _Clock:
+    """When the process is to end, in whichever state it is."""
+
+    def __init__(self):
+        self.start(_IDLE_SECONDS)
+
+    def start(self, seconds: float) -> None:
+        self.is_idle, self.end = seconds == _IDLE_SECONDS, time.monotonic() + seconds
+
+
+def _end_in_time(clock: _Clock) -> None:
+    while time.monotonic() < clock.end:
+        time.sleep(1)
+    os._exit(0 if clock.is_idle else 1)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def answer(question: list[Any]) -> Any:
+    """What is computed where: ["block", geometry, epilogue] and ["block_of_a_core", …]: how many filters a block of the
+    weight has; ["computes", geometry]; ["one_core"]: whether there is a second client."""
+    kind, *rest = question
+    if kind == "one_core":
+        return _one_core() is not None
+    fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in rest[0].items()}
+    geometry = Geometry(**fields)
+    if kind == "computes":
+        return computes(geometry)
+    place = _one_core() if kind == "block_of_a_core" else None
+    return block(geometry, Epilogue(*rest[1]), place)
+
+
+def _one_core() -> Sharding | None:
+    device = unpromised.one_worker_device()
+    if device is None:
+        return None
+    place = SingleDeviceSharding(device)
+    numbers = jax.device_put(np.arange(6, dtype=np.float32).reshape(2, 3), place)
+    product = jax.jit(lambda a: a @ a.T, out_shardings=place)(numbers)
+    return place if np.array_equal(product, [[5, 14], [14, 50]]) else None
+
+
+def block(g: Geometry, epilogue: Epilogue, place: Sharding | None) -> int | None:
+    """The block by which the result is right. place: where it is computed; None: on all cores."""
+    candidates = [Blocks.of(size, g) for size in _SIZES]
+    length = max(blocks.length for blocks in candidates)
+    longer = length + min(length, max(length // 8, _FILLED))  # than any layout is
+    trial = _Trial(g, epilogue, (longer,), place=place)
+    return next((blocks.block for blocks in candidates if trial.agrees(blocks.where)), None)
+
+
+def computes(g: Geometry) -> bool:
+    """Whether the call computes a geometry whose weight is (f, c / groups, *kernel)."""
+    share, taps = g.channels // g.groups, prod(g.kernel)
+    rows = np.arange(share)[None, :] * taps + np.arange(taps)[:, None]
+    trial = _Trial(g, Epilogue(), (g.filters, share, *g.kernel), FILTERS_FIRST)
+    return trial.agrees(lambda filter: rows + filter * share * taps)
+
+
+_FILLED = 1 << 22
+"""Zeros that a layout may have more than ours."""
+
+_SIZES = (64, 48, 32, 16, 24, 8)
+"""Filters in a block, of the layouts that oneDNN has for AVX-512 and AVX2."""
+
+
+class _Trial:
+    """A convolution of random numbers, computed once.
+
+    The filters at the ends of the first blocks and of all are looked at: at the first place of the result, at the last,
+    and at one between.
+    """
+
+    def __init__(
+        self,
+        g: Geometry,
+        epilogue: Epilogue,
+        weight_shape: tuple[int, ...],
+        order: Order | None = None,
+        place: Sharding | None = None,
+    ):
+        numbers = np.random.default_rng(0).standard_normal(4099).astype(np.float32)
+        out_shape = (g.batch, *g.out_size, g.filters)
+        operands = [(g.filters,)] * epilogue.bias + [out_shape] * epilogue.addend
+        shapes = [(g.batch, *g.size, g.channels), weight_shape, *operands]
+        self._geometry, self._epilogue = g, epilogue
+        self._data, self._weight, *self._operands = (np.resize(numbers, shape) for shape in shapes)
+        self._filters = [f for f in (0, 1, 15, 16, 31, 32, 47, 48, 64, g.filters // 2, g.filters - 1) if f < g.filters]
+        self._out: np.ndarray | None
+        try:
+            self._out = _run(place, g, epilogue, order, self._data, self._weight, self._operands)
+        except Exception:  # of an interface that nobody promised
+            self._out = None
+
+    def agrees(self, where: Callable[[int], np.ndarray]) -> bool:
+        """Whether the result is right, if a filter's numbers (taps, c / groups) are there in the flat weight."""
+        if self._out is None:
+            return False
+        flat = self._weight.ravel()
+        rows = {f: flat[where(f)].astype(np.float64) for f in self._filters}
+        return all(self._is_right_at(place, rows) for place in _places(self._geometry))
+
+    def _is_right_at(self, place: tuple[int, ...], rows: Mapping[int, np.ndarray]) -> bool:
+        g, epilogue = self._geometry, self._epilogue
+        window, share = _window(place, self._data, g), g.channels // g.groups
+        groups = [f // (g.filters // g.groups) for f in self._filters]
+        seen = [window[:, q * share : (q + 1) * share] for q in groups]
+        found = np.array([(part * rows[f]).sum() for f, part in zip(self._filters, seen, strict=True)])
+        if epilogue.bias:
+            found += self._operands[0][self._filters]
+        if epilogue.addend:
+            found += self._operands[-1][place][self._filters]
+        found = _activated(found, epilogue.act_type)
+        assert self._out is not None
+        limit = _TOLERANCE * window.size**0.5
+        return np.allclose(self._out[place][self._filters], found, rtol=_TOLERANCE, atol=limit)
+
+
+def _activated(x: np.ndarray, act_type: str) -> np.ndarray:
+    if act_type == "gelu":
+        return np.array([each * (1 + erf(each / sqrt(2))) / 2 for each in x])
+    return np.clip(x, 0, 6 if act_type == "relu6" else None) if act_type else x
+
+
+def _run(place: Sharding | None, g: Geometry, epilogue: Epilogue, order: Order | None, *arrays: Any) -> np.ndarray:
+    cpu = place or SingleDeviceSharding(jax.devices("cpu")[0])
+    function = jax.jit(lambda data, weight, rest: call(data, weight, g, epilogue, rest, order), out_shardings=cpu)
+    given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=cpu), arrays)
+    options: Any = {name: off for name, off in unpromised.OURS_ALONE.items() if unpromised.knows_option(name, off)}
+    with warnings.catch_warnings(action="ignore"):
+        return np.asarray(function.lower(*given).compile(options)(*arrays))
+
+
+def _places(g: Geometry) -> Iterator[tuple[int, ...]]:
+    """The first place of the output, the last, and one between."""
+    yield (0, *(0 for _ in g.out_size))
+    yield (g.batch - 1, *(size - 1 for size in g.out_size))
+    yield (g.batch // 2, *(size // 2 for size in g.out_size))
+
+
+def _window(place: tuple[int, ...], data: np.ndarray, g: Geometry) -> np.ndarray:
+    """What a place of the output sees: (taps, c), zeros beyond the data."""
+    window = np.zeros((prod(g.kernel), g.channels))
+    for number, tap in enumerate(np.ndindex(*g.kernel)):
+        at = [o * s + t * d - p for o, s, t, d, p in zip(place[1:], g.stride, tap, g.dilate, g.pad, strict=True)]
+        if all(0 <= i < size for i, size in zip(at, g.size, strict=True)):
+            window[number] = data[(place[0], *at)]
+    return window

@@ -1,0 +1,194 @@
+"""Every name of JAX, jaxlib and XLA that the library uses and that JAX does not promise to keep.
+
+Each stands here once, with what happens where it is missing: speed is lost, or a word in a message, never a result.
+`tests/lowering/native/test_unpromised.py` takes each away. What JAX promises is in its `docs/api_compatibility.md`;
+what runs with which version is in `docs/versions.md`.
+
+Whatever an unpromised interface raises is caught: that is the one place of the library where `Exception` is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax import Array
+
+try:  # a primitive of one's own; without them `call_primitive` makes none
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad, batching, mlir
+except Exception:
+    Primitive = ad = batching = mlir = None
+
+# -- primitives ------------------------------------------------------------------------------------------------------
+
+
+def call_primitive(
+    name: str,
+    *,
+    eager: Callable[..., Any],
+    abstract: Callable[..., Any],
+    chosen: Callable[[bool, bool], Callable[..., Any]],
+    mapped: Callable[..., Any],
+    differentiated: Callable[..., Any],
+) -> Callable[..., Any] | None:
+    """What binds a primitive of JAX; None where JAX cannot have it registered.
+
+    eager: its implementation outside of a jitted function. abstract: abstract arrays → the abstract result.
+    chosen: whether the program is for one device of the CPU, and whether it is to be exported → the function that is
+    compiled, which takes the primitive's parameters. mapped: the rule of `vmap`. differentiated: the rule of `jvp`.
+    """
+    if Primitive is None or ad is None or batching is None or mlir is None:
+        return None
+    lower_fun = mlir.lower_fun
+
+    def on_cpu(ctx: Any, *values: Any, **parameters: Any) -> Any:
+        return lower_fun(chosen(*_program_of(ctx)), multiple_results=False)(ctx, *values, **parameters)
+
+    def elsewhere(ctx: Any, *values: Any, **parameters: Any) -> Any:
+        return lower_fun(chosen(False, True), multiple_results=False)(ctx, *values, **parameters)
+
+    try:
+        primitive = Primitive(name)
+        primitive.def_impl(eager)
+        primitive.def_abstract_eval(abstract)
+        mlir.register_lowering(primitive, elsewhere)
+        mlir.register_lowering(primitive, on_cpu, platform="cpu")
+        batching.primitive_batchers[primitive] = mapped
+        ad.primitive_jvps[primitive] = differentiated
+    except Exception:
+        return None
+    return primitive.bind
+
+
+def _program_of(ctx: Any) -> tuple[bool, bool]:
+    """Whether the program that is being lowered is for one device, and whether it is to be exported; where JAX does not
+    tell, it is for many and exported: then nothing of this machine goes into it."""
+    try:
+        module = ctx.module_context
+        return module.axis_context.num_devices == 1, bool(module.lowering_parameters.for_export)
+    except Exception:
+        return False, True
+
+
+def is_zero(tangent: Any) -> bool:
+    """Whether a tangent is JAX's symbol of zeros. Only rules of primitives get one."""
+    return isinstance(tangent, ad.Zero)  # pyright: ignore[reportOptionalMemberAccess]
+
+
+# -- calls of what is in jaxlib --------------------------------------------------------------------------------------
+
+
+def library_call(
+    target: str, result: jax.ShapeDtypeStruct, config: Mapping[str, Any], written_over: int | None, *operands: Array
+) -> Array:
+    """A custom call of XLA's older kind. config: its backend's. written_over: the operand in whose place the result
+    comes to lie. Raises what JAX raises where it makes no such calls: it is tried in a child process first."""
+    call = jax.ffi.ffi_call(
+        target,
+        result,
+        custom_call_api_version=2,
+        input_output_aliases=None if written_over is None else {written_over: 0},
+        legacy_backend_config=json.dumps(config),
+    )
+    return call(*operands)
+
+
+# -- clients and their threads ---------------------------------------------------------------------------------------
+
+_WORKER = "XLAEigen"
+"""What the names of the threads end with that a client of XLA's CPU computes with."""
+
+_TASKS = Path("/proc/self/task")
+
+
+def one_worker_device() -> Any:
+    """The device of a second client of XLA's CPU that has one worker, whose programs run in the thread that calls them;
+    None where jaxlib makes none, or where it cannot be seen that it has one.
+
+    A client makes as many workers as the thread that makes it may use cores: a thread of our own may use one, and the
+    client's threads get their cores back.
+    """
+    try:
+        make_cpu_client = import_module("jaxlib.xla_client").make_cpu_client
+        jax.devices("cpu")  # has its workers before
+        before, cores = _threads(), os.sched_getaffinity(0)
+        made: list[Any] = []
+
+        def make() -> None:
+            with suppress(Exception):
+                os.sched_setaffinity(0, {min(cores)})
+                made.append(make_cpu_client(asynchronous=False, num_devices=1))
+
+        maker = threading.Thread(target=make)
+        maker.start()
+        maker.join()
+        new = {thread: name for thread, name in _threads().items() if thread not in before}
+        for thread in new:
+            if os.sched_getaffinity(thread) == {min(cores)}:
+                os.sched_setaffinity(thread, cores)
+        return made[0].devices()[0] if sum(name.endswith(_WORKER) for name in new.values()) == 1 else None
+    except Exception:
+        return None
+
+
+def workers() -> int:
+    """How many threads XLA's CPU computes with, and so how oneDNN's weights lie; 0 where that cannot be seen."""
+    jax.devices("cpu")  # has them from here on
+    try:
+        return sum(name.endswith(_WORKER) for name in _threads().values())
+    except Exception:
+        return 0
+
+
+def _threads() -> dict[int, str]:
+    """The threads of this process with their names."""
+    found = {}
+    for task in _TASKS.iterdir():
+        try:
+            found[int(task.name)] = (task / "comm").read_text().strip()
+        except OSError:  # ended meanwhile
+            continue
+    return found
+
+
+# -- compile options -------------------------------------------------------------------------------------------------
+
+OURS_ALONE: Mapping[str, str] = {"xla_cpu_experimental_onednn_custom_call": "false"}
+"""What programs with calls of oneDNN are compiled with. With that option, which `XLA_FLAGS` can set, XLA makes such
+calls itself, takes ours for its own, and ends the process where a weight lies in blocks."""
+
+_NOT_INSIDE = "`compiler_options` can only be passed to top-level"
+
+
+def knows_option(name: str, value: str) -> bool:
+    """Whether the installed XLA takes a compile option: it raises for one that it does not know."""
+    try:
+        jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
+    except Exception:
+        return False
+    return True
+
+
+def takes_no_options_inside(error: ValueError) -> bool:
+    """Whether an error says that a jitted function with compile options was called inside another one."""
+    return _NOT_INSIDE in str(error)
+
+
+# -- processes -------------------------------------------------------------------------------------------------------
+
+
+def distributed_state() -> Any:
+    """What JAX knows of the processes that it connected: `client`, the store that all share, and others; None where it
+    has another place."""
+    try:
+        return import_module("jax._src.distributed").global_state
+    except Exception:
+        return None

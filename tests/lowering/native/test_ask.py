@@ -1,0 +1,121 @@
+"""What a child process says of native code: what hangs, ends it or is wrong there is never called here."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lowering.convolutions import onednn
+from lowering.native import ask as asking
+from lowering.native import trials
+from symjax_nnvm.geometry import Epilogue, Geometry
+
+G = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
+MAKES = "onednn_verbose,v1,primitive,create:cache_miss,cpu,convolution,{},forward_inference,0.3"
+
+CHILD = """
+import json, os, sys, time
+print("READY with threads: {threads}", flush=True)
+for line in sys.stdin:
+    {does}
+"""
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A process that has asked nothing yet, with a place for answers of its own."""
+    place = tmp_path / "symjax-nnvm" / "answers.json"
+    for name in ("_child", "_trouble", "_answers"):
+        monkeypatch.setattr(asking, name, None)
+    monkeypatch.setattr(asking, "answers_file", lambda: place)
+    yield place
+    asking._end()
+
+
+def says(monkeypatch: pytest.MonkeyPatch, does: str, threads: int = 0) -> None:
+    monkeypatch.setattr(asking, "_PROGRAM", CHILD.format(does=does, threads=threads or asking._threads()))
+
+
+def test_an_answer_is_kept_for_other_processes(alone: Path, monkeypatch: pytest.MonkeyPatch):
+    says(monkeypatch, f"print({MAKES.format('brg_conv_fwd:avx512_core')!r}); print('ANSWER 16', flush=True)")
+    assert asking.ask("block", G, Epilogue()) == 16
+    asking._end()
+    says(monkeypatch, "os.abort()")
+    assert asking.ask("block", G, Epilogue()) == 16, "nothing is asked twice"
+    monkeypatch.setattr(asking, "_answers", None)
+    assert asking.ask("block", G, Epilogue()) == 16, "nor in another process"
+    assert [*json.loads(alone.read_text()).values()] == [16]
+
+
+@pytest.mark.parametrize(
+    "does",
+    ["os.abort()", "os.kill(os.getpid(), 11)", "sys.exit(3)", "time.sleep(60)", "print('ANSWER 16', flush=True)"],
+    ids=["abort", "segmentation fault", "error", "hang", "oneDNN did not say how"],
+)
+def test_what_ends_the_child_or_never_comes_back_is_not_used(does: str, alone: Path, monkeypatch: pytest.MonkeyPatch):
+    says(monkeypatch, does)
+    monkeypatch.setattr(asking, "SECONDS", 2.0)
+    assert asking.ask("block", G, Epilogue()) is None
+    assert asking.trouble() is None
+    asking._end()
+    says(monkeypatch, f"print({MAKES.format('jit:avx2')!r}); print('ANSWER 8', flush=True)")
+    assert asking.ask("block", G, Epilogue(bias=True)) == 8, "another child answers the next question"
+
+
+@pytest.mark.parametrize("name", ["x64:gemm:jit", "ref:any", "gemm:blas"])
+def test_code_that_is_not_made_for_the_geometry_is_not_used(name: str, alone: Path, monkeypatch: pytest.MonkeyPatch):
+    """It is told before it computes, so the child is ended at once, and not when it hangs."""
+    says(monkeypatch, f"print({MAKES.format(name)!r}, flush=True); time.sleep(60)")
+    start = time.monotonic()
+    assert asking.ask("block", G, Epilogue()) is None
+    assert time.monotonic() - start < 30
+
+
+def test_a_child_that_had_nothing_to_do_is_replaced(alone: Path, monkeypatch: pytest.MonkeyPatch):
+    lines = f"print({MAKES.format('jit:avx2')!r}); print('ANSWER 8', flush=True); sys.exit(0)"
+    says(monkeypatch, lines)
+    assert asking.ask("block", G, Epilogue()) == 8
+    assert asking.ask("block", G, Epilogue(bias=True)) == 8
+
+
+@pytest.mark.parametrize("program", ["raise SystemExit(1)", "import os; os.abort()"])
+def test_without_a_child_nothing_is_used_and_nothing_kept(program: str, alone: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(asking, "_PROGRAM", program)
+    assert asking.ask("block", G, Epilogue()) is None
+    assert "the child process did not start" in (asking.trouble() or "")
+    assert not alone.exists()
+
+
+def test_a_child_with_other_threads_is_not_asked(alone: Path, monkeypatch: pytest.MonkeyPatch):
+    """Weights may lie otherwise for them, and the numbers would be wrong here."""
+    says(monkeypatch, "print('ANSWER 16', flush=True)", threads=asking._threads() + 1)
+    assert asking.ask("block", G, Epilogue()) is None
+    assert "threads" in (asking.trouble() or "")
+    assert not alone.exists()
+
+
+def test_a_file_of_answers_that_is_none_is_not_read(alone: Path, monkeypatch: pytest.MonkeyPatch):
+    alone.parent.mkdir()
+    says(monkeypatch, f"print({MAKES.format('jit:avx2')!r}); print('ANSWER 8', flush=True)")
+    for text in ("[", "[1, 2]", '{"a": "text"}', "9" * 10_000):
+        alone.write_text(text)
+        monkeypatch.setattr(asking, "_answers", None)
+        assert asking.ask("block", G, Epilogue()) == 8, text
+
+
+def test_wrong_numbers_are_no_answer(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trials, "_run", lambda place, g, *_: 0 * trials.np.zeros((g.batch, *g.out_size, g.filters)))
+    assert trials.block(G, Epilogue(), None) is None
+    assert not trials.computes(G)
+
+
+@pytest.mark.skipif(onednn.why_not() is not None, reason="jaxlib has no oneDNN on this platform")
+def test_a_dilated_depthwise_convolution_is_left_to_xla():
+    """oneDNN computes it by `gemm`, which waits for workers that wait for it."""
+    g = Geometry(16, (14, 14), 8, 8, (1, 7), (1, 1), (3, 1), (7, 2), groups=8)
+    assert onednn.block(g, Epilogue()) is None
+    assert not onednn.computes(g)
