@@ -47,15 +47,18 @@ def call_primitive(
     """
     if Primitive is None or ad is None or batching is None or mlir is None:
         return None
-    lower_fun = mlir.lower_fun
+
+    def lower_fun(function: Callable[..., Any], ctx: Any, values: Any, parameters: Any) -> Any:
+        return made_lower_fun(function, multiple_results=False)(ctx, *values, **parameters)
 
     def on_cpu(ctx: Any, *values: Any, **parameters: Any) -> Any:
-        return lower_fun(chosen(*_program_of(ctx)), multiple_results=False)(ctx, *values, **parameters)
+        return lower_fun(chosen(*_program_of(ctx)), ctx, values, parameters)
 
     def elsewhere(ctx: Any, *values: Any, **parameters: Any) -> Any:
-        return lower_fun(chosen(False, True), multiple_results=False)(ctx, *values, **parameters)
+        return lower_fun(chosen(False, True), ctx, values, parameters)
 
     try:
+        made_lower_fun = mlir.lower_fun
         primitive = Primitive(name)
         primitive.def_impl(eager)
         primitive.def_abstract_eval(abstract)

@@ -16,10 +16,11 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
 import jax
+
+from lowering.native.unpromised import distributed_state
 
 _KEY = "symjax_nnvm/lifeline"
 _GOOD_BYE = b"."
@@ -33,12 +34,8 @@ _begun = False
 
 
 def coordinator() -> Any:
-    """JAX's client of the store that all processes share, or None; it has no public name."""
-    return _jax_state().client
-
-
-def _jax_state() -> Any:
-    return import_module("jax._src.distributed").global_state
+    """JAX's client of the store that all processes share, or None."""
+    return getattr(distributed_state(), "client", None)
 
 
 def hold_on(me: int, size: int, last_words: Callable[[str], str]) -> None:
@@ -100,7 +97,7 @@ def _say_good_bye(ends: list[socket.socket]) -> None:
 def _wait_for_the_end(last_words: Callable[[str], str]) -> None:
     try:
         port, token, who = coordinator().blocking_key_value_get(_KEY, _MINUTES_MS).split(" ", 2)
-        host = _jax_state().coordinator_address.rpartition(":")[0].strip("[]")
+        host = distributed_state().coordinator_address.rpartition(":")[0].strip("[]")
         message = f"{last_words(who)}\n".encode()
         connection = _connection(host, int(port), token)
         host = connection.getpeername()[0]  # no name to look up when time is short

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import jaxlib.xla_client
 import pytest
 
-from lowering.native.unpromised import distributed_state
+from lowering.native import unpromised
 
 ROOT = Path(__file__).parents[3]
+
+CHILD = "from lowering.native.trials import main\nmain()"
 
 NETWORK = """
 import jax, numpy as np
@@ -42,57 +46,69 @@ close(batched[0])
 print("the same numbers")
 """
 
-RAISES = "def raises(*args, **kwargs): raise {error}('gone')\n"
-
 TAKEN: dict[str, str] = {
     "Primitive": "import jax.extend.core as m; del m.Primitive",
     "mlir.register_lowering": "from jax.interpreters import mlir as m; del m.register_lowering",
     "mlir.lower_fun": "from jax.interpreters import mlir as m; del m.lower_fun",
     "batching.primitive_batchers": "from jax.interpreters import batching as m; del m.primitive_batchers",
     "ad.primitive_jvps": "from jax.interpreters import ad as m; del m.primitive_jvps",
-    "module_context": (
-        "import lowering.native.unpromised as u\nwas = u._program_of\nu._program_of = lambda ctx: was(object())"
-    ),
-    "ffi_call, its arguments": RAISES.format(error="TypeError") + "import jax; jax.ffi.ffi_call = raises",
-    "ffi_call, its version": RAISES.format(error="ValueError") + "import jax; jax.ffi.ffi_call = raises",
-    "jaxlib.xla_client": "import sys; sys.modules['jaxlib.xla_client'] = None",
-    "make_cpu_client": "import jaxlib.xla_client as m; del m.make_cpu_client",
-    "make_cpu_client, its devices": "import jaxlib.xla_client as m; m.make_cpu_client = lambda **_: None",
-    **{
-        f"make_cpu_client, {error}": RAISES.format(error=error)
-        + "import jaxlib.xla_client as m; m.make_cpu_client = raises"
-        for error in ("RuntimeError", "NotImplementedError", "AttributeError", "TypeError")
-    },
-    "XLAEigen": "import lowering.native.unpromised as u; u._WORKER = 'of another name'",
-    "/proc": (
-        "import pathlib\n"
-        "real_iter, real_read = pathlib.Path.iterdir, pathlib.Path.read_text\n"
-        "def hidden(real):\n"
-        "    def call(self, *a, **k):\n"
-        "        if str(self).startswith('/proc'): raise FileNotFoundError(2, 'No such file', str(self))\n"
-        "        return real(self, *a, **k)\n"
-        "    return call\n"
-        "pathlib.Path.iterdir, pathlib.Path.read_text = hidden(real_iter), hidden(real_read)"
-    ),
-    "sys.executable": "import sys; sys.executable = ''",
-    "sched_setaffinity": "import os; del os.sched_setaffinity",
-    "compile options": "import lowering.native.unpromised as u; u.knows_option = lambda name, value: False",
+    "module_context": """
+import lowering.native.unpromised as m
+was = m._program_of
+m._program_of = lambda ctx: was(object())""",
+    "ffi_call": """
+import jax
+def raises(*args, **kwargs): raise TypeError("ffi_call() got an unexpected keyword argument")
+jax.ffi.ffi_call = raises""",
+    "jaxlib.xla_client": "import jax; sys.modules['jaxlib.xla_client'] = None",
+    "/proc": "import lowering.native.unpromised as m; m._TASKS = m.Path('/no/proc')",
+    "sys.executable": "sys.executable = ''",
+    "compile options": "import lowering.native.unpromised as m; m.knows_option = lambda name, value: False",
 }
-"""What is taken → how, before the library is imported."""
+"""What is taken → how, here and in child processes, before the library is imported."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TAKEN)
-def test_without_a_name_the_numbers_are_the_same(name: str):
-    program = f"{TAKEN[name]}\n{NETWORK}"
-    found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300)
+def test_without_a_name_the_numbers_are_the_same(name: str, tmp_path: Path):
+    child = f"import json, sys\nsys.path[:] = json.loads(sys.argv[1])\n{TAKEN[name]}\n{CHILD}"
+    program = f"import sys\n{TAKEN[name]}\nimport lowering.native.ask as ask\nask._PROGRAM = {child!r}\n{NETWORK}"
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=env, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr[-2000:]
     assert found.stdout == "the same numbers\n"
 
 
+@pytest.mark.parametrize("error", [RuntimeError, NotImplementedError, AttributeError, TypeError, ValueError])
+def test_a_client_that_cannot_be_made_is_none(error: type[Exception], monkeypatch: pytest.MonkeyPatch):
+    def raises(**_: object) -> None:
+        raise error("gone")
+
+    monkeypatch.setattr(jaxlib.xla_client, "make_cpu_client", raises)
+    assert unpromised.one_worker_device() is None
+
+
+@pytest.mark.parametrize("client", [None, object()], ids=["no client", "no devices"])
+def test_a_client_of_another_kind_is_none(client: object, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(jaxlib.xla_client, "make_cpu_client", lambda **_: client)
+    assert unpromised.one_worker_device() is None
+
+
+def test_threads_of_other_names_are_no_workers(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(unpromised, "_WORKER", "of another name")
+    assert unpromised.one_worker_device() is None
+    assert unpromised.workers() == 0
+
+
+@pytest.mark.parametrize("name", ["sched_getaffinity", "sched_setaffinity"])
+def test_where_a_thread_cannot_be_kept_to_a_core_there_is_no_second_client(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(os, name)
+    assert unpromised.one_worker_device() is None
+
+
 def test_a_state_of_processes_that_is_elsewhere_is_none(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "jax._src.distributed", None)
-    assert distributed_state() is None
+    assert unpromised.distributed_state() is None
 
 
 UNPROMISED = re.compile(
