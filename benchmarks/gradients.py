@@ -5,7 +5,7 @@
 Each row is one operator at a realistic size: milliseconds of forward and backward together, jitted with this library's
 compile options (`lowering/xla_options.py`), and the ratio, the median over rounds in which both run, in alternating
 order, in one process. --mxnet: the Python of an environment with
-MXNet 1.9.1; it then runs the same cases, in a process of its own, one after the other with ours.
+MXNet 1.9.1; it then runs the same cases with all cores, in a process of its own, one after the other with ours.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.cores import who, with_all_cores
 from benchmarks.gradient_cases import CASES, GradientCase
 
 
@@ -85,7 +86,9 @@ def measure(case: GradientCase, rounds: int) -> tuple[float, float, float]:
 def of_mxnet(python: str, name: str, rounds: int) -> float | None:
     """MXNet's ms, from its own process; None when it cannot run the case."""
     script = Path(__file__).parent / "gradients_mxnet.py"
-    done = subprocess.run([python, str(script), name, str(rounds)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python, str(script), name, str(rounds)], env=with_all_cores(), capture_output=True, text=True
+    )
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout else None
 
 
@@ -99,6 +102,7 @@ def main() -> None:
     unknown = set(options.only or ()) - {case.name for case in CASES}
     if unknown:
         parser.error(f"no case {sorted(unknown)}; there are {[case.name for case in CASES]}")
+    print(who([("mxnet", options.mxnet), ("jaxlib", sys.executable)]))
     print(f"{'case':28} {'ours ms':>9} {'vjp ms':>9} {'ours/vjp':>9} {'MXNet ms':>9} {'ours/MXNet':>10}")
     ratios = []
     for case in CASES:

@@ -23,6 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.cores import who, with_all_cores
 from benchmarks.overhead_case import BATCH, WIDTH, build, values
 
 Calls = dict[str, Callable[[], Any]]
@@ -109,7 +110,9 @@ def measure(ways: Calls, rounds: int) -> dict[str, list[float]]:
 def of_mxnet(python: str, rounds: int) -> list[float]:
     """MXNet's µs of every call, from its own process."""
     script = Path(__file__).parent / "overhead_mxnet.py"
-    done = subprocess.run([python, str(script), str(rounds)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [python, str(script), str(rounds)], env=with_all_cores(), capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -123,6 +126,7 @@ def main() -> None:
     if options.mxnet:
         times["MXNet 1.9.1, forward + backward"] = of_mxnet(options.mxnet, options.rounds)
     deciles = {name: statistics.quantiles(taken, n=10)[0] for name, taken in times.items()}
+    print(who([("mxnet", options.mxnet), ("jaxlib", sys.executable)]))
     print(f"{'160 parameters, forward and backward':38} {'median µs':>10} {'decile µs':>10} {'above bare':>11}")
     for name, taken in times.items():
         bare = deciles["bare step function" if "step" in name else "bare jitted function"]

@@ -8,8 +8,7 @@ Either interpreter may be left out. MXNet's (Python 3.10 or newer, with `onnx` f
 Gluon's networks, kept in FOLDER; without it they must lie there. Each contender is a process that loads a row's network
 and waits. In each round all take their turn, in an order that moves on: after a pause, in which the threads of the
 others fall asleep, one call that is not timed and then as many as fit into 0.2 s. Arrays lie where the contender wants
-them; a call ends when its results are there. Threads are each library's own choice, or that of OMP_NUM_THREADS and the
-like. ms: the median of the rounds' medians; ratio: ours over the faster of MXNet and onnxruntime; difference: the
+them; a call ends when its results are there. Each has all cores that the process may use. ms: the median of the rounds' medians; ratio: ours over the faster of MXNet and onnxruntime; difference: the
 largest from MXNet's outputs (in training, also of the first update), relative to their scale.
 """
 
@@ -34,6 +33,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.cores import who
 from benchmarks.zoo_models import Row, chosen, files
 from benchmarks.zoo_protocol import Contender, Failed
 from symjax_nnvm.tables import table_text
@@ -248,7 +248,8 @@ def main() -> None:
             results.append(run_row(row, interpreters, folder, options.rounds))
             if options.json:  # after each row: an interrupted run keeps what it has
                 Path(options.json).write_text(json.dumps(as_json(results), indent=1), encoding="utf-8")
-    print(table(results))
+    packages = [("mxnet", options.mxnet), ("onnxruntime", options.onnxruntime), ("jaxlib", sys.executable)]
+    print(who(packages), table(results), sep="\n")
 
 
 if __name__ == "__main__":

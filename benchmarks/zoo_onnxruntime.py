@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import onnxruntime  # type: ignore[import-not-found]
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.cores import cores
 from benchmarks.zoo_models import Row, files, inputs
 from benchmarks.zoo_protocol import Loaded, serve
 
@@ -18,8 +18,7 @@ from benchmarks.zoo_protocol import Loaded, serve
 def load(row: Row, folder: str) -> Loaded:
     """A session with its own defaults, all optimisations; a thread for each core that the process may use."""
     path, options = f"{files(folder, row)}-b{row.batch}.onnx", onnxruntime.SessionOptions()
-    if hasattr(os, "sched_getaffinity"):
-        options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    options.intra_op_num_threads = cores()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     feed = inputs(row, ())
     outputs: Any = session.run(None, feed)

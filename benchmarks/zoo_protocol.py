@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cores import with_all_cores
 from benchmarks.zoo_models import Row
 
 __all__ = ["Contender", "Failed", "Loaded", "serve"]
@@ -95,7 +96,12 @@ class Contender:
     def __init__(self, command: Sequence[str]):
         self._stderr = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+            env=with_all_cores(),
         )
 
     def __enter__(self) -> Contender:
