@@ -8,8 +8,9 @@ Either interpreter may be left out. MXNet's (Python 3.10 or newer, with `onnx` f
 Gluon's networks, kept in FOLDER; without it they must lie there. Each contender is a process that loads a row's network
 and waits. In each round all take their turn, in an order that moves on: after a pause, in which the threads of the
 others fall asleep, one call that is not timed and then as many as fit into 0.2 s. Arrays lie where the contender wants
-them; a call ends when its results are there. Each has all cores that the process may use. ms: the median of the rounds' medians; ratio: ours over the faster of MXNet and onnxruntime; difference: the
-largest from MXNet's outputs (in training, also of the first update), relative to their scale.
+them; a call ends when its results are there. Each has all cores that the process may use. ms: the median of the rounds'
+medians; ratio: ours over the faster of MXNet and onnxruntime; difference: the largest from MXNet's outputs (in
+training, also of the first update), relative to their scale.
 """
 
 from __future__ import annotations
