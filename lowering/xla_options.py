@@ -7,12 +7,13 @@ holds two functions: one with options, called from outside, and a plain one for 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache, cached_property
 from typing import Any
 
 import jax
 
-from lowering.native.unpromised import OURS_ALONE, knows_option, takes_no_options_inside
+from lowering.native.unpromised import OURS_ALONE, knows_option
 
 OPTIONS: Mapping[str, Mapping[str, str]] = {
     "cpu": {
@@ -63,12 +64,9 @@ class Jitted:
 
     def __call__(self, *args: Any) -> Any:
         """What the function returns."""
-        try:
+        with suppress(ValueError):  # inside another function JAX takes no options; an error of the function's own
             return self._compiling(*args)
-        except ValueError as error:
-            if not takes_no_options_inside(error):
-                raise
-            return self.plain(*args)
+        return self.plain(*args)  # is raised again
 
     def lower(self, *args: Any) -> jax.stages.Lowered:
         """As `jax.jit(...).lower`."""

@@ -168,8 +168,6 @@ OURS_ALONE: Mapping[str, str] = {"xla_cpu_experimental_onednn_custom_call": "fal
 """What programs with calls of oneDNN are compiled with. With that option, which `XLA_FLAGS` can set, XLA makes such
 calls itself, takes ours for its own, and ends the process where a weight lies in blocks."""
 
-_NOT_INSIDE = "`compiler_options` can only be passed to top-level"
-
 
 def knows_option(name: str, value: str) -> bool:
     """Whether the installed XLA takes a compile option: it raises for one that it does not know."""
@@ -178,11 +176,6 @@ def knows_option(name: str, value: str) -> bool:
     except Exception:
         return False
     return True
-
-
-def takes_no_options_inside(error: ValueError) -> bool:
-    """Whether an error says that a jitted function with compile options was called inside another one."""
-    return _NOT_INSIDE in str(error)
 
 
 # -- processes -------------------------------------------------------------------------------------------------------
