@@ -160,7 +160,7 @@ def why_not() -> str | None:
         return f"{_SWITCH}=0 in the environment"
     if platform.machine() not in _X86:
         return f"jaxlib has it for x86 processors, this is {platform.machine() or 'unknown'}"
-    if block(_SMALL, Epilogue(bias=True, addend=True, act_type="relu")) is not None:
+    if _small() is not None:
         return None
     return trouble() or (
         "a small convolution, tried in a child process, ended it, was wrong, or was not computed by code for this "
@@ -168,9 +168,15 @@ def why_not() -> str | None:
     )
 
 
+@cache
+def _small() -> int | None:
+    return ask("block", _SMALL, Epilogue(bias=True, addend=True, act_type="relu"))
+
+
 def _may_be_asked(g: Geometry) -> bool:
-    """Whether there is a question: the call takes float32 in up to three dimensions, with numbers that XLA can read."""
-    if os.environ.get(_SWITCH) == "0" or platform.machine() not in _X86:
+    """Whether there is a question: the call takes float32 in up to three dimensions, with numbers that XLA can read, and
+    oneDNN has code of its own for a plain convolution, as it has for AVX2 and AVX-512."""
+    if os.environ.get(_SWITCH) == "0" or platform.machine() not in _X86 or _small() is None:
         return False
     sizes = (g.batch, *g.size, *g.out_size, *g.kernel, *g.stride, *g.dilate, g.channels, g.filters, g.groups)
     return g.dtype == "float32" and 1 <= len(g.kernel) <= 3 and min(sizes) >= 1 and min(g.pad) >= 0

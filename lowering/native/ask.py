@@ -42,6 +42,9 @@ SECONDS_TO_START = 120.0
 SECONDS = 60.0
 """For one question, which takes a few hundredths of a second where all is well."""
 
+SECONDS_OF_OTHERS = 0.5
+"""For code that will not be used: a child that comes back from it answers the next question."""
+
 _KEPT = 4096
 """Answers at most, in memory and in the file: the latest."""
 
@@ -153,16 +156,14 @@ def _asked(question: str) -> Any:
         if not child.put(question):
             _end()
             continue
-        own_code = False
-        while (line := child.line(SECONDS)) is not None:
+        own_code, seconds = question == '["one_core"]', SECONDS
+        while (line := child.line(seconds)) is not None:
             if line.startswith(ANSWER):
-                return json.loads(line[len(ANSWER) :]) if own_code or question == '["one_core"]' else None
-            if found := _IMPLEMENTATION.search(line):
+                return json.loads(line[len(ANSWER) :]) if own_code else None
+            if found := _IMPLEMENTATION.search(line):  # which it says before it computes
                 own_code = found[1].startswith(_OWN_CODE)
-                if not own_code:  # before it computes
-                    break
-        if line is not None or _end() != 0:
-            _end()
+                seconds = SECONDS if own_code else SECONDS_OF_OTHERS
+        if _end() != 0:
             return None
     return None
 
