@@ -174,8 +174,8 @@ def _small() -> int | None:
 
 
 def _may_be_asked(g: Geometry) -> bool:
-    """Whether there is a question: the call takes float32 in up to three dimensions, with numbers that XLA can read, and
-    oneDNN has code of its own for a plain convolution, as it has for AVX2 and AVX-512."""
+    """Whether there is a question: the call takes float32 in up to three dimensions, with numbers that XLA can read.
+    Where oneDNN has no code of its own for a plain convolution, as without AVX2, nothing else is asked."""
     if os.environ.get(_SWITCH) == "0" or platform.machine() not in _X86 or _small() is None:
         return False
     sizes = (g.batch, *g.size, *g.out_size, *g.kernel, *g.stride, *g.dilate, g.channels, g.filters, g.groups)
