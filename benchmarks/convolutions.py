@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import jax
 
 from benchmarks.convolution_cases import NETWORKS, TRAINED, geometries
+import lowering
 from lowering.tuning import CONSTANT, about, measure, row, runs
 from symjax_nnvm.algorithms import Measured, Table, user_table, write_table
 from symjax_nnvm.geometry import Direction, Geometry
@@ -84,4 +85,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     main()

@@ -69,4 +69,5 @@ def _start_all(count: int) -> int:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     main()
