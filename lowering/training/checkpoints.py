@@ -24,7 +24,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lowering.training.orbax_threads import Quiet, cancel_waiting, in_daemon, orbax_threads, wait_at_exit, waited_for
+from lowering.training.orbax_threads import cancel_waiting, in_daemon, orbax_threads
 from lowering.training.processes import on_first
 from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
@@ -49,7 +49,8 @@ class Checkpoints:
     """The newest `keep` checkpoints of a run, in a directory.
 
     every: steps between two of them in `Trainer.fit`, which goes on from the latest one it finds. asynchronous: write
-    while training goes on; only the copy from the device is waited for. `fit`, or the first `save`, takes the directory
+    while training goes on, and wait for the copy from the device alone: in `fit`, and in a `with` block, whose ends wait
+    for the last one. A `save` outside of both waits until it is written. `fit`, or the first `save`, takes the directory
     for this run, until it ends or is closed; another run's save is then an error that names this one.
     Raises MissingExtraError without Orbax, CheckpointError.
     """
@@ -63,7 +64,7 @@ class Checkpoints:
         self.every = every
         self.asynchronous = asynchronous
         self._saving: int | None = None
-        self._quiet = Quiet()
+        self._inside = False
         self._before: set[Any] = set()
         self._lock = RunLock(self.directory)
         self._shares = False
@@ -77,20 +78,20 @@ class Checkpoints:
         Raises CheckpointError when another run holds it, with what that one says of itself, or when nothing can be
         written to it.
         """
-        held = self._held
+        held, inside = self._held, self._inside
         self._run = dict(run)
         self._take()
+        self._inside = True
         try:
             yield
         finally:
+            self._inside = inside
             if not held:
                 self._let_go()
 
     def abandon(self) -> None:
         """Wait for no save any more: another process that took part in it is lost."""
         cancel_waiting(self._before)
-        waited_for(self)
-        self._quiet.end()
         self._saving = None
         self._let_go()
 
@@ -98,7 +99,7 @@ class Checkpoints:
         """Write a checkpoint. position: plain data, which `restore` gives back.
 
         Waits for the checkpoint before, if it is still being written, and warns if that could not be written. A
-        checkpoint of the same step is replaced when the new one is whole. A process that ends waits for the last.
+        checkpoint of the same step is replaced when the new one is whole.
         Raises CheckpointError; older checkpoints are then intact.
         """
         self._take()
@@ -116,8 +117,6 @@ class Checkpoints:
             "run": self._run,
         }
         self._saving, self._before = step, orbax_threads()
-        wait_at_exit(self)
-        self._quiet.begin()
         try:
             self._check_writable()
             if step in self._manager.all_steps():
@@ -127,7 +126,7 @@ class Checkpoints:
             in_daemon(lambda: self._manager.save(step, args=items, force=True))
         except _FAILURES as error:
             raise self._failed(error) from error
-        if not self.asynchronous:
+        if not (self.asynchronous and self._inside):
             self.wait()
 
     def restore(self, like: TrainState | None = None) -> tuple[TrainState, dict[str, Any]] | None:
@@ -173,9 +172,7 @@ class Checkpoints:
             raise self._failed(error) from error
         if self._saving is not None and jax.process_index() == 0:
             shutil.rmtree(self.directory / f"{self._saving}{_REPLACED}", ignore_errors=True)
-        self._quiet.end()
         self._saving = None
-        waited_for(self)
 
     def close(self) -> None:
         """Wait, and let go of the directory. Raises CheckpointError."""
@@ -186,9 +183,11 @@ class Checkpoints:
             self._let_go()
 
     def __enter__(self) -> Checkpoints:
+        self._inside = True
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._inside = False
         self.close()
 
     def _open(self) -> None:
@@ -285,8 +284,6 @@ class Checkpoints:
         with suppress(*_FAILURES):  # what failed may fail once more
             self._manager.close()
         cancel_waiting(self._before)
-        waited_for(self)
-        self._quiet.end(settle=True)
         self._open()
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -65,6 +66,7 @@ class MakeReadOnly:
 
 
 def read_only(folder: Path, other: Path) -> None:
+    logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax logs what its threads met, unless an application says so
     # Straight into Orbax: the look at the folder that goes before is to spare it that, and cannot always.
     lowering.Checkpoints._check_writable = lambda self: None  # type: ignore[method-assign]
     checkpoints = lowering.Checkpoints(folder, every=4)
