@@ -306,6 +306,7 @@ class Trainer:
         check_finite: CheckFinite = "interval",
         check_labels: bool = True,
         keep_memory: bool = False,
+        exit_when_lost: bool = False,
     ) -> History:
         """Train up to `epochs` epochs, from begin_epoch on, counted from 0; returns metrics by epoch.
 
@@ -319,11 +320,14 @@ class Trainer:
         freed memory stays with the process, then it goes back to the system. That spares steps of hundreds of megabytes
         page faults where the environment has MALLOC_ARENA_MAX=1; elsewhere JAX's threads are out of reach by now, and
         `lowering.keep_memory()` as the application's first line is what helps.
+        exit_when_lost: of several processes, those that are left end with exit code 1 and a line that names the lost one,
+        also where they wait in an operation that nothing can interrupt; without it, they raise TrainingError where the
+        operation fails, and leave the rest to JAX.
         Raises TrainingError; CheckpointError when the last checkpoint cannot be written, or another run writes there.
         """
         run = Run(
             self, data, epochs, validation, metrics, callbacks, checkpoints, progress, begin_epoch, check_finite,
-            check_labels,
+            check_labels, exit_when_lost,
         )  # fmt: skip
         with kept_memory() if keep_memory else nullcontext():
             return run()

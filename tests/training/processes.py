@@ -76,7 +76,7 @@ def fit(batches: Any, folder: Path | None = None, epochs: int = EPOCHS, callback
     made = trainer()
     made.init(0, data=(8, 12))
     checkpoints = None if folder is None else lowering.Checkpoints(folder, every=5)
-    options = {"checkpoints": checkpoints, "callbacks": list(callbacks), "progress": True}
+    options = {"checkpoints": checkpoints, "callbacks": list(callbacks), "progress": True, "exit_when_lost": True}
     history = made.fit(batches, epochs, metrics=["ce"], **options)
     tell(losses=list(history["cross-entropy"]), digest=digest(made))
     return made
@@ -101,7 +101,7 @@ def undisturbed_then_killed(index: int, folder: Path) -> None:
 def resumed_then_killed(index: int, folder: Path) -> None:
     made = fit(data(), folder)
     kill = Signal(signal.SIGKILL, int(made.require_state().step) + 2)
-    made.fit(data(), ENDLESS, callbacks=[kill] if index == 0 else [], progress=False)
+    made.fit(data(), ENDLESS, callbacks=[kill] if index == 0 else [], progress=False, exit_when_lost=True)
 
 
 def small(index: int, folder: Path) -> None:
