@@ -41,7 +41,7 @@ def train(epochs: int = 10) -> float:
         network(), "sgd", {"learning_rate": 0.5, "momentum": 0.9}, initializer="xavier", mesh=mesh, sharding="fsdp"
     )
     trainer.init(0, data=(50, 2))
-    return trainer.fit(batches, epochs)["accuracy"][-1]
+    return trainer.fit(batches, epochs, exit_when_lost=True)["accuracy"][-1]
 
 
 def main() -> None:

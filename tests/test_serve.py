@@ -139,7 +139,9 @@ def connected(url: str, length: int, kind: str = "json") -> socket.socket:
     """A client that has sent the head of a request alone."""
     port = int(url.rpartition(":")[2])
     client = socket.create_connection(("127.0.0.1", port), timeout=20)
-    head = f"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Type: application/{kind}\r\nContent-Length: {length}\r\n\r\n"
+    head = (
+        f"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Type: application/{kind}\r\nContent-Length: {length}\r\n\r\n"
+    )
     client.sendall(head.encode())
     return client
 
@@ -201,7 +203,15 @@ def test_long_json_holds_nobody_up(served: tuple[str, Any]):
 def test_the_server_ends_though_a_client_is_in_the_middle_of_its_body(tmp_path: Path):
     nn.save_checkpoint(str(tmp_path / "net"), 0, NET, {"fc_weight": WEIGHT, "fc_bias": np.zeros(3, "float32")}, {})
     root = Path(__file__).parents[1]
-    command = [sys.executable, str(root / "examples" / "serve.py"), str(tmp_path / "net"), "0", "--shape", "4", "--port=0"]
+    command = [
+        sys.executable,
+        str(root / "examples" / "serve.py"),
+        str(tmp_path / "net"),
+        "0",
+        "--shape",
+        "4",
+        "--port=0",
+    ]
     env = os.environ | {"PYTHONPATH": str(root)}
     with subprocess.Popen(command, env=env, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as server:
         try:

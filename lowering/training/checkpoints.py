@@ -11,6 +11,7 @@ directory, renames and tidies. All of them make the same calls.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -118,7 +119,7 @@ class Checkpoints:
         }
         self._saving, self._before = step, orbax_threads()
         try:
-            self._check_writable()
+            self._check_writable(sum(leaf.nbytes for _, leaf in _listed(tree)) // jax.process_count())
             if step in self._manager.all_steps():
                 on_first(lambda: self._set_aside(step), "set the older checkpoint of this step aside")
                 self._manager.reload()
@@ -262,11 +263,16 @@ class Checkpoints:
             if not held:
                 self._lock.let_go()
 
-    def _check_writable(self) -> None:
-        """Raise OSError where no folder can be made, before Orbax starts threads that would wait for one."""
+    def _check_writable(self, size: int) -> None:
+        """Raise OSError where no folder can be made, or no file of as many bytes, before Orbax starts threads: they would
+        wait for a folder, and log a page each of what they met."""
         probe = self.directory / f"{secrets.token_hex(8)}{_TEMPORARY}"
         probe.mkdir()
-        probe.rmdir()
+        try:
+            with (probe / "room").open("wb") as file:
+                _take_room(file.fileno(), size)
+        finally:
+            shutil.rmtree(probe, ignore_errors=True)
 
     def _failed(self, error: BaseException) -> CheckpointError:
         """The error of a save; Orbax's own list of checkpoints, which is wrong by now, is read again."""
@@ -285,6 +291,20 @@ class Checkpoints:
             self._manager.close()
         cancel_waiting(self._before)
         self._open()
+
+
+def _take_room(file: int, size: int) -> None:
+    """Have the system reserve as many bytes, which takes it no time, where it can. Raises OSError where there is no room."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file, 0, max(size, 1))
+        except OSError as error:
+            if error.errno in (
+                errno.ENOSPC,
+                errno.EDQUOT,
+                errno.EFBIG,
+            ):  # others are of file systems that cannot reserve
+                raise
 
 
 def _reason(error: BaseException) -> str:
