@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import jax
 
-from benchmarks.convolution_cases import NETWORKS, TRAINED, geometries
 import lowering
+from benchmarks.convolution_cases import NETWORKS, TRAINED, geometries
 from lowering.tuning import CONSTANT, about, measure, row, runs
 from symjax_nnvm.algorithms import Measured, Table, user_table, write_table
 from symjax_nnvm.geometry import Direction, Geometry

@@ -22,14 +22,15 @@ from functools import cache
 KEEP = "SYMJAX_NNVM_KEEP_MEMORY"
 """Environment variable: 0 leaves the C library as it is, whatever the application asks for."""
 
-# Parameters of glibc's mallopt(3), and their values here. A trim threshold of -1 is none: with one of 2 GiB, MobileNet's
-# training gave 0.7 GB back in every second step, where small arrays had come to lie in the heap's first gigabyte.
+# Parameters of glibc's mallopt(3), and their values here. A trim threshold of -1 is none: with one of 2 GiB,
+# MobileNet's training gave 0.7 GB back in every second step, where small arrays had come to lie in the heap's first
+# gigabyte.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 _THRESHOLDS = {_MMAP_THRESHOLD: 1 << 30, _TRIM_THRESHOLD: -1}
 
 _BEFORE = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 20}
-"""What glibc's own thresholds, which grow with the blocks that are freed, come to at most. It tells nobody what they are,
-and those that were set once grow no more."""
+"""What glibc's own thresholds, which grow with the blocks that are freed, come to at most. It does not tell what they
+are, and those that were set once grow no more."""
 
 RESERVED = 1 << 30
 """Bytes at the end of the heap for which large pages are asked; they are the process's when they are touched."""
@@ -68,9 +69,9 @@ def kept_memory() -> Iterator[None]:
     """Let memory that is freed stay with the process inside the block, as far as that can be undone; at the end it goes
     back to the system.
 
-    JAX's threads have heaps of their own by then, which give large blocks back whatever anybody says, unless the process
-    was started with MALLOC_ARENA_MAX=1 in its environment: a step that touched 33,000 new pages touches 3,400 with it,
-    and 33,000 without. Of several blocks at a time the last one's end counts, and after `keep_memory` none does.
+    JAX's threads have heaps of their own by then, which give large blocks back in any case, unless the process was
+    started with MALLOC_ARENA_MAX=1 in its environment: a step that touched 33,000 new pages touches 3,400 with it, and
+    33,000 without. Of several blocks at a time the last one's end counts, and after `keep_memory` none does.
     """
     global _runs
     libc = _libc()

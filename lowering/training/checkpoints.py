@@ -50,9 +50,9 @@ class Checkpoints:
     """The newest `keep` checkpoints of a run, in a directory.
 
     every: steps between two of them in `Trainer.fit`, which goes on from the latest one it finds. asynchronous: write
-    while training goes on, and wait for the copy from the device alone: in `fit`, and in a `with` block, whose ends wait
-    for the last one. A `save` outside of both waits until it is written. `fit`, or the first `save`, takes the directory
-    for this run, until it ends or is closed; another run's save is then an error that names this one.
+    while training goes on, and wait for the copy from the device alone: in `fit`, and in a `with` block, whose ends
+    wait for the last one. A `save` outside of both waits until it is written. `fit`, or the first `save`, takes the
+    directory for this run, until it ends or is closed; another run's save is then an error that names this one.
     Raises MissingExtraError without Orbax, CheckpointError.
     """
 
@@ -264,8 +264,8 @@ class Checkpoints:
                 self._lock.let_go()
 
     def _check_writable(self, size: int) -> None:
-        """Raise OSError where no folder can be made, or no file of as many bytes, before Orbax starts threads: they would
-        wait for a folder, and log a page each of what they met."""
+        """Raise OSError where no folder can be made, or no file of as many bytes, before Orbax starts threads: they
+        would wait for a folder, and log a page each of what they met."""
         probe = self.directory / f"{secrets.token_hex(8)}{_TEMPORARY}"
         probe.mkdir()
         try:
@@ -294,7 +294,7 @@ class Checkpoints:
 
 
 def _take_room(file: int, size: int) -> None:
-    """Have the system reserve as many bytes, which takes it no time, where it can. Raises OSError where there is no room."""
+    """Have the system reserve as many bytes, which takes no time. Raises OSError where there is no room for them."""
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(file, 0, max(size, 1))

@@ -3,9 +3,10 @@
 A process that dies leaves the others in a collective operation, which fails, or waits. JAX's own ways out of that are a
 message from the network's library that names nobody, and, at exit, a wait for the dead one that ends in an abort. So
 processes tell each other through JAX's coordinator, over connections that are there already, that they have seen a
-failure, or have ended; who says neither is the lost one. A thread says it for a process that waits. Where the application
-asked for it (`fit(..., exit_when_lost=True)`), that thread also ends a process whose operation does not fail by itself,
-and the end of the process waits for no dead one. Of process 0, in which the coordinator is, `lifeline.py` tells.
+failure, or have ended; who says neither is the lost one. A thread says it for a process that waits. Where the
+application asked for it (`fit(..., exit_when_lost=True)`), that thread also ends a process whose operation does not
+fail by itself, and the end of the process waits for no dead one. Of process 0, in which the coordinator is,
+`lifeline.py` tells.
 """
 
 from __future__ import annotations

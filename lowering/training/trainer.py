@@ -316,13 +316,13 @@ class Trainer:
         from the latest one. progress: a bar, or on no terminal a line per epoch.
         check_finite: "interval" looks twice a second and at each epoch's end whether outputs are finite; "step" looks
         after each step, undoes the step that was not, and names the first node (slow); None never looks. check_labels:
-        look as often whether labels and indices number a class, or a row, that is there. keep_memory: until fit returns,
-        freed memory stays with the process, then it goes back to the system. That spares steps of hundreds of megabytes
-        page faults where the environment has MALLOC_ARENA_MAX=1; elsewhere JAX's threads are out of reach by now, and
-        `lowering.keep_memory()` as the application's first line is what helps.
-        exit_when_lost: of several processes, those that are left end with exit code 1 and a line that names the lost one,
-        also where they wait in an operation that nothing can interrupt; without it, they raise TrainingError where the
-        operation fails, and leave the rest to JAX.
+        look as often whether labels and indices number a class, or a row, that is there. keep_memory: until fit
+        returns, freed memory stays with the process, then it goes back to the system. That spares steps of hundreds of
+        megabytes page faults where the environment has MALLOC_ARENA_MAX=1; elsewhere JAX's threads are out of reach by
+        now, and `lowering.keep_memory()` as the application's first line is what helps. exit_when_lost: of several
+        processes, those that are left end with exit code 1 and a line that names the lost one, also where they wait in
+        an operation that nothing can interrupt; without it, they raise TrainingError where the operation fails, and
+        leave the rest to JAX.
         Raises TrainingError; CheckpointError when the last checkpoint cannot be written, or another run writes there.
         """
         run = Run(

@@ -1,4 +1,4 @@
-"""What belongs to a process and not to a library: `python -m tests.lowering.process_state` prints what we changed of it.
+"""What belongs to a process and not to a library: `python -m tests.lowering.process_state` prints what we changed.
 
 One line of JSON for each step: what it did, which parts of the process are different after it, and the resident
 memory, in MiB, before, with and after an array of 229 MiB that NumPy makes and frees.
@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import atexit
 import builtins
+import contextlib
 import decimal
 import faulthandler
 import gc
 import hashlib
 import importlib
+import io
 import json
 import locale
 import logging
@@ -224,14 +226,9 @@ def mxnets_way() -> None:
 
 def the_command() -> None:
     main = importlib.import_module("symjax_nnvm.cli").main
-    sys.stdout.flush()
-    out, sys.stdout = sys.stdout, open(os.devnull, "w")
-    try:
+    with contextlib.redirect_stdout(io.StringIO()):
         assert main(["run", "exported", "random", "--shape", "data=2,3,6,6"]) == 0
         assert main(["check", "exported"]) == 0
-    finally:
-        sys.stdout.close()
-        sys.stdout = out
 
 
 STEPS: tuple[Callable[[], None], ...] = (
