@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import jax
 
+import lowering
 from benchmarks.convolution_cases import NETWORKS, TRAINED, geometries
 from lowering.tuning import CONSTANT, about, measure, row, runs
 from symjax_nnvm.algorithms import Measured, Table, user_table, write_table
@@ -84,4 +85,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     main()

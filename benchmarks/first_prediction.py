@@ -38,6 +38,7 @@ def child(source: str, epoch: str, shape: tuple[int, ...], save: str) -> None:
     done("import jax")
     import lowering
 
+    lowering.keep_memory()
     done("import lowering")
     import numpy as np
 

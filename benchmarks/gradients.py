@@ -57,6 +57,7 @@ def measure(case: GradientCase, rounds: int) -> tuple[float, float, float]:
     from lowering.xla_options import options_for
     from symjax_nnvm import symbol as sym
 
+    lowering.keep_memory()
     symbol = case.build(sym)
     values = case.values()
     states = set(symbol.list_auxiliary_states())

@@ -36,6 +36,7 @@ def calls() -> Calls:
     import lowering
     from symjax_nnvm import symbol as sym
 
+    lowering.keep_memory()
     net = build(sym)
     executor = lowering.simple_bind(net, data=(BATCH, WIDTH))
     arrays = values({name: array.shape for name, array in executor.arg_dict.items() if array is not None})

@@ -78,4 +78,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     main()

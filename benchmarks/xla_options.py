@@ -111,4 +111,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     main()

@@ -126,4 +126,5 @@ def compare(children: Mapping[str, Contender], layers: int, rounds: int) -> str:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     main()

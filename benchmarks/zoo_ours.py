@@ -72,6 +72,7 @@ if __name__ == "__main__":
         case ["make", name, folder]:
             make(name, folder)
         case ["serve"]:
+            lowering.keep_memory()
             serve(load)
         case other:
             sys.exit(f"make or serve, not {other}")

@@ -79,6 +79,7 @@ def main(steps: int, length: int = 240) -> float:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1000)
     score = main(parser.parse_args().steps)

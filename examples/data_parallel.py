@@ -53,6 +53,7 @@ def main(devices: int, epochs: int, sharding: str) -> float:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=4)

@@ -117,7 +117,7 @@ def main(epochs: int) -> float:
                 call_key = jax.random.fold_in(key, epoch * steps + i)
                 params, velocity, aux, loss = step(params, velocity, aux, call_key, train_x[batch], train_y[batch])
                 progress.update(task, advance=1)
-            progress.update(task, description=f"epoch {epoch + 1}/{epochs}  loss {float(loss):.4f}")
+            progress.update(task, description=f"epoch {epoch} ({epoch + 1} of {epochs})  loss {float(loss):.4f}")
     tested = accuracy(predict, params, aux, test_x, test_y)
     console.print(f"test accuracy {tested:.2%} after {epochs} epochs, {time.perf_counter() - started:.1f} s")
 
@@ -139,6 +139,7 @@ def main(epochs: int) -> float:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=20)
     score = main(parser.parse_args().epochs)

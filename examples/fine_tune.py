@@ -67,6 +67,7 @@ def main(epochs: int) -> float:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=6)
     score = main(parser.parse_args().epochs)

@@ -81,6 +81,7 @@ def main(steps: int) -> float:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=400)
     score = main(parser.parse_args().steps)

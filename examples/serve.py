@@ -7,7 +7,9 @@ POST /predict takes one sample of the network's input, without the axis of batch
 application/octet-stream, as its float32 numbers (little endian) in a row, and answers {"outputs": {name: values}}.
 GET /health says whether it is up. Needs the extra `serve`.
 
-Large samples come as numbers in a row: those of 3 x 32 x 32 are answered at more than twice the rate of JSON.
+Large samples come as numbers in a row: those of 3 x 32 x 32 are answered at more than twice the rate of JSON, and JSON
+of more than MAX_JSON bytes is refused, as everything else waits while it is read. Numbers are finite float32 on the way
+in and out: JSON has no others.
 """
 
 from __future__ import annotations
@@ -22,15 +24,28 @@ from typing import Any
 import numpy as np
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 import lowering
 
 MAX_BYTES = 16 << 20
+MAX_JSON = 1 << 20
+DRAINED = 4
+"""How many times as much as it may send a client is listened to, so that it is there to read that it was too much."""
+
+BODY_SECONDS = 10.0
+"""How long a client may take to send its body."""
+
 WAITING = 256
 """Requests that may wait; more are told to come again (503)."""
+
+CONNECTIONS = 1024
+"""More are told the same by uvicorn."""
+
+GRACE = 5
+"""Seconds that requests have to end when the server is told to."""
 
 
 class Batcher:
@@ -82,36 +97,70 @@ class Batcher:
         return [np.asarray(output) for output in self.predict(**{self.name: batch})]
 
 
+async def _body(request: Request, most: int) -> bytes:
+    """What a client sends. Raises OverflowError, ClientDisconnect."""
+    body, size = bytearray(), 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size <= most:
+            body += chunk
+        elif size > DRAINED * MAX_BYTES:
+            break
+    if size > most:
+        raise OverflowError(f"more than {most} bytes; as float32 in a row {MAX_BYTES} are read")
+    return bytes(body)
+
+
+def _packed(body: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    return np.frombuffer(body, "<f4").reshape(shape)
+
+
+def _unpacked(body: bytes, name: str) -> np.ndarray:
+    """The numbers of a JSON object's member; those too large for float32 are infinite."""
+    given = np.asarray(json.loads(body, parse_int=float)[name], object)
+    if set(map(type, given.ravel())) - {float}:  # true, "1" and null are none, though NumPy takes them for some
+        raise TypeError
+    with np.errstate(over="ignore"):
+        return given.astype(np.float32)
+
+
 def application(batcher: Batcher) -> Starlette:
     """The server of a batcher."""
     names = batcher.predict.symbol.list_outputs()
 
-    def refused(status: int, why: str) -> JSONResponse:
-        return JSONResponse({"error": why}, status)
+    def refused(status: int, why: str, headers: dict[str, str] | None = None) -> JSONResponse:
+        return JSONResponse({"error": why}, status, headers)
 
     async def predict(request: Request) -> JSONResponse:
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BYTES:
-                return refused(413, f"more than {MAX_BYTES} bytes")
+        packed = request.headers.get("content-type") == "application/octet-stream"
         try:
-            if request.headers.get("content-type") == "application/octet-stream":
-                sample = np.frombuffer(body, "<f4").reshape(batcher.shape)
-            else:
-                sample = np.asarray(json.loads(body)[batcher.name], np.float32)
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _body(request, MAX_BYTES if packed else MAX_JSON)
+        except TimeoutError:
+            return refused(408, f"the body took more than {BODY_SECONDS:g} seconds", {"connection": "close"})
+        except ClientDisconnect:
+            return refused(400, "the client has left")  # and does not hear it
+        except OverflowError as error:
+            return refused(413, str(error))
+        try:
+            sample = _packed(body, batcher.shape) if packed else _unpacked(body, batcher.name)
         except (ValueError, KeyError, TypeError, RecursionError):
             shape = list(batcher.shape)
             return refused(400, f'expected JSON: {{"{batcher.name}": numbers of shape {shape}}}, or those as float32')
         if sample.shape != batcher.shape:
             return refused(400, f"expected shape {list(batcher.shape)}, got {list(sample.shape)}")
+        if not np.isfinite(sample).all():
+            return refused(400, "expected finite numbers of float32")
         try:
-            outputs = await batcher(sample)
+            outputs = dict(zip(names, await batcher(sample), strict=True))
         except asyncio.QueueFull:
             return refused(503, "too many requests are waiting: come again")
         except RuntimeError as error:
             return refused(500, str(error)[:200])
-        return JSONResponse({"outputs": {n: o.tolist() for n, o in zip(names, outputs, strict=True)}})
+        infinite = [name for name, output in outputs.items() if not np.isfinite(output).all()]
+        if infinite:
+            return refused(500, f"the network's outputs are not finite: {', '.join(infinite)}")
+        return JSONResponse({"outputs": {name: output.tolist() for name, output in outputs.items()}})
 
     async def health(request: Request) -> JSONResponse:
         return JSONResponse({"ok": True, "waiting": batcher.queue.qsize(), "batches": batcher.batches})
@@ -139,8 +188,15 @@ def main() -> None:
     batcher.warm()
     gc.collect()
     gc.freeze()  # the collector leaves alone what is there: with JAX, a pause of a tenth of a second now and then
-    uvicorn.run(application(batcher), port=options.port, access_log=False)
+    uvicorn.run(
+        application(batcher),
+        port=options.port,
+        access_log=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=GRACE,
+    )
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     main()

@@ -41,7 +41,7 @@ def train(epochs: int = 10) -> float:
         network(), "sgd", {"learning_rate": 0.5, "momentum": 0.9}, initializer="xavier", mesh=mesh, sharding="fsdp"
     )
     trainer.init(0, data=(50, 2))
-    return trainer.fit(batches, epochs)["accuracy"][-1]
+    return trainer.fit(batches, epochs, exit_when_lost=True)["accuracy"][-1]
 
 
 def main() -> None:
@@ -69,4 +69,5 @@ def _start_all(count: int) -> int:
 
 
 if __name__ == "__main__":
+    lowering.keep_memory()
     main()

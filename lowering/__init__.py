@@ -15,7 +15,7 @@ from lowering.explain import explain as explain
 from lowering.function import to_jax as to_jax
 from lowering.gradient import differentiable as differentiable
 from lowering.gradient import grad_fn as grad_fn
-from lowering.host_memory import keep_memory as _keep_memory
+from lowering.host_memory import keep_memory as keep_memory
 from lowering.initializer import init_params as init_params
 from lowering.mxnet_words import unknown_attribute as _unknown_attribute
 from lowering.predictor import Predictor as Predictor
@@ -50,8 +50,6 @@ _LATER = {
 }
 """Module → what is loaded with it when it is first asked for, so that a server starts without a trainer."""
 
-_keep_memory()  # before JAX's threads start
-
 __all__ = [
     "Batches",
     "Checkpoints",
@@ -74,6 +72,7 @@ __all__ = [
     "grad_fn",
     "init_params",
     "initializer",
+    "keep_memory",
     "lowers",
     "lowers_custom",
     "ops",

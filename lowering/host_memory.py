@@ -1,10 +1,12 @@
-"""Where a CPU's arrays lie: freed memory is kept by the process, not given back to the system after every call.
+"""Where a CPU's arrays lie: an application may have its process keep freed memory, for good or while it trains.
 
 XLA:CPU takes the memory of what it computes from `malloc` in each call. The C library of Linux maps large blocks anew
 each time, and the system fills them with zeros, page by page, when they are first touched: ResNet-50 touches 91,000 new
 pages in a call of 16 images, which takes a sixth of its processor time; MobileNet's training step 169,000, a quarter.
-Kept pages are touched once, and large ones are fewer. What it costs: threads that compile wait for the one heap, a
-fifth of the time (docs/benchmarks.md).
+Kept pages are touched once, and large ones are fewer. What it costs: what the process frees, whoever asked for it, does
+not go back to the system, and threads that compile wait for the one heap, a fifth of the time (docs/benchmarks.md).
+
+The allocator is the whole process's: nothing here is called by an import, or by making an object.
 """
 
 from __future__ import annotations
@@ -12,37 +14,96 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 KEEP = "SYMJAX_NNVM_KEEP_MEMORY"
-"""Environment variable: 0 leaves the C library as it is."""
+"""Environment variable: 0 leaves the C library as it is, whatever the application asks for."""
 
-# Parameters of glibc's mallopt(3), and their values here. A threshold of -1 is none: with one of 2 GiB, MobileNet's
-# training gave 0.7 GB back in every second step, where small arrays had come to lie in the heap's first gigabyte.
+# Parameters of glibc's mallopt(3), and their values here. A trim threshold of -1 is none: with one of 2 GiB,
+# MobileNet's training gave 0.7 GB back in every second step, where small arrays had come to lie in the heap's first
+# gigabyte.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
-_SETTINGS = {_MMAP_THRESHOLD: 1 << 30, _TRIM_THRESHOLD: -1, _ARENA_MAX: 1}
+_THRESHOLDS = {_MMAP_THRESHOLD: 1 << 30, _TRIM_THRESHOLD: -1}
+
+_BEFORE = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 20}
+"""What glibc's own thresholds, which grow with the blocks that are freed, come to at most. It does not tell what they
+are, and those that were set once grow no more."""
 
 RESERVED = 1 << 30
 """Bytes at the end of the heap for which large pages are asked; they are the process's when they are touched."""
 
 _LARGE_PAGE, _ADVISE_LARGE_PAGES = 1 << 21, 14  # madvise(2)
 
+_changing = threading.Lock()
+_runs = 0
+"""How many runs keep memory now."""
+_for_good = False
+
+
+def keep_memory() -> bool:
+    """Let memory that is freed stay with the process from now on; whether that is so.
+
+    It is an application's first line, after the imports: it changes the allocator of the whole process. Blocks up to
+    1 GiB come from one heap that does not shrink, whatever thread asks for them: of the threads that start after this,
+    JAX's when it is first used. Calls and training steps that need hundreds of megabytes in between gain up to a
+    quarter of their time. Nothing happens where the C library is not glibc, or where `SYMJAX_NNVM_KEEP_MEMORY=0` says
+    so in the environment; called again, it changes nothing.
+    """
+    global _for_good
+    libc = _libc()
+    if libc is None:
+        return False
+    with _changing:
+        if not _for_good:
+            _for_good = _set(libc, {**_THRESHOLDS, _ARENA_MAX: 1})
+            if _for_good:
+                _ask_for_large_pages(libc)
+        return _for_good
+
+
+@contextmanager
+def kept_memory() -> Iterator[None]:
+    """Let memory that is freed stay with the process inside the block, as far as that can be undone; at the end it goes
+    back to the system.
+
+    JAX's threads have heaps of their own by then, which give large blocks back in any case, unless the process was
+    started with MALLOC_ARENA_MAX=1 in its environment: a step that touched 33,000 new pages touches 3,400 with it, and
+    33,000 without. Of several blocks at a time the last one's end counts, and after `keep_memory` none does.
+    """
+    global _runs
+    libc = _libc()
+    if libc is None:
+        yield
+        return
+    with _changing:
+        _runs += 1
+        if not _for_good:
+            _set(libc, _THRESHOLDS)
+    try:
+        yield
+    finally:
+        with _changing:
+            _runs -= 1
+            if not _runs and not _for_good:
+                _set(libc, _BEFORE)
+                libc.malloc_trim(ctypes.c_size_t(0))
+
 
 @cache
-def keep_memory() -> bool:
-    """Let freed memory stay with the process, once; whether that is so.
+def _glibc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None
 
-    Blocks up to 1 GiB come from one heap that does not shrink, whatever thread asks for them: of the threads that start
-    after this, JAX's when it is first used. Nothing happens where the C library is not glibc, or where
-    `SYMJAX_NNVM_KEEP_MEMORY=0` says so.
-    """
-    if os.environ.get(KEEP) == "0" or platform.libc_ver()[0] != "glibc":
-        return False
-    libc = ctypes.CDLL(None)
-    if not all(libc.mallopt(parameter, value) for parameter, value in _SETTINGS.items()):
-        return False
-    _ask_for_large_pages(libc)
-    return True
+
+def _libc() -> ctypes.CDLL | None:
+    """The C library, where its allocator may be changed."""
+    return None if os.environ.get(KEEP) == "0" else _glibc()
+
+
+def _set(libc: ctypes.CDLL, settings: dict[int, int]) -> bool:
+    return all(libc.mallopt(parameter, value) for parameter, value in settings.items())
 
 
 def _ask_for_large_pages(libc: ctypes.CDLL) -> None:

@@ -13,7 +13,6 @@ from lowering.convolutions import onednn
 from lowering.gradient_program import GradientProgram
 from lowering.inferred import Inference
 from lowering.interpret import Program
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
@@ -67,7 +66,6 @@ class Programs:
         entries = dict(zip(graph.attrs["names"], graph.outputs, strict=True))
         return Program(Graph([entries[name] for name in names]), options) if names else None
 
-    @bulk_allocation()
     def _program(self, options: Options) -> Program | GradientProgram:
         options = _placed(options)
         found = self._programs.get(options)

@@ -38,15 +38,20 @@ class Progress:
     def describe(self, epoch: int, epochs: int, metrics: dict[str, float]) -> None:
         """What stands beside the bar."""
         if self._bar is not None:
-            self._bar.update(self._task, description=f"epoch {epoch} of {epochs}  {_listed(metrics)}")
+            self._bar.update(self._task, description=f"{_numbered(epoch, epochs)}  {_listed(metrics)}")
 
     def epoch_line(self, epoch: int, epochs: int, metrics: dict[str, float], seconds: float) -> None:
         """The line that stays when an epoch is done."""
-        line = f"epoch {epoch} of {epochs}  {_listed(metrics)}  {seconds:.1f} s"
+        line = f"{_numbered(epoch, epochs)}  {_listed(metrics)}  {seconds:.1f} s"
         if self._bar is not None:
             self._bar.console.print(line, highlight=False)
         elif self._shown:
             print(line, flush=True)
+
+
+def _numbered(epoch: int, epochs: int) -> str:
+    """The last of 8 is epoch 7 (8 of 8): its number, and how many there are with it."""
+    return f"epoch {epoch} ({epoch + 1} of {epochs})"
 
 
 def _listed(metrics: dict[str, float]) -> str:

@@ -136,7 +136,7 @@ def _distance(a: Geometry, b: Geometry) -> float:
     """0 of equals; of what doubles in one respect, 1; windows of another form are half that apart."""
     pairs = zip(_extents(a), _extents(b), strict=True)
     form = 0.5 * ((a.kernel, a.stride, a.dilate, len(a.size)) != (b.kernel, b.stride, b.dilate, len(b.size)))
-    return form + sum(abs(math.log2(x / y)) for x, y in pairs)
+    return form + math.fsum(abs(math.log2(x / y)) for x, y in pairs)
 
 
 def _extents(g: Geometry) -> tuple[int, ...]:

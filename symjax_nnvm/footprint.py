@@ -17,7 +17,6 @@ import numpy as np
 
 from symjax_nnvm.errors import InferenceError, SymbolValueError
 from symjax_nnvm.ir.attributes import FIgnoreInputs, FInplaceOption, FMutateInputs, FSubgraphRuns, FWorkspace
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.card import FFlops
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
@@ -115,7 +114,6 @@ def estimate(
     return estimate_graph(graph, training=training, in_float64=in_float64)
 
 
-@bulk_allocation()
 def estimate_graph(graph: Graph, *, training: bool = False, in_float64: bool = False) -> Footprint:
     """`estimate` of a graph that has the attributes `shape` and `dtype`. Unknown dtypes count as float32."""
     dtypes = graph.attrs["dtype"]

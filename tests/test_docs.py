@@ -6,8 +6,11 @@ import argparse
 import contextlib
 import io
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,6 +116,46 @@ def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path, monkeypatch: 
             for command in filter(is_ours, commands(block)):
                 assert main(shlex.split(command)[1:]) == 0, command
     CHECKS.get(page, lambda names, printed: None)(names, everything)
+
+
+FIRST_BLOCKS = """
+import contextlib, importlib.abc, io, json, sys
+from tests.pages import PAGES, blocks_of
+
+class Nothing(importlib.abc.MetaPathFinder):
+    "What README's first command does not install."
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1].split(","):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Nothing())
+for page in PAGES[0], *PAGES[3:]:
+    code = [block.text for block in blocks_of(page) if block.language == "python"][:1]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec("".join(code), {"__name__": "page"})
+    except ImportError as error:
+        print(json.dumps([page, code[0], str(error)]))
+    except NameError:
+        pass  # a page of pieces
+"""
+NOT_INSTALLED = "onnx,onnxruntime,cv2,PIL,grain,orbax,safetensors,flatbuffers,graphviz,starlette,uvicorn,httpx"
+
+
+@pytest.mark.slow
+def test_a_page_says_above_its_first_block_what_more_has_to_be_installed(tmp_path: Path):
+    command = [sys.executable, "-W", "ignore", "-c", FIRST_BLOCKS, NOT_INSTALLED]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, text=True, capture_output=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lacking = {page: (code, why) for page, code, why in map(json.loads, done.stdout.splitlines())}
+    assert lacking.keys() == {"docs/data.md", "docs/onnx.md"}
+    for page, (code, why) in lacking.items():
+        extra = re.search(r"symjax-nnvm\[(\w+)\]", why)
+        assert extra is not None, why
+        assert f'pip install -e ".[{extra[1]}]"' in text_of(page).partition(code)[0]
 
 
 def test_contributing_operator_works_as_written():

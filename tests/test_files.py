@@ -266,9 +266,8 @@ def test_booleans_and_archives_of_a_sparse_terabyte_are_refused(tmp_path: Path):
         file.write(member)
         file.seek(0x80000000)
         file.write(directory)
-    # of which the heap may have 1.5 already (`lowering/host_memory.py`)
     with (
-        bounded_memory(1 << 28),
+        bounded_memory(),
         pytest.raises(ParamsFormatError, match="2147483646 bytes of arrays, which do not fit"),
     ):
         nn.load_arrays(path)

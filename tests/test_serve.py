@@ -5,6 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +22,7 @@ import numpy as np
 import pytest
 
 import lowering
+import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 
 pytest.importorskip("starlette", reason="the extra `serve` is not installed")
@@ -84,7 +92,25 @@ def test_numbers_in_a_row_are_a_sample_and_one_alone_runs_alone(served: tuple[st
 
 @pytest.mark.parametrize(
     ("body", "status", "why"),
-    [(b"{", 400, "expected JSON"), (b"[]", 400, "expected JSON"), (b'{"data": [1]}', 400, "expected shape [4]")],
+    [
+        (b"{", 400, "expected JSON"),
+        (b"[]", 400, "expected JSON"),
+        (b'{"data": [1]}', 400, "expected shape [4]"),
+        (b'{"data": [1e39, 0, 0, 0]}', 400, "finite numbers of float32"),
+        (b'{"data": [0, -1e400, 0, 0]}', 400, "finite numbers of float32"),
+        (b'{"data": [Infinity, 0, 0, 0]}', 400, "finite numbers of float32"),
+        (b'{"data": [NaN, 0, 0, 0]}', 400, "finite numbers of float32"),
+        (b'{"data": [1' + b"0" * 400 + b", 0, 0, 0]}", 400, "finite numbers of float32"),
+        (b'{"data": [1' + b"0" * 5000 + b", 0, 0, 0]}", 400, "finite numbers of float32"),
+        (b'{"data": [true, 0, 0, 0]}', 400, "expected JSON"),
+        (b'{"data": [true, false, true, true]}', 400, "expected JSON"),
+        (b'{"data": ["1", 0, 0, 0]}', 400, "expected JSON"),
+        (b'{"data": [null, 0, 0, 0]}', 400, "expected JSON"),
+        (b'{"data": [[1], [2], [3], [4, 5]]}', 400, "expected JSON"),
+        (b'{"data": {"0": 1}}', 400, "expected JSON"),
+        (b"[" * 100_000, 400, "expected JSON"),
+        (b'{"data": [3.4e38, 3.4e38, 3.4e38, 3.4e38]}', 500, "outputs are not finite: fc_output"),
+    ],
 )
 def test_bad_requests_are_told(served: tuple[str, Any], body: bytes, status: int, why: str):
     answer = httpx.post(served[0] + "/predict", content=body)
@@ -94,8 +120,109 @@ def test_bad_requests_are_told(served: tuple[str, Any], body: bytes, status: int
 
 def test_limits_and_health(served: tuple[str, Any], monkeypatch: pytest.MonkeyPatch):
     assert httpx.get(served[0] + "/health").json()["ok"] is True
-    monkeypatch.setattr(serve, "MAX_BYTES", 10)
+    monkeypatch.setattr(serve, "MAX_JSON", 10)
     assert httpx.post(served[0] + "/predict", content=json.dumps({"data": [0] * 4})).status_code == 413
     monkeypatch.undo()
     monkeypatch.setattr(served[1].queue, "full", lambda: True)
     assert httpx.post(served[0] + "/predict", json={"data": [0] * 4}).status_code == 503
+
+
+def test_numbers_in_a_row_are_finite_too(served: tuple[str, Any]):
+    kind = {"content-type": "application/octet-stream"}
+    for odd in (np.nan, np.inf):
+        answer = httpx.post(served[0] + "/predict", content=np.array([odd, 0, 0, 0], "<f4").tobytes(), headers=kind)
+        assert answer.status_code == 400
+        assert "finite" in answer.json()["error"]
+
+
+def connected(url: str, length: int, kind: str = "json") -> socket.socket:
+    """A client that has sent the head of a request alone."""
+    port = int(url.rpartition(":")[2])
+    client = socket.create_connection(("127.0.0.1", port), timeout=20)
+    head = (
+        f"POST /predict HTTP/1.1\r\nHost: here\r\nContent-Type: application/{kind}\r\nContent-Length: {length}\r\n\r\n"
+    )
+    client.sendall(head.encode())
+    return client
+
+
+def test_a_client_may_not_take_for_ever_to_send_its_body(served: tuple[str, Any], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(serve, "BODY_SECONDS", 0.3)
+    with connected(served[0], 100) as client:
+        client.sendall(b"{")
+        began = time.monotonic()
+        answer = b"".join(iter(lambda: client.recv(4096), b""))  # until the server hangs up
+        assert time.monotonic() - began < 5
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"took more than 0.3 seconds" in answer
+
+
+def test_a_client_that_leaves_is_no_error(
+    served: tuple[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(logging.getLogger("uvicorn"), "propagate", True)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(5):
+            with connected(served[0], 100) as client:
+                client.sendall(b"{")
+                time.sleep(0.05)
+        assert asyncio.run(load(served[0], 20))
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(("kind", "size"), [("octet-stream", 18 << 20), ("json", 14 << 20)])
+def test_a_client_that_sends_too_much_reads_why(served: tuple[str, Any], kind: str, size: int):
+    with connected(served[0], size, kind) as client:
+        for _ in range(size >> 20):
+            client.sendall(b" " * (1 << 20))
+        answer = client.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"more than" in answer
+
+
+def test_long_json_holds_nobody_up(served: tuple[str, Any]):
+    """It is refused unread; of the largest that is read ten at a time leave the server awake."""
+    bodies = [json.dumps({"data": [0.123456] * count}).encode() for count in (1_400_000, 100_000)]
+    assert len(bodies[0]) > serve.MAX_JSON > len(bodies[1]) > serve.MAX_JSON * 0.9
+
+    async def longest() -> float:
+        async with httpx.AsyncClient(base_url=served[0], timeout=60) as client:
+            sent = [asyncio.create_task(client.post("/predict", content=body)) for body in bodies * 10]
+            times = []
+            while not all(task.done() for task in sent):
+                began = time.perf_counter()
+                assert (await client.get("/health")).status_code == 200
+                times.append(time.perf_counter() - began)
+            assert [(await task).status_code for task in sent] == [413, 400] * 10
+        return max(times)
+
+    assert asyncio.run(longest()) < 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it is ended by a signal")
+def test_the_server_ends_though_a_client_is_in_the_middle_of_its_body(tmp_path: Path):
+    nn.save_checkpoint(str(tmp_path / "net"), 0, NET, {"fc_weight": WEIGHT, "fc_bias": np.zeros(3, "float32")}, {})
+    root = Path(__file__).parents[1]
+    command = [
+        sys.executable,
+        str(root / "examples" / "serve.py"),
+        str(tmp_path / "net"),
+        "0",
+        "--shape",
+        "4",
+        "--port=0",
+    ]
+    env = os.environ | {"PYTHONPATH": str(root)}
+    with subprocess.Popen(command, env=env, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as server:
+        try:
+            assert server.stderr is not None
+            said = next(line for line in server.stderr if "running on" in line)
+            found = re.search(r"http://[\d.]+:\d+", said)
+            assert found is not None
+            with connected(found[0], 100) as client:
+                client.sendall(b"{")
+                time.sleep(0.2)
+                server.send_signal(signal.SIGTERM)
+                server.wait(timeout=serve.GRACE + 15)
+        finally:
+            server.kill()

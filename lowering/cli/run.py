@@ -49,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compile, run, print."""
+    if options.own_process:
+        lowering.keep_memory()
     model = of_options(options)
     symbol = model.symbol()
     if options.output and (not options.output.name or options.output.is_dir()):

@@ -27,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure, keep the table, print what was measured."""
+    if options.own_process:
+        lowering.keep_memory()
     model = of_options(options)
     symbol = model.symbol()
     shapes = all_shapes(options, symbol, *model.params(symbol))

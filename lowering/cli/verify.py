@@ -45,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table; 1 when gradients disagree."""
+    if options.own_process:
+        lowering.keep_memory()
     if options.against is not None:
         return verify_onnx.run(options)
     model = of_options(options)

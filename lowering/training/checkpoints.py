@@ -11,6 +11,7 @@ directory, renames and tidies. All of them make the same calls.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -24,7 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lowering.training.orbax_threads import Quiet, cancel_waiting, in_daemon, orbax_threads, wait_at_exit, waited_for
+from lowering.training.orbax_threads import cancel_waiting, in_daemon, orbax_threads
 from lowering.training.processes import on_first
 from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
@@ -49,8 +50,9 @@ class Checkpoints:
     """The newest `keep` checkpoints of a run, in a directory.
 
     every: steps between two of them in `Trainer.fit`, which goes on from the latest one it finds. asynchronous: write
-    while training goes on; only the copy from the device is waited for. `fit`, or the first `save`, takes the directory
-    for this run, until it ends or is closed; another run's save is then an error that names this one.
+    while training goes on, and wait for the copy from the device alone: in `fit`, and in a `with` block, whose ends
+    wait for the last one. A `save` outside of both waits until it is written. `fit`, or the first `save`, takes the
+    directory for this run, until it ends or is closed; another run's save is then an error that names this one.
     Raises MissingExtraError without Orbax, CheckpointError.
     """
 
@@ -63,7 +65,7 @@ class Checkpoints:
         self.every = every
         self.asynchronous = asynchronous
         self._saving: int | None = None
-        self._quiet = Quiet()
+        self._inside = False
         self._before: set[Any] = set()
         self._lock = RunLock(self.directory)
         self._shares = False
@@ -77,20 +79,20 @@ class Checkpoints:
         Raises CheckpointError when another run holds it, with what that one says of itself, or when nothing can be
         written to it.
         """
-        held = self._held
+        held, inside = self._held, self._inside
         self._run = dict(run)
         self._take()
+        self._inside = True
         try:
             yield
         finally:
+            self._inside = inside
             if not held:
                 self._let_go()
 
     def abandon(self) -> None:
         """Wait for no save any more: another process that took part in it is lost."""
         cancel_waiting(self._before)
-        waited_for(self)
-        self._quiet.end()
         self._saving = None
         self._let_go()
 
@@ -98,7 +100,7 @@ class Checkpoints:
         """Write a checkpoint. position: plain data, which `restore` gives back.
 
         Waits for the checkpoint before, if it is still being written, and warns if that could not be written. A
-        checkpoint of the same step is replaced when the new one is whole. A process that ends waits for the last.
+        checkpoint of the same step is replaced when the new one is whole.
         Raises CheckpointError; older checkpoints are then intact.
         """
         self._take()
@@ -116,10 +118,8 @@ class Checkpoints:
             "run": self._run,
         }
         self._saving, self._before = step, orbax_threads()
-        wait_at_exit(self)
-        self._quiet.begin()
         try:
-            self._check_writable()
+            self._check_writable(sum(leaf.nbytes for _, leaf in _listed(tree)) // jax.process_count())
             if step in self._manager.all_steps():
                 on_first(lambda: self._set_aside(step), "set the older checkpoint of this step aside")
                 self._manager.reload()
@@ -127,7 +127,7 @@ class Checkpoints:
             in_daemon(lambda: self._manager.save(step, args=items, force=True))
         except _FAILURES as error:
             raise self._failed(error) from error
-        if not self.asynchronous:
+        if not (self.asynchronous and self._inside):
             self.wait()
 
     def restore(self, like: TrainState | None = None) -> tuple[TrainState, dict[str, Any]] | None:
@@ -173,9 +173,7 @@ class Checkpoints:
             raise self._failed(error) from error
         if self._saving is not None and jax.process_index() == 0:
             shutil.rmtree(self.directory / f"{self._saving}{_REPLACED}", ignore_errors=True)
-        self._quiet.end()
         self._saving = None
-        waited_for(self)
 
     def close(self) -> None:
         """Wait, and let go of the directory. Raises CheckpointError."""
@@ -186,9 +184,11 @@ class Checkpoints:
             self._let_go()
 
     def __enter__(self) -> Checkpoints:
+        self._inside = True
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._inside = False
         self.close()
 
     def _open(self) -> None:
@@ -263,11 +263,16 @@ class Checkpoints:
             if not held:
                 self._lock.let_go()
 
-    def _check_writable(self) -> None:
-        """Raise OSError where no folder can be made, before Orbax starts threads that would wait for one."""
+    def _check_writable(self, size: int) -> None:
+        """Raise OSError where no folder can be made, or no file of as many bytes, before Orbax starts threads: they
+        would wait for a folder, and log a page each of what they met."""
         probe = self.directory / f"{secrets.token_hex(8)}{_TEMPORARY}"
         probe.mkdir()
-        probe.rmdir()
+        try:
+            with (probe / "room").open("wb") as file:
+                _take_room(file.fileno(), size)
+        finally:
+            shutil.rmtree(probe, ignore_errors=True)
 
     def _failed(self, error: BaseException) -> CheckpointError:
         """The error of a save; Orbax's own list of checkpoints, which is wrong by now, is read again."""
@@ -285,9 +290,21 @@ class Checkpoints:
         with suppress(*_FAILURES):  # what failed may fail once more
             self._manager.close()
         cancel_waiting(self._before)
-        waited_for(self)
-        self._quiet.end(settle=True)
         self._open()
+
+
+def _take_room(file: int, size: int) -> None:
+    """Have the system reserve as many bytes, which takes no time. Raises OSError where there is no room for them."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file, 0, max(size, 1))
+        except OSError as error:
+            if error.errno in (
+                errno.ENOSPC,
+                errno.EDQUOT,
+                errno.EFBIG,
+            ):  # others are of file systems that cannot reserve
+                raise
 
 
 def _reason(error: BaseException) -> str:

@@ -88,6 +88,7 @@ class Run:
     begin_epoch: int
     check_finite: CheckFinite
     check_labels: bool
+    exit_when_lost: bool
     history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
@@ -98,7 +99,7 @@ class Run:
         self._tracker = self.trainer.tracker(self.metrics, numbers=self.check_labels)
         self._last_look = 0.0
         self._next_look = 0  # with several processes, which look after the same step
-        self._team = Team(self.trainer.placing)
+        self._team = Team(self.trainer.placing, self.exit_when_lost)
 
     def _check_arguments(self) -> None:
         """Raise TrainingError for whole arrays in place of batches, and for callbacks that nobody would call."""

@@ -2,7 +2,8 @@
 
 JAX's own client ends a process within milliseconds of its coordinator's death, with a message that names nobody. The
 system closes a dead process's connections in the same instant: a thread that waits for that says who was lost, and ends
-the process first. Where no connection can be made (a firewall that lets only JAX's port through), JAX's way stays.
+the process first, where the application asked for it (`fit(..., exit_when_lost=True)`). Where no connection can be made
+(a firewall that lets only JAX's port through), JAX's way stays.
 """
 
 from __future__ import annotations

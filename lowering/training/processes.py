@@ -3,8 +3,10 @@
 A process that dies leaves the others in a collective operation, which fails, or waits. JAX's own ways out of that are a
 message from the network's library that names nobody, and, at exit, a wait for the dead one that ends in an abort. So
 processes tell each other through JAX's coordinator, over connections that are there already, that they have seen a
-failure, or have ended; who says neither is the lost one. A thread says it for a process that waits, and ends it where
-the operation does not fail by itself. Of process 0, in which the coordinator is, `lifeline.py` tells.
+failure, or have ended; who says neither is the lost one. A thread says it for a process that waits. Where the
+application asked for it (`fit(..., exit_when_lost=True)`), that thread also ends a process whose operation does not
+fail by itself, and the end of the process waits for no dead one. Of process 0, in which the coordinator is,
+`lifeline.py` tells.
 """
 
 from __future__ import annotations
@@ -56,10 +58,14 @@ _ends = False
 
 class Team:
     """The processes of one call of `fit`: a context, in which an error of the network becomes a TrainingError that says
-    which process was lost. Of one process it does nothing."""
+    which process was lost. Of one process it does nothing.
 
-    def __init__(self, placing: Placing):
+    exits: whether the process may be ended where nothing can be raised.
+    """
+
+    def __init__(self, placing: Placing, exits: bool):
         self._placing = placing
+        self._exits = exits
         self.size = placing.processes
         self.me = jax.process_index() if self.size > 1 else 0
         self._run = f"symjax_nnvm/fit/{next(_runs)}"
@@ -95,8 +101,11 @@ class Team:
     def __enter__(self) -> Team:
         if self.size > 1:
             self._say("who", about_me())
-            _end_with(self.me, self.size)
-            hold_on(self.me, self.size, lambda who: _worded(TrainingError(_lost_of({0: who}, self.size), fix=_AGAIN)))
+            if self._exits:
+                _end_with(self.me, self.size)
+                hold_on(
+                    self.me, self.size, lambda who: _worded(TrainingError(_lost_of({0: who}, self.size), fix=_AGAIN))
+                )
             threading.Thread(target=self._watch, name="fit-processes", daemon=True).start()
         return self
 
@@ -130,12 +139,12 @@ class Team:
         return TrainingError(verdict, got=told, fix=_AGAIN)
 
     def _watch(self) -> None:
-        """Wait for what other processes say, and see to it that this one ends, too."""
+        """Wait for what other processes say, and where this one may be ended, see to it that it ends, too."""
         with suppress(jax.errors.JaxRuntimeError, RuntimeError):  # the coordinator is gone: JAX ends the process
             while not self._over.wait(_ASK_EVERY):
                 if self._told("noticed") or self._told("ended"):
                     verdict = self._verdict()
-                    if not self._over.wait(_GRACE):
+                    if self._exits and not self._over.wait(_GRACE):
                         print(_worded(TrainingError(verdict, fix=_AGAIN)), file=sys.stderr)
                         _leave(self.me, self.size)
 
@@ -192,11 +201,10 @@ def _noted(what: str) -> set[int]:
 
 
 def _end_with(me: int, size: int) -> None:
-    """End without JAX's wait for all processes, when one was lost or this one ends with an error that nobody caught:
-    before Python waits for the threads of a save that waits for the lost one."""
+    """End without JAX's wait for all processes, when one was lost or this one ends with an error that nobody caught."""
     global _ends
     if not _ends:
-        getattr(threading, "_register_atexit", atexit.register)(_end_at_once, me, size)
+        atexit.register(_end_at_once, me, size)  # before JAX's own, which was registered earlier
     _ends = True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.arguments import require_key, require_symbol, shapes_by_name
+from lowering.host_memory import kept_memory
 from lowering.initializer import init_params
 from lowering.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
 from lowering.programs import Programs
@@ -303,6 +305,8 @@ class Trainer:
         begin_epoch: int = 0,
         check_finite: CheckFinite = "interval",
         check_labels: bool = True,
+        keep_memory: bool = False,
+        exit_when_lost: bool = False,
     ) -> History:
         """Train up to `epochs` epochs, from begin_epoch on, counted from 0; returns metrics by epoch.
 
@@ -312,14 +316,21 @@ class Trainer:
         from the latest one. progress: a bar, or on no terminal a line per epoch.
         check_finite: "interval" looks twice a second and at each epoch's end whether outputs are finite; "step" looks
         after each step, undoes the step that was not, and names the first node (slow); None never looks. check_labels:
-        look as often whether labels and indices number a class, or a row, that is there.
+        look as often whether labels and indices number a class, or a row, that is there. keep_memory: until fit
+        returns, freed memory stays with the process, then it goes back to the system. That spares steps of hundreds of
+        megabytes page faults where the environment has MALLOC_ARENA_MAX=1; elsewhere JAX's threads are out of reach by
+        now, and `lowering.keep_memory()` as the application's first line is what helps. exit_when_lost: of several
+        processes, those that are left end with exit code 1 and a line that names the lost one, also where they wait in
+        an operation that nothing can interrupt; without it, they raise TrainingError where the operation fails, and
+        leave the rest to JAX.
         Raises TrainingError; CheckpointError when the last checkpoint cannot be written, or another run writes there.
         """
         run = Run(
             self, data, epochs, validation, metrics, callbacks, checkpoints, progress, begin_epoch, check_finite,
-            check_labels,
+            check_labels, exit_when_lost,
         )  # fmt: skip
-        return run()
+        with kept_memory() if keep_memory else nullcontext():
+            return run()
 
     def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
         """Metrics of this network, at their start. numbers: also look at labels and indices."""

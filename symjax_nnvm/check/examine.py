@@ -15,7 +15,6 @@ from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
 from symjax_nnvm.errors import InferenceError, SymbolValueError, close_or_all, did_you_mean
 from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
 from symjax_nnvm.ir.attributes import FAsksSparse, FDeviation, FDraws, FLowering, TDataDependentShape
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op
@@ -34,7 +33,6 @@ _SPARSE_CODES = ("1", "2")  # of row_sparse and csr
 _SWITCH_ON_64_BITS = "For 64 bits: `with jax.enable_x64(True):`, or the environment variable JAX_ENABLE_X64=1."
 
 
-@bulk_allocation()
 def check(
     symbol: Symbol | str | os.PathLike[str],
     shapes: Mapping[str, Sequence[int | str]] | None = None,

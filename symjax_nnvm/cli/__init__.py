@@ -38,13 +38,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code. argv: arguments, default those of the process.
+    """Run the command; returns the exit code. argv: arguments, default those of the process, which is the command's own
+    then: what runs networks has it keep freed memory.
 
     Raises SystemExit for `--help` and for usage that argparse refuses.
     """
+    own = argparse.Namespace(own_process=argv is None)
     argv = list(sys.argv[1:] if argv is None else argv)
     safe_streams()
-    options = _parser(argv).parse_args(argv)
+    options = _parser(argv).parse_args(argv, own)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 
 _WORK = 400_000
 """Places that all sweeps together visit, about: a drawing of many long lines has fewer sweeps."""
@@ -136,7 +137,7 @@ def _by_neighbours(grid: Grid, row: list[int], position: list[int], upwards: boo
             near = [position[s.lower] + s.into * 1e-4 for s in grid.down[place]]
         else:
             near = [position[s.upper] + s.out * 1e-4 for s in grid.up[place]]
-        wishes[place] = (round(sum(near) / len(near), 6) if near else position[place], position[place])
+        wishes[place] = (round(fsum(near) / len(near), 6) if near else position[place], position[place])
     row.sort(key=wishes.__getitem__)
     for i, place in enumerate(row):
         position[place] = i

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
+from math import fsum, inf
 
 from symjax_nnvm.drawing.columns import Column, is_branch, make_columns
 from symjax_nnvm.drawing.grid import Grid, Segment
@@ -135,7 +135,7 @@ def _wish(middles: Sequence[float], pulls: Sequence[Pull], otherwise: float) -> 
 
 def _wish_of_column(middles: Sequence[float], column: Column, pulls: Sequence[Pull]) -> float:
     """Half of the way from where a column begins to where it is pulled: two that pull each other would else swap."""
-    now = sum(middles[place] - shift for place, shift in column.members()) / len(column.places)
+    now = fsum(middles[place] - shift for place, shift in column.members()) / len(column.places)
     return (now + _wish(middles, pulls, now)) / 2
 
 
@@ -172,7 +172,7 @@ def _weight(grid: Grid, segment: Segment) -> float:
 def _median(weighted: list[tuple[float, float]]) -> float:
     """The value with half of the weight on either side; between two, their middle."""
     weighted.sort()
-    half = sum(weight for _, weight in weighted) / 2
+    half = fsum(weight for _, weight in weighted) / 2
     passed = 0.0
     for i, (value, weight) in enumerate(weighted):
         passed += weight

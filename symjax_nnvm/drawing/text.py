@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import fsum
 from unicodedata import combining, east_asian_width
 
 FAMILY = "Helvetica,Arial,'Liberation Sans',sans-serif"
@@ -21,7 +22,7 @@ _WIDTHS = {
 
 def text_width(text: str, size: float) -> float:
     """The width of a line of text in a font of that size."""
-    return size * sum(_WIDTHS.get(letter) or _width(letter) for letter in text)
+    return size * fsum(_WIDTHS.get(letter) or _width(letter) for letter in text)
 
 
 def _width(letter: str) -> float:

@@ -14,7 +14,6 @@ from typing import NamedTuple, overload
 
 from symjax_nnvm.errors import GraphError, explain
 from symjax_nnvm.ir.attributes import FMutateInputs
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph
 from symjax_nnvm.ir.traverse import post_order, successors
 
@@ -68,7 +67,6 @@ class IndexedGraph:
         "outputs",
     )
 
-    @bulk_allocation()
     def __init__(self, outputs: Sequence[NodeEntry]):
         self.nodes: list[IndexedNode] = []
         self.entry_rptr: list[int] = [0]

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 from symjax_nnvm.ir.attributes import FMutateInputs
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 
@@ -50,7 +49,6 @@ class Rewritten:
         return ((old, self.node(old)) for old in self._replaced)
 
 
-@bulk_allocation()
 def rewrite(
     outputs: Sequence[NodeEntry],
     rule: Rule | None = None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.node import Node, NodeEntry
 
 __all__ = ["post_order", "post_order_nodes", "successors"]
@@ -31,7 +30,6 @@ def post_order(entries: Iterable[NodeEntry]) -> list[Node]:
     return post_order_nodes(entry[0] for entry in entries)
 
 
-@bulk_allocation()
 def post_order_nodes(heads: Iterable[Node], successors: Callable[[Node], list[Node]] = successors) -> list[Node]:
     """`post_order` from nodes instead of entries, and along other edges where `successors` says so."""
     order: list[Node] = []

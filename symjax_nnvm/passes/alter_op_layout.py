@@ -16,7 +16,6 @@ from collections.abc import Callable, Container
 from functools import cached_property
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.card import TBroadcasts
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.layout import ChannelsLast, FAlterOpLayout, FCorrectLayout, FEitherLayout
@@ -25,7 +24,6 @@ from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 
 
 @register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout", "FEitherLayout"), change_graph=True)
-@bulk_allocation()
 def alter_op_layout(graph: Graph) -> Graph:
     """The graph with channels last where that spreads; itself where it holds nothing that is faster so."""
     nodes = graph.nodes()

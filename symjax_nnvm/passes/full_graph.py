@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.gradients import shaped_zeros
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import NodeEntry, apply, create_variable_node
@@ -54,7 +53,6 @@ def _init_full_graph(graph: Graph) -> Graph:
     return add_gradients(merged, attrs["grad_xs"], attrs.get("grad_mirror"), attrs.get("grad_mirror_shapes"))
 
 
-@bulk_allocation()
 def add_gradients(
     graph: G, xs: Sequence[NodeEntry], mirror: Mirror = None, shapes: Mapping[str, Shape | None] | None = None
 ) -> G:

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from symjax_nnvm.errors import GradientError, explain
 from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.card import TOutGradsRead
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
@@ -85,7 +84,6 @@ def mx_gradient(
     op_attrs=("FGradient", "FInferShape"),
     change_graph=True,
 )
-@bulk_allocation()
 def gradient_pass(graph: Graph) -> Graph:
     """Return a gradient graph of grad_ys with respect to grad_xs; see `mx_gradient` for the options."""
     ys: list[NodeEntry] = graph.attrs["grad_ys"]

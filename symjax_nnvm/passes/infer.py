@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from symjax_nnvm.errors import InferenceError, unknown_keyword
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import NodeEntry
@@ -105,7 +104,6 @@ def _with_inputs(graph: G, quantity: Quantity, given: Any, attr_key: str | None)
     return inferred  # type: ignore[return-value]  # derived from the graph that was given
 
 
-@bulk_allocation()
 def _infer(
     graph: Graph, quantity: Quantity, given: Sequence[Any], key: str | None, *, ask_always: bool
 ) -> ShapeList | DTypeList:

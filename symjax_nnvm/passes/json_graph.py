@@ -12,7 +12,6 @@ from typing import Any
 
 from symjax_nnvm.errors import JSONFormatError
 from symjax_nnvm.ir.attributes import FNumFileOutputs, TFileName
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph, IndexedNode
 from symjax_nnvm.ir.pass_registry import register_pass
@@ -27,7 +26,6 @@ _MAX_INLINE = 10  # dmlc's writer puts longer arrays of numbers or entries on on
 _ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-@bulk_allocation()
 def save_json(graph: Graph) -> str:
     """The graph, its attributes included, as JSON text. `load_json` reads it back.
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from symjax_nnvm.errors import JSONFormatError
-from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, VariableParam
 from symjax_nnvm.ir.op import Op, closest_ops, unregistered, why_left_out
@@ -44,7 +43,6 @@ _KNOWN_NODE_FIELDS = frozenset(_NODE_FIELDS)
 _SHOWN = 10  # names in one message
 
 
-@bulk_allocation()
 def load_json(text: str, *, parse: bool = True, report: Report | None = None) -> Graph:
     """The graph that a JSON text describes, its graph attributes included.
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -65,8 +66,11 @@ class MakeReadOnly:
 
 
 def read_only(folder: Path, other: Path) -> None:
+    logging.getLogger("absl").setLevel(
+        logging.CRITICAL
+    )  # Orbax logs what its threads met, unless an application says so
     # Straight into Orbax: the look at the folder that goes before is to spare it that, and cannot always.
-    lowering.Checkpoints._check_writable = lambda self: None  # type: ignore[method-assign]
+    lowering.Checkpoints._check_writable = lambda self, size: None  # type: ignore[method-assign]
     checkpoints = lowering.Checkpoints(folder, every=4)
     try:
         made_trainer().fit(data(), 2, checkpoints=checkpoints, callbacks=[MakeReadOnly(checkpoints)], progress=False)

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import lowering
 from lowering import mx
 from lowering.training import StepEvent
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import TrainingError
 from tests.training.mesh_networks import batch, mlp
 
 EPOCHS = 3
@@ -76,7 +78,7 @@ def fit(batches: Any, folder: Path | None = None, epochs: int = EPOCHS, callback
     made = trainer()
     made.init(0, data=(8, 12))
     checkpoints = None if folder is None else lowering.Checkpoints(folder, every=5)
-    options = {"checkpoints": checkpoints, "callbacks": list(callbacks), "progress": True}
+    options = {"checkpoints": checkpoints, "callbacks": list(callbacks), "progress": True, "exit_when_lost": True}
     history = made.fit(batches, epochs, metrics=["ce"], **options)
     tell(losses=list(history["cross-entropy"]), digest=digest(made))
     return made
@@ -101,7 +103,22 @@ def undisturbed_then_killed(index: int, folder: Path) -> None:
 def resumed_then_killed(index: int, folder: Path) -> None:
     made = fit(data(), folder)
     kill = Signal(signal.SIGKILL, int(made.require_state().step) + 2)
-    made.fit(data(), ENDLESS, callbacks=[kill] if index == 0 else [], progress=False)
+    made.fit(data(), ENDLESS, callbacks=[kill] if index == 0 else [], progress=False, exit_when_lost=True)
+
+
+def not_asked_to_exit(index: int, folder: Path) -> None:
+    """Process 1 is killed while a checkpoint is written; the others raise, and end as they like."""
+    made = trainer()
+    made.init(0, data=(6, 12))
+    arrays = {name: value.astype(np.float32) for name, value in batch((12,), rows=34).items()}
+    checkpoints = lowering.Checkpoints(folder, every=5)
+    callbacks = [Signal(signal.SIGKILL, 6)] if index == 1 else []
+    try:
+        made.fit(lowering.Batches(arrays, 6), ENDLESS, progress=False, callbacks=callbacks, checkpoints=checkpoints)
+    except TrainingError as error:
+        tell(raised=str(error))
+    time.sleep(5 if index == 0 else 0)  # the coordinator goes last
+    os._exit(3)
 
 
 def small(index: int, folder: Path) -> None:
@@ -119,5 +136,10 @@ def small(index: int, folder: Path) -> None:
 if __name__ == "__main__":
     number, count, port = (int(value) for value in sys.argv[1:4])
     jax.distributed.initialize(f"localhost:{port}", count, number)
-    scenarios = {"killed": undisturbed_then_killed, "resumed": resumed_then_killed, "small": small}
+    scenarios = {
+        "killed": undisturbed_then_killed,
+        "resumed": resumed_then_killed,
+        "not_asked": not_asked_to_exit,
+        "small": small,
+    }
     scenarios[sys.argv[4]](number, Path(sys.argv[5]))

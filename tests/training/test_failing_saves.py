@@ -56,7 +56,7 @@ def full_disk(size: int = 50) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_folder_that_became_read_only_ends_the_process_with_one_error(tmp_path: Path):
-    """And a save that nobody waited for is finished before the process ends."""
+    """And a save of a process that ends is finished before."""
     folder, other = tmp_path / "run", tmp_path / "other"
     with process("read_only", folder, other) as run:
         out, err = run.communicate(timeout=120)

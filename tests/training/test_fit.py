@@ -84,7 +84,7 @@ def test_any_re_iterable_of_batches_will_do(form: str):
 def test_without_a_terminal_an_epoch_is_a_line(capsys: pytest.CaptureFixture[str]):
     trainer().fit(batches(), 2)
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:21] for line in lines] == ["epoch 0 of 2  accurac", "epoch 1 of 2  accurac"]
+    assert [line[:23] for line in lines] == ["epoch 0 (1 of 2)  accur", "epoch 1 (2 of 2)  accur"]
 
 
 def test_callbacks_hear_of_steps_and_epochs_and_can_stop_the_run():

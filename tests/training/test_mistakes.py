@@ -166,5 +166,5 @@ def test_epochs_count_from_zero_everywhere(capsys: pytest.CaptureFixture[str]):
     history = trainer.fit([points(8)], 3, begin_epoch=1)
     assert [record.epoch for record in history.epochs] == [1, 2]
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition("  ")[0] for line in lines] == ["epoch 1 of 3", "epoch 2 of 3"]
+    assert [line.partition("  ")[0] for line in lines] == ["epoch 1 (2 of 3)", "epoch 2 (3 of 3)"]
     assert str(History([EpochRecord(0, 1, 0.0, {"loss": 1.0})])) == "epoch 0: loss 1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import fsum
 from typing import Any
 
 import jax
@@ -58,7 +59,8 @@ class ExecutorGroup:
 
     def _parts(self, rows: int) -> list[slice]:
         """The rows of each executor, in MXNet's way of rounding."""
-        sizes = [round(load * rows / sum(self._loads)) for load in self._loads]
+        total = fsum(self._loads)
+        sizes = [round(load * rows / total) for load in self._loads]
         ends = [min(rows, int(end)) for end in np.cumsum(sizes)]
         ends[-1] = rows
         parts = [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
