@@ -172,6 +172,8 @@ def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
 
 def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
     """Raises FileError for another file than the one that was saved; one of another size is not read."""
+    if not path.is_file():
+        raise _refused(path.parent, f"a file {path.name}", "none")
     size = path.stat().st_size
     if size != saved["bytes"]:
         raise _refused(path.parent, f"{path.name} of {saved['bytes']} bytes, as it was saved", f"{size} bytes")
