@@ -202,6 +202,7 @@ def test_what_is_made_for_a_signature_goes_with_it():
     assert_close(np.asarray(output), np.full((1, 1, 3), 4, "float32"), 1e-6, "output")
     assert len(predict._programs._programs) < 20
     assert len(predict._programs.pipeline._made) < 70
+    assert algorithms.choose.cache_parameters()["maxsize"] == 4096
     del first, value
     gc.collect()
     assert executable() is None
