@@ -322,7 +322,7 @@ def test_a_list_that_cannot_be_read_is_not_written(tmp_path: Path):
         whole = content(0)._replace(signatures=signatures)
         write_folder(tmp_path, whole)
         assert read_folder(tmp_path).signatures == []
-    write_folder(tmp_path, content(0)._replace(signatures=content(0).signatures * (MAX_SIGNATURES + 5)))
+    write_folder(tmp_path, content(0)._replace(signatures=[*content(0).signatures] * (MAX_SIGNATURES + 5)))
     assert len(read_folder(tmp_path).signatures) == MAX_SIGNATURES
 
 
