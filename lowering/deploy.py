@@ -43,7 +43,8 @@ def export_program(
     dtypes: Mapping[str, Any] | None = None,
     this_machine: bool = False,
 ) -> jax.export.Exported:
-    """Write a trained network as serialized StableHLO, which `jax.export.deserialize` reads wherever JAX is.
+    """Write a trained network as serialized StableHLO, which `jax.export.deserialize` reads wherever JAX is. A
+    process that loads a file runs what its writer chose of the runtime's native code (docs/serving.md says more).
 
     shapes: of every input by name; a name in the place of a size, `("N", 3, 224, 224)`, leaves it open, the same name
     the same size. The program's `call(data=x)` takes arrays by name and gives the list of outputs; where the network

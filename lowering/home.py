@@ -11,19 +11,25 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
 
 from lowering.sharding import Placement, Shape, place
+from symjax_nnvm.errors import LoweringError, printable
 
 __all__ = ["Home", "OneDevice", "OverMesh", "on_host"]
 
 
 class OneDevice:
-    """One device has all."""
+    """One device has all. Raises LoweringError for a platform that JAX does not know, or has no device of."""
 
     mesh: Mesh | None = None
     data_axes: tuple[str, ...] = ()
     processes = 1
 
     def __init__(self, platform: str | None):
-        self._here = SingleDeviceSharding(jax.devices(platform)[0])
+        try:
+            first, *_ = jax.devices(platform)
+        except RuntimeError as error:
+            told = printable(str(error).splitlines()[0])
+            raise LoweringError(f"No device of platform {printable(platform or '')[:40]!r}: {told}.") from None
+        self._here = SingleDeviceSharding(first)
         self.platform: str = next(iter(self._here.device_set)).platform
 
     def parameter(self, name: str) -> Sharding:

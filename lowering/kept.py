@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import jax
 import numpy as np
@@ -12,6 +15,7 @@ from lowering.home import Home
 from lowering.interpret import Program
 from lowering.programs import Programs
 from lowering.xla_options import jit
+from symjax_nnvm import __version__
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import DType, Shape
@@ -30,9 +34,11 @@ class Wanted(NamedTuple):
 
 
 class Kept:
-    """The constants, and on the device what was made of them. To be asked by one thread at a time.
+    """The constants, and on the device what was made of them, for as long as a program holds it. To be asked by one
+    thread at a time.
 
-    constants: arrays by name. home: where they lie. platform: its; None: JAX's.
+    constants: arrays by name. home: where they lie. platform: its; None: JAX's. saved: values that were computed in
+    another process, by their addresses (`computed`); one of another shape or dtype than is wanted is not taken.
     """
 
     def __init__(self, constants: Arrays, home: Home, platform: str | None):
@@ -40,9 +46,9 @@ class Kept:
             n: a if isinstance(a, np.ndarray | jax.Array) else np.asarray(a) for n, a in constants.items()
         }
         self.home, self._platform = home, platform
-        self._values: dict[Hashable, jax.Array] = {}
-        self._numbers: dict[Node, int] = {}
-        self._same: dict[Hashable, int] = {}
+        self.saved: Arrays = {}
+        self._placed: WeakValueDictionary[str, jax.Array] = WeakValueDictionary()
+        self._computed: WeakValueDictionary[str, jax.Array] = WeakValueDictionary()
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -54,61 +60,92 @@ class Kept:
         """Of the constants, as they are on the device."""
         return {name: jax.dtypes.canonicalize_dtype(a.dtype).name for name, a in self.constants.items()}
 
-    def placed(self, names: Sequence[str]) -> dict[str, jax.Array]:
-        """Constants on the device."""
-        self._values |= self._on_device([name for name in names if name not in self._values])
-        return {name: self._values[name] for name in names}
+    @property
+    def computed(self) -> dict[str, jax.Array]:
+        """Values that programs hold, each by its address: what is equal for all that compute the same of the same
+        constants, in any process of this version."""
+        return dict(self._computed)
 
     def wanted(self, programs: Programs, options: Options) -> Wanted:
         """What the program of these options takes that no call gives it: constants, and values computed once."""
         program, values = programs.forward(options), programs.plan(options).precompute
-        keys: dict[str, Hashable] = (
-            {} if values is None else dict(zip(values.attrs["names"], self._identities(values), strict=True))
-        )
-        missing = {key: name for name, key in keys.items() if key not in self._values}
-        read = [name for name in (*program.arg_names, *program.aux_names) if name in self.constants]
-        self.placed(read)
-        keys |= {name: name for name in read}
-        avals, compute = self._computed(programs.precompute(options, list(missing.values())), list(missing))
-        found = {name: avals[key] if key in avals else _aval(self._values[key]) for name, key in keys.items()}
+        addresses: dict[str, str] = {}
+        if values is not None:
+            addresses = dict(zip(values.attrs["names"], self._addresses(values), strict=True))
+        held = self._on_device([n for n in (*program.arg_names, *program.aux_names) if n in self.constants])
+        names = {address: name for name, address in addresses.items()}
+        found = {address: array for address in names if (array := self._computed.get(address)) is not None}
+        found |= self._of_saved(programs, options, {a: name for a, name in names.items() if a not in found})
+        missing = [address for address in names if address not in found]
+        avals, compute = self._compiling(programs.precompute(options, [names[a] for a in missing]), missing)
+        avals |= {address: _aval(array) for address, array in found.items()}
 
         def make() -> dict[str, jax.Array]:
-            self._values |= compute()
-            return {name: self._values[key] for name, key in keys.items()}
+            values = found | compute()
+            self._computed.update(values)
+            return held | {name: values[address] for name, address in addresses.items()}
 
-        return Wanted(found, make)
+        wanted = {name: _aval(array) for name, array in held.items()}
+        return Wanted(wanted | {name: avals[address] for name, address in addresses.items()}, make)
 
-    def _computed(
-        self, once: Program | None, keys: Sequence[Hashable]
-    ) -> tuple[dict[Hashable, jax.ShapeDtypeStruct], Callable[[], dict[Hashable, jax.Array]]]:
-        """Shapes and dtypes of a program's results, by keys, and what computes them."""
+    def _of_saved(self, programs: Programs, options: Options, names: Mapping[str, str]) -> dict[str, jax.Array]:
+        """Those values that were saved and are as they would be computed here, by address. names: by address."""
+        saved = [address for address in names if address in self.saved]
+        once = programs.precompute(options, [names[address] for address in saved])
+        if once is None:
+            return {}
+        dtypes = self.dtypes
+        given = {n: jax.ShapeDtypeStruct(self.constants[n].shape, dtypes[n]) for n in once.arg_names}
+        found = {}
+        for address, aval in zip(saved, jax.eval_shape(_computing(once), given), strict=True):
+            array = self.saved[address]
+            if (array.shape, array.dtype) == (aval.shape, aval.dtype):
+                found[address] = self.home.put(array, self.home.parameter(address))
+        return found
+
+    def _compiling(
+        self, once: Program | None, addresses: Sequence[str]
+    ) -> tuple[dict[str, jax.ShapeDtypeStruct], Callable[[], dict[str, jax.Array]]]:
+        """Shapes and dtypes of a program's results, by addresses, and what computes them."""
         if once is None:
             return {}, dict
-
-        def compute(arrays: Arrays) -> list[jax.Array]:
-            return once.collect(once.run(once.bind(arrays, {}), None))[0]
-
         given = self._on_device(once.arg_names)
-        lowered = jit(compute, platform=self._platform, once=True).lower(given)
+        lowered = jit(_computing(once), platform=self._platform, once=True).lower(given)
         if self.home.mesh is None:
-            compiled, where = lowered.compile, [self.home.parameter(str(key)) for key in keys]
+            compiled, where = lowered.compile, [self.home.parameter(each) for each in addresses]
         else:  # XLA says where on the mesh the results lie
             made = lowered.compile()
             compiled, where = lambda: made, made.output_shardings
         pairs = zip(lowered.out_info, where, strict=True)
         avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=each) for out, each in pairs]
-        return dict(zip(keys, avals, strict=True)), lambda: dict(zip(keys, compiled()(given), strict=True))
+        return dict(zip(addresses, avals, strict=True)), lambda: dict(zip(addresses, compiled()(given), strict=True))
 
     def _on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
-        return {name: self.home.put(self.constants[name], self.home.parameter(name)) for name in names}
+        """Constants on the device, each once for as long as it is held."""
+        found = {}
+        for name in names:
+            array = self._placed.get(name)
+            if array is None:
+                array = self._placed[name] = self.home.put(self.constants[name], self.home.parameter(name))
+            found[name] = array
+        return found
 
-    def _identities(self, graph: Graph) -> list[Hashable]:
-        """For each output what is equal for all that compute the same of the same constants."""
+    def _addresses(self, graph: Graph) -> list[str]:
+        """Of each output: operators, their parameters and the names of constants in one word. Numbers may differ from
+        one version or platform to another, and how an operator lays them."""
+        known: dict[Node, str] = {}
         for node in graph.nodes():
-            inputs = tuple((self._numbers[source], index) for source, index, _ in node.inputs)
-            same = (node.op, node.name if node.is_variable else frozenset(node.attrs.dict.items()), inputs)
-            self._numbers[node] = self._same.setdefault(same, len(self._same))
-        return [(self._numbers[node], index) for node, index, _ in graph.outputs]
+            about = [node.name] if node.op is None else [node.op.name, *sorted(node.attrs.dict.items())]
+            known[node] = _word([about, [(known[source], index) for source, index, _ in node.inputs]])
+        return [_word([__version__, self.home.platform, known[node], index]) for node, index, _ in graph.outputs]
+
+
+def _computing(once: Program) -> Callable[[Arrays], list[jax.Array]]:
+    return lambda arrays: once.collect(once.run(once.bind(arrays, {}), None))[0]
+
+
+def _word(facts: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _aval(array: jax.Array) -> jax.ShapeDtypeStruct:

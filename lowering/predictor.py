@@ -6,19 +6,17 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
 import jax
-import jax.export
 import numpy as np
 from jax.sharding import Sharding
 
 from lowering import streams
 from lowering.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
 from lowering.batching import predict_batches
-from lowering.compile import serialized
 from lowering.convolutions import onednn
 from lowering.home import Home, OneDevice, OverMesh
 from lowering.kept import Kept
@@ -34,6 +32,7 @@ from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
 from symjax_nnvm.passes.infer import infer_type
 from symjax_nnvm.pipeline import Options, Plan
+from symjax_nnvm.recent import Recent
 from symjax_nnvm.roles import label_variables
 from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.symbol import Symbol
@@ -48,14 +47,10 @@ _WARM = "predict.warm(data=(1, 3, 224, 224))"
 
 
 class _Ready(NamedTuple):
-    """One signature: what runs it, what that takes besides the inputs, what serialises it, what it relies on, and how
-    many samples each stream has; None: there are none."""
+    """One signature: what runs it, and what that takes besides the inputs."""
 
     executable: Callable[..., list[jax.Array]]
     held: dict[str, jax.Array]
-    export: Callable[[], bytes]
-    relied_on: onednn.Relied
-    rows: int | None
 
 
 @cache
@@ -64,24 +59,8 @@ def _dtype_name(dtype: np.dtype) -> DType:
     return dtype.name
 
 
-def _is_of_here(saved: Signature, trusted: bool) -> bool:
-    """Whether a saved program is what this machine would run: streams for as many cores, and weights that lie as its
-    library wants them; trusted: they do."""
-    if saved.rows is None:
-        return trusted or all(onednn.block(*asked) == block for asked, block in saved.relied_on.items())
-    fitting = streams.one_core() is not None and saved.parts == streams.count()
-    return fitting and (
-        trusted or all(onednn.block_of_a_core(*asked) == block for asked, block in saved.relied_on.items())
-    )
-
-
 def _at(sharding: Sharding, array: jax.Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
-
-
-def _traced_for(rows: int | None) -> AbstractContextManager[None]:
-    """Where programs are traced, of streams or of all cores."""
-    return nullcontext() if rows is None else onednn.on_one_core()
 
 
 class Predictor:
@@ -98,9 +77,11 @@ class Predictor:
     is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so.
     With several processes each gives the whole inputs, and `batches` returns whole outputs.
     platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
-    convolutions. symbol: the network as it runs; inputs: names of what calls give; plan: what the pipeline made.
+    convolutions. keep: of how many signatures the programs are kept, those called last; another is compiled again when
+    it is called again. None: of all. symbol: the network as it runs; inputs: names of what calls give; plan: what the
+    pipeline made.
 
-    Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol or no dict,
+    Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no number,
     TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline raise.
     """
 
@@ -116,7 +97,10 @@ class Predictor:
         mesh: jax.sharding.Mesh | None = None,
         sharding: str | Rules = "replicate",
         data_axis: str | Sequence[str] = "data",
+        keep: int | None = 64,
     ):
+        if keep is not None and (not isinstance(keep, int) or keep < 1):
+            raise CallError(f"keep must be a number of signatures from 1 on, or None for all, got {keep!r:.40}.")
         args = require_named(args, "args", _NEW)
         aux = require_named({} if aux is None else aux, "aux", _NEW)
         labels = {node.name for node in label_variables(require_symbol(symbol, "Predictor"))}
@@ -143,64 +127,58 @@ class Predictor:
         self._programs = Programs(self.symbol)
         self._needs_key = self._programs.forward(self._options).needs_key
         self._kept = Kept(arrays, self._home, platform)
-        self._ready: dict[tuple[Any, ...], _Ready] = {}
+        self._keep = keep
+        self._ready: Recent[tuple[Any, ...], _Ready] = Recent(keep)
         self._making = threading.Lock()
-        self._saved: dict[tuple[Any, ...], Signature] = {}
-        self._saved_values: Arrays = {}
-        self._placed: dict[str, jax.Array] = {}
+        self._saved: Sequence[Signature] = ()
 
     @classmethod
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
         """The predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder, which
-        `save` wrote and where nothing is folded or traced again. options: of Predictor; a folder has itself those that
-        are not about a mesh, for which its programs, made for one device, are made anew.
+        `save` wrote and whose values are not computed again, but over a mesh. options: of Predictor; a folder has its
+        own platform and dtype.
 
-        Raises what `symjax_nnvm.load_checkpoint` and Predictor raise; FileError for what is no such folder.
+        A folder of a stranger can do what a checkpoint of a stranger can: compute other numbers. It holds no program,
+        and nothing is compiled before it is asked for. Raises what `symjax_nnvm.load_checkpoint` and Predictor raise;
+        FileError for what is no such folder, and for files that are not as they were saved.
         """
         if epoch is not None:
             return cls(*load_checkpoint(prefix, epoch), **options)
-        if own := options.keys() - {"mesh", "sharding", "data_axis"}:
+        if own := options.keys() & {"platform", "dtype"}:
             raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({os.fspath(prefix)!r}).")
         folder = read_folder(prefix)
         made: Any = cls
         found = made(*folder.network, **folder.options, **options)
-        if folder.platform == found._platform and found._home.mesh is None:
-            here = folder.machine is not None and folder.machine == onednn.machine()  # then trials, which take their
-            fitting = [one for one in folder.signatures if _is_of_here(one, here)]  # time, would find the same
-            found._saved = {(*one.inputs.items(), one.key): one for one in fitting}
-            found._saved_values = folder.values
+        found._saved = [one for one in folder.signatures if one.inputs.keys() == found._wanted]
+        if found._home.mesh is None:
+            found._kept.saved = folder.values
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a folder that `load(path)` takes: the network, and for each signature that was called or warmed its
-        program, as StableHLO, with what was computed of parameters. Over one that is there: whoever loads it, and
-        whenever this is interrupted, has all of the old or all of the new.
+        """Write a folder that `load(path)` takes: the network, `signatures`, and what was computed of parameters for
+        those that are kept. Over one that is there: a reader, and an interruption at any moment, finds all of the old
+        or all of the new.
 
-        So a second start neither folds nor traces. Nor does it compile where JAX keeps what it compiled:
-        `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh the
-        network alone is written. Raises MissingExtraError without
-        flatbuffers, ParamsFormatError for arrays that files do not hold, OSError.
+        A second start computes none of these values. Nor does it compile where JAX keeps what it compiled:
+        `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh no values
+        are written. Raises ParamsFormatError for arrays that files do not hold, OSError.
         """
-        values: dict[str, jax.Array] = {}
-        names: dict[int, str] = {}
-        signatures = []
         with self._making:
-            for (*inputs, key), ready in self._ready.items() if self._home.mesh is None else ():
-                made = {name: array for name, array in ready.held.items() if name not in self._kept.constants}
-                for name, array in made.items():
-                    at = names.setdefault(id(array), name if name not in values else f"{name}:{len(values)}")
-                    values[at] = array
-                held = {name: names[id(array)] for name, array in made.items()}
-                constants = [name for name in ready.held if name not in made]
-                program = ready.export()
-                about = dict(inputs), key is not None
-                signatures.append(Signature(*about, held, constants, program, ready.relied_on, ready.rows))
+            values = self._kept.computed if self._home.mesh is None else {}
         options = {"platform": self._options.platform, "dtype": self._options.precision}
         args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
         aux = {name: self._kept.constants[name] for name in self._states}
-        write_folder(
-            path, Folder((self.symbol, args, aux), self._platform, options, signatures, values, onednn.machine())
-        )
+        write_folder(path, Folder((self.symbol, args, aux), options, self._signatures(), values))
+
+    @property
+    def signatures(self) -> list[dict[str, jax.ShapeDtypeStruct]]:
+        """Shapes and dtypes of the inputs by name: of what was saved, of what is kept, the last used at the end. A
+        server that starts again compiles what it had by `for inputs in predict.signatures: predict.warm(**inputs)`."""
+        return [{n: jax.ShapeDtypeStruct(*each) for n, each in one.inputs.items()} for one in self._signatures()]
+
+    def _signatures(self) -> list[Signature]:
+        kept = [Signature(dict(inputs), key is not None) for (*inputs, key), _ in self._ready.items()]
+        return [*(one for one in self._saved if one not in kept), *kept][-(self._keep or 0) :]
 
     @property
     def plan(self) -> Plan:
@@ -267,20 +245,23 @@ class Predictor:
             progress=progress,
         )
 
-    def warm(self, **shapes: Sequence[int]) -> Self:
+    def warm(self, **shapes: Sequence[int] | jax.ShapeDtypeStruct) -> Self:
         """Compile for inputs of these shapes, `warm(data=(1, 3, 224, 224))`, before the first call wants it; returns
-        the predictor. Inputs have the dtypes that follow from those of the parameters, else float32.
+        the predictor. Inputs have the dtypes that follow from those of the parameters, else float32; or their own,
+        where they are given as `signatures` has them.
 
         Raises LoweringError for names that are missing or unknown, InferenceError for shapes that do not fit.
         """
         self._ready_for(*self._warmed(shapes))
         return self
 
-    def _warmed(self, shapes: Mapping[str, Sequence[int]]) -> tuple[Inputs, jax.Array | None]:
+    def _warmed(self, shapes: Mapping[str, Sequence[int] | jax.ShapeDtypeStruct]) -> tuple[Inputs, jax.Array | None]:
         """The signature of inputs of these shapes."""
-        known = shapes_by_name(shapes, "shapes", _WARM)
+        given = {n: each for n, each in shapes.items() if isinstance(each, jax.ShapeDtypeStruct)}
+        known = shapes_by_name({**shapes, **{n: each.shape for n, each in given.items()}}, "shapes", _WARM)
         self._check_inputs(known)
-        dtypes = self._input_dtypes()
+        dtypes = {n: jax.dtypes.canonicalize_dtype(each.dtype).name for n, each in given.items()}
+        dtypes = self._input_dtypes() | dtypes
         return {n: (known[n], dtypes[n]) for n in self.inputs}, jax.random.key(0) if self._needs_key else None
 
     def __repr__(self) -> str:
@@ -300,7 +281,7 @@ class Predictor:
     # -- what runs ---------------------------------------------------------------------------------------------------
 
     def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        """What runs inputs of these shapes and dtypes; made by whoever asks for it first."""
+        """What runs inputs of these shapes and dtypes; made in the first thread that asks for it."""
         signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
         found = self._ready.get(signature)
         if found is not None:
@@ -308,55 +289,23 @@ class Predictor:
         with self._making:
             found = self._ready.get(signature)
             if found is None:
-                saved = self._saved.get((*inputs.items(), key is not None))
-                made = self._made_ready(inputs, key) if saved is None else self._saved_ready(saved, inputs, key)
-                found = self._ready[signature] = made
+                found = self._ready[signature] = self._made_ready(inputs, key)
         return found
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         asked = self._programs, self._kept, self._options, inputs
         (run, wanted, *_), rows = serve_parts(*asked) or (serve(*asked), None)
-        jitted, here = jit(run, platform=self._options.platform), None if rows is None else streams.one_core()
-
-        def given(here: Sharding | None) -> tuple[Any, ...]:
-            held = {name: _at(here or a.sharding, a) for name, a in wanted.avals.items()}
-            return self._avals(inputs, rows, here), held, key if rows is None else None
-
-        with onednn.relied_on() as relied_on, _traced_for(rows):
-            lowered = jitted.lower(*given(here))
+        here = None if rows is None else streams.one_core()
+        held = {name: _at(here or aval.sharding, aval) for name, aval in wanted.avals.items()}
+        with nullcontext() if rows is None else onednn.on_one_core():
+            given = self._avals(inputs, rows, here), held, key if rows is None else None
+            lowered = jit(run, platform=self._options.platform).lower(*given)
         with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
-            made = beside.submit(wanted.make)
-            compiled, held = lowered.compile(), made.result()
-
-        def export() -> bytes:
-            with _traced_for(rows):
-                return serialized(onednn.exported(jitted.plain, *given(None), platforms=[self._platform]))
-
-        return _Ready(self._streamed(compiled, held, rows, here), held, export, relied_on, rows)
-
-    def _streamed(
-        self, compiled: jax.stages.Compiled, held: dict[str, jax.Array], rows: int | None, here: Sharding | None
-    ) -> Any:
-        """What runs a signature: the program, or streams of it."""
+            making = beside.submit(wanted.make)
+            compiled, made = lowered.compile(), making.result()
         if rows is None or here is None:
-            return compiled
-        return Streams(compiled, held, rows, here, self._home.parameter(""))
-
-    def _saved_ready(self, saved: Signature, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        """What a folder has; what it has of streams is made anew where they were turned off meanwhile."""
-        here = None if saved.rows is None else streams.one_core()
-        if saved.rows is not None and here is None:
-            return self._made_ready(inputs, key)
-        for name in set(saved.held.values()) - self._placed.keys():
-            self._placed[name] = self._home.put(self._saved_values[name], self._home.parameter(name))
-        held = {name: self._placed[array] for name, array in saved.held.items()} | self._kept.placed(saved.constants)
-        program, rows = jax.export.deserialize(bytearray(saved.program)), saved.rows
-        avals = {name: _at(here or a.sharding, a) for name, a in held.items()}
-        given = self._avals(inputs, rows, here), avals, key if rows is None else None
-        lowered = jit(program.call, platform=self._options.platform).lower(*given)
-        with onednn.compiling():
-            executable = self._streamed(lowered.compile(), held, rows, here)
-        return _Ready(executable, held, lambda: saved.program, saved.relied_on, rows)
+            return _Ready(compiled, made)
+        return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
         """Of what a program takes. rows: of each stream; here: where, if not at home."""

@@ -1,13 +1,14 @@
-"""A folder that holds a Predictor: the network, what was computed of its parameters, and its programs as StableHLO.
+"""A folder that holds a Predictor: the network, what was computed of its parameters, and for what inputs it ran.
 
-    predictor.json                        what is there: signatures, and by what names their programs take which arrays;
-                                          and where: in saved-1, saved-2, … when it is written again
-    net-symbol.json, net-0000.params      the network as a checkpoint: for signatures that are not there
-    computed.params                       arrays that depend on parameters alone
-    signature-0.stablehlo, …              what `jax.export` makes of each program
+    predictor.json                      options, signatures, and the sum (sha256) of every other file; which are in
+    saved-1, saved-2, …                 when it is written again
+        net-symbol.json, net-0000.params   the network as a checkpoint
+        computed.params                    arrays that depend on parameters alone, named by what computes them
 
-`predictor.json` is written last, so that whoever reads has all of the old files or all of the new, whenever a save is
-interrupted. Nothing in it is run but the programs, which compute and do nothing else.
+No program is in it: a process that loads it plans and traces the network anew, and compiles what is asked for. So
+geometry, layouts of weights and what a program calls come from this network on this machine, whatever the files say.
+`predictor.json` is written last, so that a reader has all of the old files or all of the new, whenever a save is
+interrupted. Versions 1 to 4 had programs and arrays of other names beside the network, which are not read.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
+import numpy as np
 
-from lowering.convolutions.onednn import Relied
 from symjax_nnvm.errors import FileError, NNVMError, explain, printable
-from symjax_nnvm.files import StrPath, atomic_writes, make_folder, one_writer, read_bounded, write_file
-from symjax_nnvm.geometry import Epilogue, Geometry
-from symjax_nnvm.ir.types import DType, Shape
+from symjax_nnvm.files import StrPath, atomic_writes, make_folder, one_writer, open_regular, read_bounded, write_file
+from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape
 from symjax_nnvm.mxnet.array_file import write_list
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint, save_checkpoint
 from symjax_nnvm.mxnet.params import named_arrays
@@ -38,46 +39,42 @@ Arrays = Mapping[str, Any]
 __all__ = ["Folder", "Signature", "read_folder", "write_folder"]
 
 _ABOUT, _COMPUTED, _NETWORK = "predictor.json", "computed.params", "net"
+_MEMBERS = (f"{_NETWORK}-symbol.json", f"{_NETWORK}-0000.params", _COMPUTED)
 _SAVED = "saved-"
-_VERSION = 4
-_VERSIONS = (1, 2, 3, 4)  # that can be read: 1 knew no library of convolutions, 3 no streams; those of 1 and 2 have all
+_VERSION = 5
+_WITHOUT_SUMS = (1, 2, 3, 4)
 _NO_FOLDER = (1, 2)  # files beside predictor.json
-_BESIDE = (_COMPUTED, f"{_NETWORK}-symbol.json", f"{_NETWORK}-0000.params", "signature-*.stablehlo")
+_BESIDE = (_COMPUTED, *_MEMBERS, "signature-*.stablehlo")
 """What versions 1 and 2 had there."""
-_MAX_BYTES = 1 << 26
+
+MAX_BYTES = 1 << 22
+"""Of `predictor.json`."""
+
+MAX_SIGNATURES = 4096
+
+_MAX_INPUT = 1 << 40
+"""Bytes of an input."""
 
 
 class Signature(NamedTuple):
-    """One signature: shapes and dtypes of the inputs by name, whether a key comes with them; what the program takes
-    besides: the array's name by variable, and names of parameters; the program, serialised; how the weights of its
-    library's convolutions lie, which another machine may want otherwise; and of how many samples the program is, that
-    streams run on parts of the inputs; None: of all."""
+    """Shapes and dtypes of the inputs by name, and whether a key came with them."""
 
     inputs: Mapping[str, tuple[Shape, DType]]
     key: bool
-    held: dict[str, str]
-    constants: list[str]
-    program: bytes
-    relied_on: Relied
-    rows: int | None = None
-
-    @property
-    def parts(self) -> int:
-        """Of the inputs, each a stream's."""
-        return 1 if self.rows is None else _samples(self.inputs) // self.rows
 
 
 class Folder(NamedTuple):
-    """What is in a folder. network: the symbol, arguments and states. platform: what the programs are for. options: of
-    the Predictor. values: the arrays by name, views of the file. machine: where it was written, as `onednn.machine`.
-    """
+    """What is in a folder. network: the symbol, arguments and states. options: of the Predictor. signatures: those that
+    were used last at the end. values: what was computed of parameters, by what computes it; when read, views of the
+    file."""
 
     network: tuple[Symbol, Arrays, Arrays]
-    platform: str
     options: dict[str, str | None]
-    signatures: list[Signature]
-    values: Mapping[str, Any]
-    machine: str | None = None
+    signatures: Sequence[Signature]
+    values: Arrays
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
 
 
 def write_folder(path: StrPath, folder: Folder) -> None:
@@ -101,15 +98,15 @@ def _write(place: Path, folder: Folder) -> None:
     new = place / f"{_SAVED}{1 + max(map(_number, place.glob(f'{_SAVED}*')), default=0)}"
     make_folder(new)
     save_checkpoint(new / _NETWORK, 0, *folder.network)
-    names = [f"signature-{number}.stablehlo" for number in range(len(folder.signatures))]
-    with atomic_writes(*(new / name for name in (*names, _COMPUTED))) as (*programs, computed):
-        for file, one in zip(programs, folder.signatures, strict=True):
-            file.write(one.program)
+    with atomic_writes(new / _COMPUTED) as (computed,):
         write_list(computed, folder.values)
-    where = {"jax": jax.__version__, "platform": folder.platform, "machine": folder.machine}
-    about = {"version": _VERSION, **where, "options": folder.options}
-    rows = [_row(name, one) for name, one in zip(names, folder.signatures, strict=True)]
-    write_file(place / _ABOUT, json.dumps(about | {"files": new.name, "signatures": rows}, indent=1))
+    members = {name: _sum(new / name) for name in _MEMBERS}
+    rows = [row for one in folder.signatures[-MAX_SIGNATURES:] if _is_readable(row := one._asdict())]
+    about = {"version": _VERSION, "options": folder.options, "files": new.name, "members": members}
+    text = json.dumps(about | {"signatures": rows}, indent=1)
+    if len(text) > MAX_BYTES:  # signatures help only who asks for them
+        text = json.dumps(about | {"signatures": []}, indent=1)
+    write_file(place / _ABOUT, text)
 
 
 def _tidy(place: Path) -> None:
@@ -117,7 +114,7 @@ def _tidy(place: Path) -> None:
     named = _held_by(place).get("files")
     for other in place.glob(f"{_SAVED}*"):
         if other.name != named and _number(other):
-            shutil.rmtree(other, ignore_errors=True)  # Windows keeps what somebody reads
+            shutil.rmtree(other, ignore_errors=True)  # Windows keeps what is being read
 
 
 def _number(place: Path) -> int:
@@ -129,108 +126,209 @@ def _held_by(place: Path) -> dict[str, Any]:
     """What `predictor.json` says; nothing where there is none that can be read."""
     try:
         return _about(place)
-    except (OSError, FileError, ValueError, RecursionError, TypeError):
+    except (OSError, FileError):
         return {}
 
 
-def _row(name: str, one: Signature) -> dict[str, Any]:
-    return {
-        "inputs": one.inputs,
-        "key": one.key,
-        "held": one.held,
-        "constants": one.constants,
-        "program": name,
-        "sha256": hashlib.sha256(one.program).hexdigest(),
-        "blocks": [[asdict(g), epilogue, block] for (g, epilogue), block in one.relied_on.items()],
-        "rows": one.rows,
-    }
+def _sum(path: Path) -> dict[str, Any]:
+    with open_regular(path) as file:
+        found = hashlib.file_digest(file, "sha256")  # pyright: ignore[reportArgumentType]
+        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": found.hexdigest()}
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
 
 
 def read_folder(path: StrPath) -> Folder:
-    """What is in a folder. Raises FileError for what is none, and for parts that do not belong together; what
-    `load_checkpoint` raises; OSError."""
+    """What is in a folder. Raises FileError for what is none, for fields that are not as they are written, and for
+    files that are not the ones that were written; what `load_checkpoint` raises; OSError."""
     place = Path(path)
     if not (place / _ABOUT).is_file():
         raise _refused(path, f"a folder that Predictor.save wrote, with {_ABOUT}", "none")
-    try:
-        about = _about(place)
-        while True:
-            try:
-                return _folder(place, about)
-            except (OSError, NNVMError):
-                read, about = about, _about(place)
-                if about == read:  # else somebody has just written the folder again
-                    raise
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        raise _refused(path, f"{_ABOUT} as Predictor.save writes it", f"{type(error).__name__}: {error}") from None
-
-
-def _about(place: Path) -> dict[str, Any]:
-    return dict(json.loads(read_bounded(place / _ABOUT, _MAX_BYTES, "a predictor's list")))
+    about = _about(place)
+    while True:
+        try:
+            return _folder(place, about)
+        except (OSError, NNVMError):
+            read, about = about, _about(place)
+            if about == read:  # else it was written again meanwhile
+                raise
 
 
 def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
-    if about["version"] not in _VERSIONS:
-        raise _refused(place, f"version {_VERSION} or older", about["version"])
     if about["version"] not in _NO_FOLDER:
-        place /= _inside(about["files"])
-    found = [_signature(place, row) for row in about["signatures"]]
-    options = {name: about["options"][name] for name in ("platform", "dtype")}
+        place /= about["files"]
+    values: Arrays = {}
+    if about["version"] not in _WITHOUT_SUMS:
+        with ThreadPoolExecutor() as side_by_side:
+            members = about["members"].items()
+            for looked_at in [side_by_side.submit(_require_as_saved, place / name, saved) for name, saved in members]:
+                looked_at.result()
+        found = named_arrays(place / _COMPUTED, "a predictor")
+        values = {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
     network = load_checkpoint(place / _NETWORK, 0)
-    values = _values(place, found)
-    return Folder(network, str(about["platform"]), options, found, values, about.get("machine"))
+    return Folder(network, about["options"], [Signature(**row) for row in about["signatures"]], values)
 
 
-def _inside(name: object) -> str:
-    if not isinstance(name, str) or name != os.path.basename(name) or name in ("", ".", ".."):
-        raise ValueError(f"{name!r} is not in the folder")
-    return name
+def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
+    """Raises FileError for another file than the one that was saved; one of another size is not read."""
+    if not path.is_file():
+        raise _refused(path.parent, f"a file {path.name}", "none")
+    size = path.stat().st_size
+    if size != saved["bytes"]:
+        raise _refused(path.parent, f"{path.name} of {saved['bytes']} bytes, as it was saved", f"{size} bytes")
+    found = _sum(path)["sha256"]
+    if found != saved["sha256"]:
+        raise _refused(path.parent, f"{path.name} as it was saved, sha256 {saved['sha256']}", f"sha256 {found}")
 
 
-def _signature(place: Path, row: Mapping[str, Any]) -> Signature:
-    inputs = {str(n): (tuple(int(size) for size in shape), str(dtype)) for n, (shape, dtype) in row["inputs"].items()}
-    held = {str(name): str(array) for name, array in row["held"].items()}
-    name = _inside(row["program"])
-    program = read_bounded(place / name, 1 << 31, "a program")
-    if hashlib.sha256(program).hexdigest() != row["sha256"]:
-        raise ValueError(f"{name} is another program than the one that was saved")
-    blocks: Relied = {(_geometry(g), Epilogue(*epilogue)): block for g, epilogue, block in row.get("blocks", ())}
-    constants = [str(name) for name in row["constants"]]
-    return Signature(inputs, bool(row["key"]), held, constants, program, blocks, _rows(row.get("rows"), inputs))
+def _about(place: Path) -> dict[str, Any]:
+    """What `predictor.json` says, every field as the schema has it. Raises FileError, OSError."""
+    data = read_bounded(place / _ABOUT, MAX_BYTES, "a predictor's list")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _refused(place, f"{_ABOUT} as JSON", error) from None
+    try:
+        version = _object(version=_one_of(_VERSION, *_WITHOUT_SUMS))(found)["version"]
+        return _SCHEMAS[version](found)
+    except _MisfitError as error:
+        raise _refused(place, f"{_ABOUT} with {error.expected}", error.got) from None
 
 
-def _rows(rows: object, inputs: Mapping[str, tuple[Shape, DType]]) -> int | None:
-    if rows is not None and (not isinstance(rows, int) or rows < 1 or _samples(inputs) % rows):
-        raise ValueError(f"parts of {rows!r} samples")
-    return rows
+# -- what the fields of predictor.json are ---------------------------------------------------------------------------
 
 
-def _samples(inputs: Mapping[str, tuple[Shape, DType]]) -> int:
-    """How many there are. Raises ValueError where that is not known."""
-    (samples,) = {shape[0] if shape else None for shape, _ in inputs.values()}
-    if samples is None:
-        raise ValueError("inputs without samples")
-    return samples
+class _MisfitError(Exception):
+    """A field that is not as it is written: what was expected, with its place, and what was there."""
+
+    def __init__(self, expected: str, got: object):
+        self.expected, self.got = expected, f"a {type(got).__name__}" if isinstance(got, dict | list) else got
 
 
-def _geometry(values: Mapping[str, Any]) -> Geometry:
-    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    return Geometry(**found)
+Field = Callable[[Any], Any]
+"""JSON value → what is read of it. Raises _MisfitError."""
 
 
-def _values(place: Path, signatures: Sequence[Signature]) -> dict[str, Any]:
-    values = named_arrays(place / _COMPUTED, "a predictor") if any(one.held for one in signatures) else {}
-    missing = {name for one in signatures for name in one.held.values()} - values.keys()
-    if missing:
-        raise ValueError(f"{_COMPUTED} lacks {sorted(missing)[:3]}")
-    return values
+def _one_of(*choices: Any) -> Field:
+    def read(value: Any) -> Any:
+        if not any(type(value) is type(choice) and value == choice for choice in choices):
+            raise _MisfitError(f"one of {', '.join(map(str, choices))}", value)
+        return value
+
+    return read
+
+
+def _whole(most: int) -> Field:
+    def read(value: Any) -> int:
+        if type(value) is not int or not 0 <= value <= most:
+            raise _MisfitError(f"a whole number of 0 to {most}", value)
+        return value
+
+    return read
+
+
+def _text(pattern: str, words: str) -> Field:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise _MisfitError(words, value)
+        return value
+
+    return read
+
+
+def _optional(field: Field) -> Field:
+    return lambda value: None if value is None else field(value)
+
+
+def _list(item: Field, most: int) -> Field:
+    def read(value: Any) -> list[Any]:
+        if not isinstance(value, list) or len(value) > most:
+            raise _MisfitError(f"a list of at most {most}", value)
+        return [_within(number, item, each) for number, each in enumerate(value)]
+
+    return read
+
+
+def _pair(first: Field, second: Field) -> Field:
+    def read(value: Any) -> tuple[Any, Any]:
+        if not isinstance(value, list) or len(value) != 2:
+            raise _MisfitError("a list of two", value)
+        return _within(0, first, value[0]), _within(1, second, value[1])
+
+    return read
+
+
+def _by_name(item: Field) -> Field:
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _MisfitError("an object", value)
+        return {name: _within(name, item, each) for name, each in value.items()}
+
+    return read
+
+
+def _object(**fields: Field) -> Field:
+    """Other fields, which other versions may have, are left alone."""
+
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _MisfitError("an object", value)
+        for name in fields.keys() - value.keys():
+            raise _MisfitError(f"a field {name}", "none")
+        return {name: _within(name, field, value[name]) for name, field in fields.items()}
+
+    return read
+
+
+def _within(place: object, field: Field, value: Any) -> Any:
+    try:
+        return field(value)
+    except _MisfitError as error:
+        raise _MisfitError(f"{printable(str(place)[:80])}: {error.expected}", error.got) from None
+
+
+def _input(value: Any) -> tuple[Shape, DType]:
+    """Shape and dtype of an array that there can be."""
+    shape, dtype = _pair(_list(_whole((1 << 31) - 1), 32), _one_of(*DTYPE_CODES))(value)
+    if 8 * prod(shape) > _MAX_INPUT:
+        raise _MisfitError(f"an input of at most {_MAX_INPUT} bytes", shape)
+    return tuple(shape), dtype
+
+
+def _is_readable(row: Mapping[str, Any]) -> bool:
+    """Whether a signature can be read again."""
+    try:
+        _SIGNATURE(json.loads(json.dumps(row)))
+    except _MisfitError:
+        return False
+    return True
+
+
+_SIGNATURE = _object(inputs=_by_name(_input), key=_one_of(False, True))
+_OPTIONS = _object(
+    platform=_optional(_text("[A-Za-z0-9_]{1,32}", "a platform's name")),
+    dtype=_optional(_one_of("bfloat16", "float16")),
+)
+_MEMBER = _object(bytes=_whole((1 << 63) - 1), sha256=_text("[0-9a-f]{64}", "64 digits of hexadecimal numbers"))
+_FIRST: Mapping[str, Field] = {
+    "version": _whole(_VERSION),
+    "options": _OPTIONS,
+    "signatures": _list(_SIGNATURE, MAX_SIGNATURES),
+}
+_SECOND = {**_FIRST, "files": _text(r"saved-[1-9][0-9]{0,17}", "a folder's name: saved- and a number")}
+_SCHEMAS: Mapping[int, Field] = {
+    **dict.fromkeys(_NO_FOLDER, _object(**_FIRST)),
+    **dict.fromkeys((3, 4), _object(**_SECOND)),
+    _VERSION: _object(**_SECOND, members=_object(**dict.fromkeys(_MEMBERS, _MEMBER))),
+}
 
 
 def _refused(path: StrPath, expected: str, got: object) -> FileError:
     return FileError(
         explain(
             f"{printable(os.fspath(path))} holds no predictor",
-            expected=expected,
+            expected=printable(expected),
             got=printable(str(got)[:200]),
             fix="Predictor.load(prefix, epoch) loads a checkpoint; predict.save(folder) writes a folder anew.",
         )

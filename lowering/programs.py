@@ -16,15 +16,18 @@ from lowering.interpret import Program
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
+from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["Programs", "on_mesh", "on_mesh_around"]
 
 _DATA = "data"
+_KEPT = 16
+"""Programs: of a Predictor one or two for each signature, which has no use for them once it is compiled."""
 
 
 class Programs:
-    """The programs of a symbol, one for each set of options that differ in what they make.
+    """The programs of a symbol, one for each set of options that differ in what they make; those used last are kept.
 
     symbol: the network, which must not change afterwards. Raises what the stages of the pipeline raise, and
     LoweringError for operators without a rule.
@@ -33,8 +36,8 @@ class Programs:
     def __init__(self, symbol: Symbol):
         self.symbol = symbol
         self.pipeline = Pipeline(symbol.outputs)
-        self._programs: dict[Options, Program | GradientProgram] = {}
-        self._inferences: dict[int, Inference] = {}  # by the graph, which the pipeline keeps
+        self._programs: Recent[Options, Program | GradientProgram] = Recent(_KEPT)
+        self._inferences: Recent[int, Inference] = Recent(_KEPT)  # by the graph's id; each holds its graph
 
     def plan(self, options: Options) -> Plan:
         """The graph that the stages make, and what each of them changed."""
@@ -72,7 +75,9 @@ class Programs:
         if found is None:
             plan = self.plan(options)
             network = self.pipeline.graph if options.wrt is None else None
-            inference = self._inferences.setdefault(id(plan.graph), Inference(plan.graph, self.pipeline.graph))
+            inference = self._inferences.get(id(plan.graph))
+            if inference is None:
+                inference = self._inferences[id(plan.graph)] = Inference(plan.graph, self.pipeline.graph)
             program = Program(plan.graph, options, beside=plan.head_grads, inference=inference, network=network)
             found = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
         return found

@@ -14,7 +14,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, get_args
@@ -66,7 +66,7 @@ class Table:
 # -- the choice ------------------------------------------------------------------------------------------------------
 
 
-@cache
+@lru_cache(maxsize=4096)
 def choose(
     direction: Direction,
     geometry: Geometry,

@@ -31,6 +31,7 @@ from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.precompute_prune import precompute_prune
 from symjax_nnvm.passes.reduce_precision import reduce_precision
 from symjax_nnvm.passes.simplify_inference import simplify_inference
+from symjax_nnvm.recent import Recent
 from symjax_nnvm.tables import table_html, table_text
 
 __all__ = [
@@ -338,28 +339,38 @@ class Plan:
         return table_html(self.columns, self.rows())
 
 
-class Pipeline:
-    """The plans of one network, each made once: plans that differ in nothing that a stage reads share their graph.
+_Made = tuple[Graph, tuple[StageRecord, ...]]
 
-    outputs: the network's entries, which must not change afterwards.
+_KEPT = 64
+"""Graphs that a pipeline keeps: ten make a plan, and plans for other shapes have five of them in common."""
+
+
+class Pipeline:
+    """The plans of one network: plans that differ in nothing that a stage reads share their graph.
+
+    The graphs that were used last are kept; what a stage made before is made again when it is asked for. outputs: the
+    network's entries, which must not change afterwards.
     """
 
     def __init__(self, outputs: Sequence[NodeEntry]):
         self.graph = Graph(outputs)
-        self._made: dict[tuple[Hashable, ...], tuple[Graph, tuple[StageRecord, ...]]] = {(): (self.graph, ())}
+        self._made: Recent[tuple[Hashable, ...], _Made] = Recent(_KEPT)
 
     def plan(self, options: Options) -> Plan:
         """The plan for these options. Raises what the stages raise: GradientError, PassError, InferenceError."""
         key: tuple[Hashable, ...] = ()
+        made: _Made = self.graph, ()
         for stage in STAGES:
-            graph, records = self._made[key]
             left_out = stage.name in options.without
             reads = None if left_out else stage.reads(options)
             key = (*key, (reads, left_out))
-            if key not in self._made:
+            known = self._made.get(key)
+            if known is None:
+                graph, records = made
                 start = time.perf_counter()
-                made = graph if reads is None else stage.run(graph, options)
-                record = StageRecord(stage, reads is not None, graph, made, time.perf_counter() - start, left_out)
-                self._made[key] = made, (*records, record)
-        graph, records = self._made[key]
+                after = graph if reads is None else stage.run(graph, options)
+                record = StageRecord(stage, reads is not None, graph, after, time.perf_counter() - start, left_out)
+                known = self._made[key] = after, (*records, record)
+            made = known
+        graph, records = made
         return Plan(options, graph, len(self.graph.outputs), records)

@@ -111,8 +111,7 @@ def predictor(which: int) -> lowering.Predictor:
 def read_predictor(path: Path) -> list[Any]:
     folder = read_folder(path)
     net, args, _ = folder.network
-    (program,) = (stablehlo(one.program) for one in folder.signatures)
-    return [net.tojson(), numbers(dict(args)), program, numbers(dict(folder.values))]
+    return [net.tojson(), numbers(dict(args)), folder.signatures, numbers(dict(folder.values))]
 
 
 @dataclass(frozen=True)
@@ -139,12 +138,8 @@ def read_symbol(path: Path) -> str:
 
 
 def read_export(path: Path) -> list[str]:
-    return stablehlo(path.read_bytes())
-
-
-def stablehlo(program: bytes) -> list[str]:
     """The program, without the places in the source that its lines come from: those of whoever called it."""
-    text = jax.export.deserialize(bytearray(program)).mlir_module()
+    text = jax.export.deserialize(bytearray(path.read_bytes())).mlir_module()
     return [line.partition("loc(")[0] for line in text.splitlines() if not line.startswith("#loc")]
 
 

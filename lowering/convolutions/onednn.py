@@ -12,7 +12,6 @@ of the block. How long a block is follows from the geometry and the machine, and
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import warnings
@@ -20,8 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, lru_cache
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -36,10 +33,6 @@ from symjax_nnvm.geometry import Epilogue, Geometry
 
 __all__ = ["CHANNELS_FIRST", "FILTERS_FIRST", "TARGET", "Order"]
 
-Relied = dict[tuple[Geometry, Epilogue], "int | None"]
-"""What a program relies on: blocks of filters, as `block` has them on the machine where it was made."""
-
-_used: ContextVar[Relied | None] = ContextVar("used", default=None)
 _of_a_core: ContextVar[bool] = ContextVar("of_a_core", default=False)
 
 _SWITCH = "SYMJAX_NNVM_ONEDNN"
@@ -52,8 +45,6 @@ def convolve(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue,
     The result is written over the addend, so that less goes through memory: 64 → 256 filters of 56², 4 images, with the
     convolution before it 2.8 ms in place of 3.4. Where somebody reads the addend later XLA makes a copy before.
     """
-    if (used := _used.get()) is not None:
-        used[geometry, epilogue] = here()(geometry, epilogue)
     return call(data, weight, geometry, epilogue, operands, None)
 
 
@@ -85,17 +76,6 @@ def here() -> Callable[[Geometry, Epilogue], int | None]:
 
 
 @contextmanager
-def relied_on() -> Iterator[Relied]:
-    """What the programs rely on that are traced in this context."""
-    found: Relied = {}
-    token = _used.set(found)
-    try:
-        yield found
-    finally:
-        _used.reset(token)
-
-
-@contextmanager
 def compiling() -> Iterator[None]:
     """JAX's compilation cache cannot hold the library's calls, and would say so of each program: they are compiled
     anew, which is fast, as the library's code is there already."""
@@ -109,23 +89,6 @@ def exported(function: Any, *given: Any, platforms: Sequence[str], **named: Any)
     ours = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
     with exporting_calls():
         return jax.export.export(function, platforms=platforms, disabled_checks=ours)(*given, **named)
-
-
-@cache
-def machine() -> str | None:
-    """What decides how oneDNN's weights lie, in one word: equal for two processes where trials would find the same.
-    None where that is not known, or the library is turned off."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("\n\n")[0]
-    except OSError:
-        return None
-    if os.environ.get(_SWITCH) == "0":
-        return None
-    varying = ("processor", "cpu MHz", "bogomips", "core id", "apicid", "initial apicid", "microcode")
-    lines = [line for line in text.splitlines() if line.partition("\t")[0].partition(":")[0].strip() not in varying]
-    asked = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("ONEDNN_", "DNNL_"))]
-    facts = [version("jaxlib"), str(os.cpu_count()), *lines, *sorted(asked)]
-    return hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
 
 # -- what it can do --------------------------------------------------------------------------------------------------

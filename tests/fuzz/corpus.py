@@ -2,7 +2,8 @@
 
 Symbols: every row of the table of operator cases with its shapes declared, small networks, and files of old
 generations. Array files: lists of fields, so that mutations know where a count, a dimension or a name is. Zip files:
-members by name. Nothing of it is committed; `write` puts it into a directory for engines that want files.
+members by name. Folders of predictors: the list in them. Nothing of it is committed; `write` puts it into a directory
+for engines that want files.
 """
 
 from __future__ import annotations
@@ -11,20 +12,34 @@ import hashlib
 import io
 import json
 import struct
+import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+import lowering
 from symjax_nnvm import graph as nnvm_graph
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.mxnet.recordio import MAGIC
 from tests import ladder
 from tests.cases import Case
 
-__all__ = ["Field", "Fields", "array_fields", "join", "record_fields", "symbol_texts", "write", "zip_members", "zip_of"]
+__all__ = [
+    "Field",
+    "Fields",
+    "array_fields",
+    "join",
+    "predictor_folder",
+    "record_fields",
+    "symbol_texts",
+    "write",
+    "zip_members",
+    "zip_of",
+]
 
 # -- symbols ---------------------------------------------------------------------------------------------------------
 
@@ -240,6 +255,31 @@ def zip_of(members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes
     return file.getvalue()
 
 
+# -- folders of predictors -------------------------------------------------------------------------------------------
+
+
+class PredictorFolder(NamedTuple):
+    """A folder that was saved, the text of its list, and what its predictor gives of ones (2, 3)."""
+
+    place: Path
+    text: str
+    output: np.ndarray
+
+
+@cache
+def predictor_folder() -> PredictorFolder:
+    """The folder of a small predictor, for as long as the process runs."""
+    place = Path(_PLACE.name)
+    net = sym.FullyConnected(sym.Variable("data"), sym.exp(sym.Variable("w")), num_hidden=2, no_bias=True, name="fc")
+    predict = lowering.Predictor(net, {"w": np.zeros((2, 3), "float32")})
+    (output,) = predict(data=np.ones((2, 3), "float32"))
+    predict.warm(data=(1, 3)).save(place)
+    return PredictorFolder(place, (place / "predictor.json").read_text(), np.asarray(output))
+
+
+_PLACE = tempfile.TemporaryDirectory(prefix="symjax-nnvm-fuzz-")
+
+
 def write(directory: Path, target: str) -> None:
     """Put a target's seeds into a directory, named by their content."""
     seeds = {
@@ -247,6 +287,7 @@ def write(directory: Path, target: str) -> None:
         "params": lambda: [join(fields) for fields in array_fields()],
         "zip": lambda: [zip_of(members) for members in zip_members()],
         "records": lambda: [join(fields) for fields in record_fields()],
+        "predictor_folder": lambda: [predictor_folder().text.encode()],
     }[target]()
     directory.mkdir(parents=True, exist_ok=True)
     for seed in seeds:

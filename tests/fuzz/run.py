@@ -31,6 +31,7 @@ READERS = (
     "symjax_nnvm/passes/infer*.py",
     "symjax_nnvm/ir/params.py",
     "symjax_nnvm/ir/types.py",
+    "lowering/predictor_folder.py",
 )
 """What coverage is reported of."""
 
@@ -42,6 +43,9 @@ def mutator(target: str) -> Mutator:
     if target == "symbol_json":
         texts = corpus.symbol_texts()
         return lambda rng: mutate.mutate_json(rng, rng.choice(texts), rng.choice(texts))
+    if target == "predictor_folder":
+        text = corpus.predictor_folder().text
+        return lambda rng: mutate.mutate_json(rng, text, text)
     if target in ("params", "records"):
         files = corpus.array_fields() if target == "params" else corpus.record_fields()
         return lambda rng: mutate.mutate_params(rng, rng.choice(files), rng.choice(files))

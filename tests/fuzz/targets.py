@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+import lowering
 import symjax_nnvm as nn
 from symjax_nnvm import graph as nnvm_graph
 from symjax_nnvm import symbol as sym
@@ -29,6 +30,7 @@ from symjax_nnvm.mxnet.record_writer import RecordWriter
 from symjax_nnvm.mxnet.recordio import frame
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.symbol import Symbol
+from tests.fuzz.corpus import predictor_folder
 
 __all__ = ["MEMORY_CONSTANT", "MEMORY_FACTOR", "TARGETS", "TIME_LIMIT", "Hang", "check_message", "contract"]
 
@@ -108,11 +110,27 @@ def fuzz_records(data: bytes) -> bool:
     return accepted
 
 
+def fuzz_predictor_folder(data: bytes) -> bool:
+    """A predictor's list, beside files that are as they were saved: an error, or the predictions that were."""
+    seed = predictor_folder()
+    (seed.place / "predictor.json").write_bytes(data)
+    with contract(len(data)):
+        try:
+            predict = lowering.Predictor.load(seed.place)
+            (output,) = predict(data=np.ones((2, 3), "float32"))
+        except NNVMError as error:
+            check_message(error)
+            return False
+    assert np.array_equal(output, seed.output), "other predictions"
+    return True
+
+
 TARGETS: dict[str, Callable[[bytes], bool]] = {
     "symbol_json": fuzz_symbol_json,
     "params": fuzz_params,
     "zip": fuzz_zip,
     "records": fuzz_records,
+    "predictor_folder": fuzz_predictor_folder,
 }
 
 # -- what is done with an input --------------------------------------------------------------------------------------

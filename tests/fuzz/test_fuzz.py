@@ -71,6 +71,7 @@ def test_every_seed_is_accepted():
     assert all(TARGETS["symbol_json"](text.encode()) for text in TEXTS)
     assert all(TARGETS["params"](corpus.join(fields)) for fields in FILES)
     assert all(TARGETS["records"](corpus.join(fields)) for fields in RECORDS)
+    assert TARGETS["predictor_folder"](corpus.predictor_folder().text.encode())
     # The last archive is a sparse array of MXNet 2.0.
     assert all(TARGETS["zip"](corpus.zip_of(members)) for members in ARCHIVES[:-1])
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from pathlib import Path
 
 import jax
@@ -12,6 +14,7 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
+from lowering import kept
 from symjax_nnvm import algorithms
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.algorithms import Geometry, Measured, Table
@@ -53,7 +56,7 @@ def test_it_predicts_what_the_network_computes():
     assert_close(np.asarray(output), expected(X), 1e-5, "output")
     ran = [record.name for record in predict.plan.records if record.ran]
     assert ran == ["SimplifyInference", "FoldScaleAxis", "AlterOpLayout", "PrecomputePrune"]
-    assert all("bn_gamma" not in ready.held for ready in predict._ready.values())
+    assert all("bn_gamma" not in ready.held for _, ready in predict._ready.items())
 
 
 def test_a_checkpoint_is_loaded(tmp_path: Path):
@@ -80,6 +83,11 @@ def test_one_executable_for_each_signature_whoever_asks():
         assert_close(value, expected(X * number if number % 2 else X[:1] * number), 1e-5, f"call {number}")
 
 
+def _called(predict: lowering.Predictor):
+    """What runs each signature of one input."""
+    return [(input, ready) for (input, _), ready in predict._ready.items()]
+
+
 def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """By a table of the user's where Winograd's algorithm is the fastest at batch 1 and 2, and not at 3."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -103,7 +111,7 @@ def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeyp
         assert_close(np.asarray(predict(data=x)[0]), np.asarray(expected), 1e-5, f"batch {batch}")
         ops = [n.op.name for n in predict.plan_of(data=x.shape).graph.nodes() if n.op is not None]
         assert ("_winograd_convolution" in ops) == (batch < 3)
-        held.append(predict._ready[(("data", (x.shape, "float32")), None)].held)
+        held.append(next(ready.held for (_, (shape, _)), ready in _called(predict) if shape == x.shape))
     assert held[0]["conv_winograd4"].shape == (36, 32, 32)
     assert held[0]["conv_winograd4"] is held[1]["conv_winograd4"]
     assert held[0]["conv_bias"] is held[2]["conv_bias"]
@@ -131,18 +139,73 @@ def test_arrays_may_change_once_they_were_given():
     assert np.asarray(predict(data=np.ones(1 << 16, "float32"))[0]).max() == 2
 
 
-def test_what_was_saved_neither_folds_nor_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_was_saved_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     predict = lowering.Predictor(NET, ARGS, AUX, dtype="bfloat16").warm(**DATA)
     (before,) = predict(data=X)
     predict.save(tmp_path / "served")
     loaded = lowering.Predictor.load(tmp_path / "served")
-    monkeypatch.setattr(loaded, "_made_ready", None)
+    monkeypatch.setattr(kept, "jit", None)
     np.testing.assert_array_equal(loaded(data=X)[0], before)
     loaded.save(tmp_path / "again")
     monkeypatch.undo()
     assert_close(np.asarray(loaded(data=X[:1])[0]), expected(X[:1]), 5e-2, "another signature")
     again = lowering.Predictor.load(tmp_path / "again")
+    monkeypatch.setattr(kept, "jit", None)
     np.testing.assert_array_equal(again(data=X)[0], before)
+
+
+def test_a_server_that_starts_again_compiles_what_it_had(tmp_path: Path):
+    net = sym.broadcast_mul(sym.Cast(sym.Variable("data"), dtype="float32"), sym.Variable("w"))
+    predict = lowering.Predictor(net, {"w": np.ones((1, 3), "float32")}).warm(data=(2, 3))
+    predict(data=np.ones((1, 3), "int32"))
+    predict.warm(data=(4, 3))
+    predict.save(tmp_path / "served")
+    loaded = lowering.Predictor.load(tmp_path / "served")
+    assert len(loaded._ready) == 0
+    for inputs in loaded.signatures:
+        loaded.warm(**inputs)
+    assert [key for key, _ in loaded._ready.items()] == [key for key, _ in predict._ready.items()]
+    assert loaded.signatures == predict.signatures
+    assert [(each["data"].shape, each["data"].dtype.name) for each in loaded.signatures] == [
+        *(((2, 3), "float32"), ((1, 3), "int32"), ((4, 3), "float32"))
+    ]
+
+
+def test_so_many_signatures_are_kept(tmp_path: Path):
+    predict = lowering.Predictor(NET, ARGS, AUX, keep=2)
+    for rows in (1, 2, 1, 3):  # 2 goes
+        assert_close(np.asarray(predict(data=X[:1].repeat(rows, 0))[0])[0], expected(X[:1])[0], 1e-5, "output")
+    assert [shape[0] for (_, (shape, _)), _ in _called(predict)] == [1, 3]
+    predict.save(tmp_path / "served")
+    assert [each["data"].shape[0] for each in lowering.Predictor.load(tmp_path / "served").signatures] == [1, 3]
+    every = lowering.Predictor(sym.Variable("data") + 1, {}, keep=None)
+    for size in range(1, 5):
+        every(data=np.ones(size))
+    assert len(every._ready) == 4
+    for keep in (0, -1, 2.5, "3"):
+        with pytest.raises(CallError, match="keep must be a number of signatures"):
+            lowering.Predictor(NET, ARGS, AUX, keep=keep)  # pyright: ignore[reportArgumentType]
+
+
+def test_what_is_made_for_a_signature_goes_with_it():
+    """Executables, values that others do not use, plans and programs."""
+    net = sym.FullyConnected(sym.Variable("data"), sym.Variable("w") * 2, no_bias=True, flatten=False, num_hidden=3)
+    predict = lowering.Predictor(net, {"w": np.ones((3, 2), "float32")}, keep=1)
+    predict(data=np.ones((1, 1, 2), "float32"))
+    ((_, first),) = predict._ready.items()
+    executable, (value,) = weakref.ref(first.executable), first.held.values()
+    assert [each is value for each in predict._kept.computed.values()] == [True]
+    first.executable({"data": jnp.ones((1, 1, 2))}, first.held, None)
+    for size in range(2, 30):
+        predict(data=np.ones((1, size, 2), "float32"))
+    (output,) = first.executable({"data": jnp.ones((1, 1, 2))}, first.held, None)  # what is in use stays
+    assert_close(np.asarray(output), np.full((1, 1, 3), 4, "float32"), 1e-6, "output")
+    assert len(predict._programs._programs) < 20
+    assert len(predict._programs.pipeline._made) < 70
+    assert algorithms.choose.cache_parameters()["maxsize"] == 4096
+    del first, value
+    gc.collect()
+    assert executable() is None
 
 
 def test_a_saved_predictor_draws_by_the_key(tmp_path: Path):
@@ -163,10 +226,6 @@ def test_what_is_no_saved_predictor_is_told(tmp_path: Path):
     lowering.Predictor(NET, ARGS, AUX).warm(**DATA).save(tmp_path / "served")
     with pytest.raises(CallError, match="own.*dtype"):
         load(dtype="bfloat16")
-    (program,) = (tmp_path / "served").rglob("signature-0.stablehlo")
-    program.write_bytes(program.read_bytes()[:-1])
-    with pytest.raises(FileError, match="another program"):
-        load()
     about = tmp_path / "served" / "predictor.json"
     for text in ("[", "[]", '{"version": 2}', '{"version": 1, "signatures": [{"inputs": 3}]}', "[" * 100_000):
         about.write_text(text)
@@ -244,6 +303,7 @@ def test_what_is_amiss_is_told():
         (lambda: lowering.Predictor(NET, ARGS), LoweringError, "bn_moving_mean"),
         (lambda: lowering.Predictor(NET, {**ARGS, "fc_wait": X}, AUX), LoweringError, "fc_wait"),
         (lambda: lowering.Predictor(NET, ARGS, AUX, ctx="gpu"), CallError, "platform="),  # pyright: ignore
+        (lambda: lowering.Predictor(NET, ARGS, AUX, platform="cup"), LoweringError, "No device of platform 'cup'"),
     ):
         with pytest.raises(error, match=told):
             call()

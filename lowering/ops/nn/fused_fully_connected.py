@@ -7,7 +7,7 @@ import math
 from jax import Array, lax
 
 from lowering.convolutions import onednn
-from lowering.ops.nn.fused_convolution import activated
+from lowering.ops.nn.fused_convolution import activated, calls_library
 from lowering.registry import lowers
 from symjax_nnvm.ops.nn import fused_fully_connected as ops
 
@@ -19,7 +19,7 @@ def _fully_connected(
     leading = data.shape[:1] if p.flatten else data.shape[:-1]
     geometry = ops.product_geometry(p, data.shape, data.dtype.name)
     rows = data.reshape(math.prod(leading), geometry.channels)
-    if p.block and platform == "cpu" and onednn.here()(geometry, p.epilogue) == p.block:
+    if calls_library(p, geometry, platform, (data, weight, *rest)):
         operands = [a.reshape(1, -1, p.num_hidden) if a.ndim > 1 else a for a in rest]
         out = onednn.convolve(rows[None], weight, geometry, p.epilogue, operands)
         return out.reshape(*leading, p.num_hidden)

@@ -107,6 +107,21 @@ def test_a_file_of_answers_that_is_none_is_not_read(alone: Path, monkeypatch: py
         assert asking.ask("block", G, Epilogue()) == 8, text
 
 
+def test_answers_are_of_an_environment(monkeypatch: pytest.MonkeyPatch):
+    place = asking.answers_file.__wrapped__
+    here = place()
+    assert here == place()
+    for change in ({"ONEDNN_MAX_CPU_ISA": "AVX2"}, {"DNNL_MAX_CPU_ISA": "AVX"}, {"XLA_FLAGS": "--xla_cpu_x=1"}):
+        with monkeypatch.context() as patch:
+            for name, value in change.items():
+                patch.setenv(name, value)
+            assert here is None or place() != here, change
+    monkeypatch.setattr(asking, "_threads", lambda: 64)
+    assert here is None or place() != here
+    monkeypatch.setattr(asking, "Path", lambda path: Path("/no") / path[1:])  # /proc is hidden
+    assert place() is None
+
+
 def test_wrong_numbers_are_no_answer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(trials, "_run", lambda place, g, *_: 0 * trials.np.zeros((g.batch, *g.out_size, g.filters)))
     assert trials.block(G, Epilogue(), None) is None
