@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from symjax_nnvm.ir.types import DType, is_float
+from symjax_nnvm.ir.types import MAX_RANK, DType, is_float
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
 from symjax_nnvm.onnx.imports.values import Numbers, Value
 from symjax_nnvm.onnx.tensors import Sizes, fixed
@@ -35,6 +35,9 @@ def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[in
     if list(shapes) == list(x.shapes):
         return x
     if x.symbol is None and x.arrays is not None:
+        for array in x.arrays:
+            if not array.flags.c_contiguous:  # which is copied
+                g.ask(*array.shape, dtype=x.dtype)
         made = [array.reshape(shape) for array, shape in zip(x.arrays, shapes, strict=True)]
         return g.like(x, made, f"{x.name}_reshaped")
     target = list(codes) if codes is not None else _codes(x, shapes)
@@ -81,6 +84,8 @@ def transpose(g: Composer, x: Value, order: Sequence[int]) -> Value:
 def expand_dims(g: Composer, x: Value, axes: Sequence[int]) -> Value:
     """x with axes of length 1, in their places of the result."""
     ndim = x.ndim + len(axes)
+    if ndim > MAX_RANK:
+        g.refuse(f"its result has {ndim} axes, and {MAX_RANK} is the most")
     places = sorted(g.axis(axis, ndim) for axis in axes)
     if len(set(places)) < len(places):
         g.refuse(f"its axes {list(axes)} are not different")
@@ -160,7 +165,7 @@ def filled(g: Composer, shapes: Sequence[Numbers], value: float, dtype: DType = 
     columns = list(zip(*shapes, strict=True))
     numbers = [fixed(column) for column in columns]
     if None not in numbers:
-        return g.constant(np.full(shapes[0], value), dtype)
+        return g.constant(g.full(shapes[0], value, dtype))
     zeros = cast(g, g.op("zeros_like", _like_an_input(g, columns)), dtype)
     made = broadcast(g, zeros, shapes)
     return g.op("_plus_scalar", made, scalar=float(value)) if value else made
@@ -185,7 +190,7 @@ def of_sizes(g: Composer, value: Value) -> Value:
     first = arrays[0].reshape(-1)
     if all(array.size and np.all(array == first[0]) for array in arrays):
         return filled(g, value.shapes, first[0].item(), value.dtype)
-    steps = all(np.array_equal(array.reshape(-1), np.arange(array.size)) for array in arrays)
+    steps = all(array.size and array.flat[0] == 0 and np.all(np.diff(array.reshape(-1)) == 1) for array in arrays)
     wide = [axis for axis, column in enumerate(value.sizes) if set(column) != {1}]
     if steps and len(wide) == 1:
         for x in g.inputs:
