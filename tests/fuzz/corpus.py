@@ -23,6 +23,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.mxnet.recordio import MAGIC
 from tests import ladder
 from tests.cases import Case
+from tests.fuzz.onnx_corpus import onnx_models
 
 __all__ = ["Field", "Fields", "array_fields", "join", "record_fields", "symbol_texts", "write", "zip_members", "zip_of"]
 
@@ -247,6 +248,7 @@ def write(directory: Path, target: str) -> None:
         "params": lambda: [join(fields) for fields in array_fields()],
         "zip": lambda: [zip_of(members) for members in zip_members()],
         "records": lambda: [join(fields) for fields in record_fields()],
+        "onnx": onnx_models,
     }[target]()
     directory.mkdir(parents=True, exist_ok=True)
     for seed in seeds:

@@ -129,6 +129,8 @@ class Composer:
 
     def ops(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> list[Value]:
         """The visible outputs of a node, with their shapes and dtypes inferred. Raises NNVMError."""
+        if any(value is None for value in values):
+            self.refuse("an input that it needs is left out")
         name = self._named(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
         made = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
         shapes, dtypes = self._inferred(made.outputs, values)

@@ -81,7 +81,9 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
         if dtype not in DTYPE_CODES:
             raise OnnxError(f"The input {printable(info.name)} has the dtype {dtype}, which MXNet has not.")
         if len(tensor.shape.dim) > MAX_RANK:
-            raise OnnxError(f"The input {printable(info.name)} has {len(tensor.shape.dim)} axes; {MAX_RANK} is the most.")
+            raise OnnxError(
+                f"The input {printable(info.name)} has {len(tensor.shape.dim)} axes; {MAX_RANK} is the most."
+            )
         sizes: list[int | str] = [
             size.dim_value if size.HasField("dim_value") else size.dim_param or f"{info.name}:{axis}"
             for axis, size in enumerate(tensor.shape.dim)

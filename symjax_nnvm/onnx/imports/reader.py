@@ -13,7 +13,7 @@ from symjax_nnvm.onnx.imports.budget import Budget
 from symjax_nnvm.onnx.imports.composer import Composer, FileNode
 from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
 from symjax_nnvm.onnx.imports.failures import OF_FORMS, told
-from symjax_nnvm.onnx.imports.forms import import_of
+from symjax_nnvm.onnx.imports.forms import import_of, missing_input
 from symjax_nnvm.onnx.imports.ops.pieces import of_sizes
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 from symjax_nnvm.onnx.imports.weights import Weights
@@ -103,7 +103,7 @@ class Reader:
     def _body(self, graph: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
         """The outputs of a graph inside a node, which sees what is around it."""
         outer, node = self.values, self.g.node
-        given = {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
+        given: dict[str, Value | None] = {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
         self.values = ChainMap(given, outer)  # a copy of what is around each of many bodies takes the square
         try:
             self._read(graph)
@@ -152,6 +152,9 @@ class Reader:
             if is_computed(node.op_type):
                 self.g.refuse(row.reason, row.fix)
             return []
+        missing = missing_input(row.form, inputs)
+        if missing is not None:
+            self.g.refuse(f"its input {missing} is left out")
         found = row.form(self.g, *inputs)
         made = [found] if isinstance(found, Value) else list(found)
         self.g.christen(made, fresh)

@@ -1,7 +1,7 @@
 """The tensors of an ONNX file: one walk that finds them wherever the file has one, and their arrays.
 
-Checking and reading share the walk. It takes every large tensor, and every one whose numbers lie in another file, out of
-the message: what is left is small and refers to no file. Another file is mapped, so tensors that share it share memory.
+Checking and reading share the walk. It takes every large tensor, and every one whose numbers lie in another file, out
+of the message: what is left is small and refers to no file. Another file is mapped: tensors that share it share memory.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symjax_nnvm.errors import OnnxError, printable
+from symjax_nnvm.errors import FileError, ModelNotFoundError, OnnxError, printable
 from symjax_nnvm.files import map_file, open_regular
 from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK
 from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
@@ -113,6 +112,7 @@ class Weights:
         if self._path is None:
             raise OnnxError(f"The weights of {shown} lie in a file beside the model. Give the path of the model.")
         where: Mapping[str, str] = {each.key: each.value for each in tensor.external_data}
+        _refuse_bytes(*where, *where.values())
         name, dims = where.get("location", ""), tuple(tensor.dims)
         dtype = dtype_of(tensor.data_type)
         if dtype is None:
@@ -144,51 +144,48 @@ class Weights:
                     f"The weights of {shown} lie in {printable(name)!r}, outside of the model's folder. "
                     "Only files beside the model are read."
                 )
-            with open_regular(target) as file:
-                found = os.fstat(file.fileno())
-                number = found.st_dev, found.st_ino
-                if number not in self._files:
-                    self._files[number] = np.frombuffer(map_file(file) if found.st_size else b"", np.uint8)
+            try:
+                with open_regular(target) as file:
+                    found = os.fstat(file.fileno())
+                    number = found.st_dev, found.st_ino
+                    if number not in self._files:
+                        self._files[number] = np.frombuffer(map_file(file) if found.st_size else b"", np.uint8)
+            except FileNotFoundError as error:
+                raise ModelNotFoundError(f"The weights of {shown} lie in {target}, which is not there.") from error
+            except OSError as error:
+                if isinstance(error, FileError):
+                    raise
+                raise FileError(f"{target} cannot be read: {error}") from error
             self._numbers[name] = number
         return self._numbers[name]
 
 
 def tensors_of(message: Any) -> Iterator[tuple[onnx.TensorProto, bool]]:
-    """Every tensor inside a message, whatever field holds it, and whether it is a part of a sparse one."""
+    """Every tensor inside a message, whatever field holds it, and whether it is a part of a sparse one.
+
+    Raises OnnxError for text on the way that is not UTF-8, which protobuf gives as bytes.
+    """
     onnx = import_onnx()
     waiting = [(message, False)]
     while waiting:
         each, sparse = waiting.pop()
         if isinstance(each, onnx.TensorProto):
+            _refuse_bytes(each.name, each.doc_string)
             yield each, sparse
             continue
         sparse = isinstance(each, onnx.SparseTensorProto)
-        leading = _fields(each.DESCRIPTOR)
         for field, value in each.ListFields():
-            if field.name in leading:
-                children = [value] if hasattr(value, "DESCRIPTOR") else value
+            children = [value] if isinstance(value, str | bytes) or hasattr(value, "DESCRIPTOR") else value
+            if field.message_type:
                 waiting.extend((child, sparse) for child in children)
+            elif field.type == field.TYPE_STRING:
+                _refuse_bytes(*children)
 
 
-@cache
-def _fields(descriptor: Any) -> frozenset[str]:
-    """The fields of a kind of message below which there may be tensors."""
-    return frozenset(field.name for field in descriptor.fields if _leads(field.message_type))
-
-
-@cache
-def _leads(descriptor: Any) -> bool:
-    """Whether a kind of message is a tensor, or may hold one at any depth."""
-    seen, waiting = set(), [descriptor]
-    while waiting:
-        kind = waiting.pop()
-        if kind is None or kind.full_name in seen:
-            continue
-        if kind.name == "TensorProto":
-            return True
-        seen.add(kind.full_name)
-        waiting.extend(field.message_type for field in kind.fields)
-    return False
+def _refuse_bytes(*texts: Any) -> None:
+    for text in texts:
+        if isinstance(text, bytes):
+            raise OnnxError(f"The model has a name or text that is not UTF-8: {text[:80]!r}.")
 
 
 def dtype_of(number: int) -> np.dtype | None:
