@@ -15,7 +15,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.types import DType, is_known
 from symjax_nnvm.onnx.imports.budget import Budget
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
-from symjax_nnvm.onnx.tensors import numpy_dtype, unique
+from symjax_nnvm.onnx.tensors import Sizes, numpy_dtype, unique
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.json_reader import MAX_NAME
 from symjax_nnvm.symbol.functions import function_named
@@ -43,7 +43,7 @@ class Composer:
     """What has been read so far, and the node that is being read.
 
     opset: that the file says. count: of assignments. arrays: weights by the names that they have in the network. reads:
-    how often the file reads each tensor. inputs: those of the network. body: (a graph inside the node, its inputs) →
+    how often the file reads each tensor. body: (a graph inside the node, its inputs) →
     its outputs. of_sizes: what computes a value that follows from sizes which run time decides. budget: of the arrays
     that are made; a form asks `full` or `ask` for each whose size the file says.
     """
@@ -59,7 +59,8 @@ class Composer:
     ):
         self.opset, self.count, self.reads, self.body, self._of_sizes = opset, count, reads, body, of_sizes
         self._budget = budget
-        self.inputs: list[Value] = []
+        self._inputs_with: dict[Sizes, list[Value]] = {}
+        self._found: dict[tuple[Sizes, ...], tuple[Value, list[int]] | None] = {}
         self.node = FileNode()
         self.arrays: dict[str, np.ndarray] = {}
         self._variables: dict[str, int] = {}
@@ -185,8 +186,20 @@ class Composer:
     def input(self, name: str, dtype: DType, shapes: Sequence[Numbers]) -> Value:
         """An input of the network."""
         made = Variable(self._named(name, self._variables), dtype=None if dtype == "float32" else dtype)
-        self.inputs.append(Value(name, dtype, shapes, None, made, dtype))
-        return self.inputs[-1]
+        value = Value(name, dtype, shapes, None, made, dtype)
+        for size in dict.fromkeys(value.sizes):
+            self._inputs_with.setdefault(size, []).append(value)
+        return value
+
+    def input_with(self, sizes: tuple[Sizes, ...]) -> tuple[Value, list[int]] | None:
+        """An input that has some sizes in their order, and along which axes; None where none has. Asked for each node of
+        a file it must not look at each input."""
+        if sizes not in self._found:
+            rarest = min((self._inputs_with.get(size, []) for size in sizes), key=len)
+            rows = ((x, [x.sizes.index(size) for size in sizes if size in x.sizes]) for x in rarest)
+            fitting = ((x, axes) for x, axes in rows if len(axes) == len(sizes) and axes == sorted(set(axes)))
+            self._found[sizes] = next(fitting, None)
+        return self._found[sizes]
 
     def state(self, value: Value, name: str) -> Value:
         """A constant as an auxiliary state, of which the node needs a variable of its own."""

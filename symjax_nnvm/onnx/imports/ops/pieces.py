@@ -173,13 +173,13 @@ def filled(g: Composer, shapes: Sequence[Numbers], value: float, dtype: DType = 
 
 def _like_an_input(g: Composer, columns: Sequence[Sizes]) -> Value:
     """A part of an input that has the sizes which run time decides in their places, and 1 elsewhere."""
-    for x in g.inputs:
-        axes = [x.sizes.index(column) for column in columns if fixed(column) is None and column in x.sizes]
-        if len(axes) == sum(fixed(column) is None for column in columns) and axes == sorted(set(axes)):
-            for axis in set(range(x.ndim)) - set(axes):
-                x = cut(g, x, axis, 0, 1)
-            x = squeeze(g, x, sorted(set(range(x.ndim)) - set(axes)))
-            return expand_dims(g, x, [i for i, column in enumerate(columns) if fixed(column) is not None])
+    found = g.input_with(tuple(column for column in columns if fixed(column) is None))
+    if found is not None:
+        x, axes = found
+        for axis in set(range(x.ndim)) - set(axes):
+            x = cut(g, x, axis, 0, 1)
+        x = squeeze(g, x, sorted(set(range(x.ndim)) - set(axes)))
+        return expand_dims(g, x, [i for i, column in enumerate(columns) if fixed(column) is not None])
     g.refuse(f"run time decides the sizes {[fixed(column) for column in columns]}, which no input has", STATIC)
 
 
@@ -192,11 +192,10 @@ def of_sizes(g: Composer, value: Value) -> Value:
         return filled(g, value.shapes, first[0].item(), value.dtype)
     steps = all(array.size and array.flat[0] == 0 and np.all(np.diff(array.reshape(-1)) == 1) for array in arrays)
     wide = [axis for axis, column in enumerate(value.sizes) if set(column) != {1}]
-    if steps and len(wide) == 1:
-        for x in g.inputs:
-            if value.sizes[wide[0]] in x.sizes:
-                along = g.op("_contrib_arange_like", x, axis=x.sizes.index(value.sizes[wide[0]]))
-                return reshape(g, cast(g, along, value.dtype), value.shapes)
+    found = g.input_with((value.sizes[wide[0]],)) if steps and len(wide) == 1 else None
+    if found is not None:
+        along = g.op("_contrib_arange_like", found[0], axis=found[1][0])
+        return reshape(g, cast(g, along, value.dtype), value.shapes)
     g.refuse(f"{value.name!r} is made of sizes that run time decides", STATIC)
 
 
