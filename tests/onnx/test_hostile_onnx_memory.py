@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ import symjax_nnvm as nn
 from symjax_nnvm.errors import OnnxError
 from symjax_nnvm.onnx.imports import importer, ops, reader
 from symjax_nnvm.onnx.imports.budget import BASE, GROWTH, Budget
+from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.constants import reference
+from symjax_nnvm.onnx.imports.ops import resize
 from symjax_nnvm.onnx.tensors import unique
 from tests.onnx.test_from_onnx import assert_same, floats, model_of, node
 
@@ -62,9 +66,6 @@ HUGE: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], dict[str, np.ndarray
     "a state": ([node("LSTM", "x w r", hidden_size=2**31 - 1)], {"x": (2, 3, 4)},
                 {"w": floats(1, 4, 4), "r": floats(1, 4, 1)}),
     "groups": ([node("GroupNormalization", "x w w", num_groups=2**40)], {"x": (1, 2**40, 1)}, {"w": floats(1)}),
-    "a matrix": ([node("Constant", "", "z", value_ints=[1, 4000]),
-                  node("Resize", "x - - z", mode="cubic", coordinate_transformation_mode="asymmetric")],
-                 {"x": (1, 3999)}, {}),
     "axes of a batch": ([node("GatherND", "x i", batch_dims=2**40)], {"x": (2, 3), "i": ("INT64", (2, 1))}, {}),
     "one number broadcast": ([node("Expand", "w s", "a"), node("Add", "x a", "y")], {"x": (2**20, 2**20)},
                              {"w": floats(1), "s": whole(2**20, 2**20)}),
@@ -103,6 +104,35 @@ def test_large_weights_are_laid_out_anew():
     assert sum(array.nbytes for array in args.values()) > 2 * 4 * 4 * size * size
 
 
+def test_a_resizing_takes_no_longer_than_what_it_gives():
+    """The reference implementation takes its time for each element: not for each of a matrix of 16 million."""
+    sizes = node("Constant", "", "z", value_ints=[1, 4000])
+    nodes = [node("Resize", "x - - z", f"y{i}", mode="cubic", cubic_coeff_a=-0.5 - i / 100) for i in range(20)]
+    outputs = [each.output[0] for each in nodes]
+    started = time.process_time()
+    assert nn.from_onnx(model_of([sizes, nodes[0]], {"x": (1, 3999)}, outputs[:1]))[1]["y0_resize1"].any()
+    with pytest.raises(OnnxError, match="would take more than"):
+        nn.from_onnx(model_of([sizes, *nodes], {"x": (1, 3999)}, outputs))
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("how", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
+def test_a_matrix_of_few_vectors_is_that_of_all(mode: str, how: str):
+    more = [{}] if mode == "nearest" else [{}, {"antialias": 1}]
+    more += [{"exclude_outside": 1}, {"cubic_coeff_a": -0.5}] if mode == "cubic" else []
+    more += [{"nearest_mode": each} for each in ("floor", "ceil", "round_prefer_ceil")] if mode == "nearest" else []
+    for old, new in ((5, 9), (33, 7), (3, 1), (40, 100)):
+        for extra in more:
+            given = {"mode": mode, "coordinate_transformation_mode": how, **extra}
+            g = Composer(18, 1, Counter(), lambda *_: [], lambda g, value: value, Budget())
+            made = resize._matrix(g, old, new, None, given)
+            one = node("Resize", "x - - z", **given)
+            for i, row in enumerate(made):
+                (expected,) = reference(one, 18, [np.eye(old, dtype=np.float32)[i], None, None, whole(new)])
+                np.testing.assert_allclose(row, expected, atol=1e-6)
+
+
 def test_masks_of_usual_sizes_are_made():
     made = model_of([node("Trilu", "x k")], {"x": (2, 5, 5)}, weights={"k": np.asarray(-(2**63), np.int64)})
     assert_same(made, {"x": floats(2, 5, 5)})
@@ -115,7 +145,7 @@ def test_masks_of_usual_sizes_are_made():
 PLAIN = frozenset(
     {
         *("all", "allclose", "any", "array_equal", "asarray", "broadcast_shapes", "cumsum", "diff", "fill_diagonal"),
-        *("float32", "floor", "int64", "ndarray"),
+        *("float32", "floor", "int64", "ndarray", "round"),
     }
 )
 """Names of NumPy that make nothing, or nothing larger than what is there."""

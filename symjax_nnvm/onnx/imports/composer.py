@@ -192,8 +192,8 @@ class Composer:
         return value
 
     def input_with(self, sizes: tuple[Sizes, ...]) -> tuple[Value, list[int]] | None:
-        """An input that has some sizes in their order, and along which axes; None where none has. Asked for each node of
-        a file it must not look at each input."""
+        """An input that has some sizes in their order, and along which axes; None where none has. It may be asked for
+        each node of a file, so it must not look at each input."""
         if sizes not in self._found:
             rarest = min((self._inputs_with.get(size, []) for size in sizes), key=len)
             rows = ((x, [x.sizes.index(size) for size in sizes if size in x.sizes]) for x in rarest)
