@@ -37,8 +37,8 @@ class Names:
         self.opset = opset
         self.inputs: Sequence[Tensor] = ()
         self.refused: list[tuple[Node, OnnxError]] | None = None
-        self._taken: set[str] = set()
-        self._nodes: set[str] = set()
+        self._taken: dict[str, int] = {}
+        self._nodes: dict[str, int] = {}
         self._constants: dict[tuple[str, Shape, bytes], Tensor] = {}
 
     def unique(self, name: str) -> str:

@@ -124,7 +124,7 @@ def _all(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
 
 def _name(nodes: Sequence[OnnxNode]) -> None:
     """Give nodes that have no name that of their first output, or one like it: the network may have such a node."""
-    taken = {node.name for node in _all(nodes) if node.name}
+    taken = {node.name: 0 for node in _all(nodes) if node.name}
     for node in _all(nodes):
         if not node.name:
             node.name = unique(node.outputs[0].name, taken)

@@ -90,11 +90,13 @@ def numpy_dtype(dtype: DType) -> np.dtype:
     return bfloat16() if dtype == "bfloat16" else np.dtype(dtype)
 
 
-def unique(name: str, taken: set[str]) -> str:
-    """The name, or one like it that is not taken; it is taken then."""
-    found, number = name, 0
+def unique(name: str, taken: dict[str, int]) -> str:
+    """The name, or one like it that is not taken; it is taken then. taken: names, and the last number that was put
+    behind each, so that many of one name take no longer than as many different ones."""
+    found, number = name, taken.get(name, 0)
     while found in taken:
         number += 1
         found = f"{name}_{number}"
-    taken.add(found)
+    taken[name] = number
+    taken.setdefault(found, 0)
     return found

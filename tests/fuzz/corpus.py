@@ -27,6 +27,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.mxnet.recordio import MAGIC
 from tests import ladder
 from tests.cases import Case
+from tests.fuzz.onnx_corpus import onnx_models
 
 __all__ = [
     "Field",
@@ -288,6 +289,7 @@ def write(directory: Path, target: str) -> None:
         "zip": lambda: [zip_of(members) for members in zip_members()],
         "records": lambda: [join(fields) for fields in record_fields()],
         "predictor_folder": lambda: [predictor_folder().text.encode()],
+        "onnx": onnx_models,
     }[target]()
     directory.mkdir(parents=True, exist_ok=True)
     for seed in seeds:

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from symjax_nnvm.ir.op import list_all_names
 from tests.fuzz.corpus import Field, Fields, join, zip_of
 
-__all__ = ["mutate_bytes", "mutate_json", "mutate_params", "mutate_zip"]
+__all__ = ["NUMBERS", "mutate_bytes", "mutate_json", "mutate_params", "mutate_zip"]
 
-_NUMBERS = [-1, 0, 1, 2, 3, 4, 7, 8, 31, 32, 33, 127, 128, 255, 256, 4095, 4096, 65535, 65536, (1 << 20) + 1]
-_NUMBERS += [(1 << bits) + offset for bits in (31, 32, 48, 62, 63, 64) for offset in (-1, 0, 1)]
-_NUMBERS += [-(1 << 31), -(1 << 63), 0x112, 0xF993FAC8, 0xF993FAC9, 0xF993FACA]
+NUMBERS = [-1, 0, 1, 2, 3, 4, 7, 8, 31, 32, 33, 127, 128, 255, 256, 4095, 4096, 65535, 65536, (1 << 20) + 1]
+NUMBERS += [(1 << bits) + offset for bits in (31, 32, 48, 62, 63, 64) for offset in (-1, 0, 1)]
+NUMBERS += [-(1 << 31), -(1 << 63), 0x112, 0xF993FAC8, 0xF993FAC9, 0xF993FACA]
 
 _TEXTS = ["", " ", "None", "True", "False", "0", "1", "-1", "2", "3", "100", "0.5", "-0.0", "nan", "inf", "1e400", "1L"]
 _TEXTS += ["()", "(0,)", "(1,)", "(-1,)", "(2, 2)", "(1, 1, 1)", "(0, 0)", "(-1, -2)", "(None, 2)", "(1, 2, 3, 4, 5)"]
@@ -52,7 +52,7 @@ _HOSTILE = ["NaN", "Infinity", "1.5", "1e999", "null", "true", "-0", "9" * 5000,
 
 
 def _pick_json_number(rng: random.Random) -> str:
-    return str(rng.choice(_NUMBERS) if rng.random() < 0.5 else rng.randrange(-2, 12))
+    return str(rng.choice(NUMBERS) if rng.random() < 0.5 else rng.randrange(-2, 12))
 
 
 def _new_token(rng: random.Random, token: str, tokens: Sequence[str]) -> str:
@@ -114,7 +114,7 @@ def mutate_params(rng: random.Random, fields: Fields, other: Fields) -> bytes:
             if isinstance(field.value, bytes):
                 value = mutate_bytes(rng, field.value, b"\0\xff\x80ab")
             else:
-                value = rng.choice([rng.choice(_NUMBERS), rng.randrange(0, 14), field.value + rng.choice([-1, 1])])
+                value = rng.choice([rng.choice(NUMBERS), rng.randrange(0, 14), field.value + rng.choice([-1, 1])])
             fields[i] = Field(field.letter, value)
         elif draw < 0.8:
             fields[i] = rng.choice(other or fields)
@@ -156,7 +156,7 @@ def mutate_zip(rng: random.Random, members: dict[str, bytes], other: dict[str, b
         draw = rng.random()
         if draw < 0.4:
             old = rng.choice([b"'<f8'", b"(2, 3)", b"(2, 2)", b"False", b"(3,)", b"'", b",", b"{", b"0"])
-            new = rng.choice([*_NPY_TEXTS, str(rng.choice(_NUMBERS)), f"({rng.choice(_NUMBERS)}, 2)"]).encode()
+            new = rng.choice([*_NPY_TEXTS, str(rng.choice(NUMBERS)), f"({rng.choice(NUMBERS)}, 2)"]).encode()
             members[name] = member.replace(old, new, 1)
         elif draw < 0.8:
             members[name] = mutate_bytes(rng, member, rng.choice(list(other.values())))
@@ -168,7 +168,7 @@ def mutate_zip(rng: random.Random, members: dict[str, bytes], other: dict[str, b
         found = [match.start() for signature in _SIGNATURES for match in re.finditer(re.escape(signature), data)]
         place = rng.choice(found) + rng.randrange(4, 46) if found else 0
         size = rng.choice([1, 2, 4])
-        value = rng.choice([rng.choice(_NUMBERS), rng.randrange(256), len(data)]) % (1 << 8 * size)
+        value = rng.choice([rng.choice(NUMBERS), rng.randrange(256), len(data)]) % (1 << 8 * size)
         data[place : place + size] = value.to_bytes(size, "little")
     return mutate_bytes(rng, bytes(data), zip_of(other)) if rng.random() < 0.2 else bytes(data)
 
@@ -188,7 +188,7 @@ def mutate_bytes(rng: random.Random, data: bytes, other: bytes) -> bytes:
             case 2:
                 letter = rng.choice("BHIQ")
                 size = struct.calcsize(letter)
-                mutant[i : i + size] = (rng.choice(_NUMBERS) % (1 << 8 * size)).to_bytes(size, "little")
+                mutant[i : i + size] = (rng.choice(NUMBERS) % (1 << 8 * size)).to_bytes(size, "little")
             case 3:
                 start = rng.randrange(len(other)) if other else 0
                 mutant[i:i] = other[start : start + rng.randrange(1, 40)]

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.fuzz import corpus, mutate
+from tests.fuzz.mutate_onnx import mutate_onnx
+from tests.fuzz.onnx_corpus import onnx_models
 from tests.fuzz.targets import TARGETS, Hang
 from tests.fuzz.workers import GRAMMAR_TARGETS, fuzz_in_workers
 
@@ -32,6 +34,7 @@ READERS = (
     "symjax_nnvm/ir/params.py",
     "symjax_nnvm/ir/types.py",
     "lowering/predictor_folder.py",
+    "symjax_nnvm/onnx/imports/*.py",
 )
 """What coverage is reported of."""
 
@@ -49,6 +52,9 @@ def mutator(target: str) -> Mutator:
     if target in ("params", "records"):
         files = corpus.array_fields() if target == "params" else corpus.record_fields()
         return lambda rng: mutate.mutate_params(rng, rng.choice(files), rng.choice(files))
+    if target == "onnx":
+        models = onnx_models()
+        return lambda rng: mutate_onnx(rng, rng.choice(models), rng.choice(models))
     archives = corpus.zip_members()
     return lambda rng: mutate.mutate_zip(rng, rng.choice(archives), rng.choice(archives))
 

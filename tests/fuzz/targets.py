@@ -29,6 +29,7 @@ from symjax_nnvm.mxnet.record_file import RecordFile
 from symjax_nnvm.mxnet.record_writer import RecordWriter
 from symjax_nnvm.mxnet.recordio import frame
 from symjax_nnvm.mxnet.sparse import SparseArray
+from symjax_nnvm.onnx.imports.budget import BASE
 from symjax_nnvm.symbol import Symbol
 from tests.fuzz.corpus import predictor_folder
 
@@ -54,7 +55,7 @@ def _hang(signum: int, frame: FrameType | None) -> NoReturn:
 
 
 @contextlib.contextmanager
-def contract(size: int) -> Iterator[None]:
+def contract(size: int, constant: int = MEMORY_CONSTANT) -> Iterator[None]:
     """Hold the block to the contract for an input of `size` bytes; only an NNVMError may pass through."""
     before = _peak()
     previous = signal.signal(signal.SIGALRM, _hang)
@@ -65,7 +66,7 @@ def contract(size: int) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
     grown = _peak() - before
-    assert grown < MEMORY_FACTOR * size + MEMORY_CONSTANT, f"{grown} bytes of memory for an input of {size}"
+    assert grown < MEMORY_FACTOR * size + constant, f"{grown} bytes of memory for an input of {size}"
 
 
 def fuzz_symbol_json(data: bytes) -> bool:
@@ -125,12 +126,31 @@ def fuzz_predictor_folder(data: bytes) -> bool:
     return True
 
 
+def fuzz_onnx(data: bytes) -> bool:
+    """An ONNX model, and what is asked of the network that it becomes. The arrays that a file may ask for are more than
+    what other files may take."""
+    with contract(len(data), MEMORY_CONSTANT + BASE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            net, args, aux = nn.from_onnx(_file(data))
+        except NNVMError as error:
+            check_message(error)
+            return False
+        shapes = {name: array.shape for name, array in (args | aux).items()}
+        _ask(_listings, net)
+        _ask(_round_trip, net)
+        _ask(lambda each: each.infer_shape_partial(**shapes), net)
+        _ask(lambda each: each.infer_type_partial(), net)
+    return True
+
+
 TARGETS: dict[str, Callable[[bytes], bool]] = {
     "symbol_json": fuzz_symbol_json,
     "params": fuzz_params,
     "zip": fuzz_zip,
     "records": fuzz_records,
     "predictor_folder": fuzz_predictor_folder,
+    "onnx": fuzz_onnx,
 }
 
 # -- what is done with an input --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +13,7 @@ from onnx import TensorProto, helper
 
 import symjax_nnvm as nn
 from symjax_nnvm.errors import ModelNotFoundError, NNVMError, OnnxError
+from symjax_nnvm.onnx.imports import forms
 from tests.onnx.test_from_onnx import floats, model_of, node
 
 
@@ -152,3 +154,91 @@ def test_weights_elsewhere_are_not(tmp_path: Path):
             nn.from_onnx(beside(folder, "short", **where))
     with pytest.raises((NNVMError, FileNotFoundError)):
         nn.from_onnx(beside(folder, "nobody"))
+
+
+# -- whatever a form raises is told as a node in the way ---------------------------------------------------------------
+
+X4, W4 = {"x": (2, 4, 7, 6)}, {"w": floats(6, 4, 3, 3)}
+RNN = {"w": floats(1, 3, 4), "r": floats(1, 3, 3)}
+WRONG: dict[str, tuple[onnx.NodeProto, dict[str, Any], dict[str, np.ndarray]]] = {
+    "too few strides": (node("Conv", "x w", name="n", strides=[1]), X4, W4),
+    "too many dilations": (node("ConvTranspose", "x v", name="n", dilations=[1, 1, 1]), X4, {"v": floats(4, 6, 3, 3)}),
+    "too few padding widths": (node("ConvTranspose", "x v", name="n", output_padding=[1]), X4,
+                               {"v": floats(4, 6, 3, 3)}),
+    "strides of a pooling": (node("MaxPool", "x", name="n", kernel_shape=[2, 2], strides=[1]), X4, {}),
+    "strides of 0": (node("AveragePool", "x", name="n", kernel_shape=[2, 2], strides=[0, 0]), X4, {}),
+    "a direction that is none": (node("RNN", "x w r", name="n", direction="sideways"), {"x": (2, 3, 4)}, RNN),
+    "gates that are none": (node("LSTM", "x w r", name="n"), {"x": (2, 3, 4)}, RNN),
+    "ends that are missing": (node("Slice", "x s e", name="n"), {"x": (2, 3)},
+                              {"s": np.asarray([0, 0]), "e": np.asarray([1])}),
+    "more axes than starts": (node("Slice", "x s s a", name="n"), {"x": (2, 3)},
+                              {"s": np.asarray([1]), "a": np.asarray([0, 1])}),
+    "no widths": (node("Pad", "x s", name="n"), {"x": (2, 3)}, {"s": np.zeros(0, np.int64)}),
+    "too few factors": (node("Resize", "x - s", name="n"), X4, {"s": np.ones(2, np.float32)}),
+    "a factor that is no number": (node("Resize", "x - s", name="n"), X4, {"s": np.full(4, np.nan, np.float32)}),
+    "blocks of 0": (node("DepthToSpace", "x", name="n", blocksize=0, mode="CRD"), X4, {}),
+    "no groups": (node("GroupNormalization", "x w w", name="n", num_groups=0), X4, {"w": floats(4)}),
+    "an input that is left out": (node("Max", "x -", name="n"), X4, {}),
+    "values that are one": (node("OneHot", "x d v", name="n"), {"x": ("INT64", (2,))},
+                            {"d": np.asarray(3), "v": floats(1)}),
+}  # fmt: skip
+"""What is wrong, and once escaped as ValueError, KeyError, TypeError, …: (node, inputs, weights)."""
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_a_form_raises_is_told_as_a_node_in_the_way(what: str):
+    wrong, inputs, weights = WRONG[what]
+    with pytest.raises(OnnxError, match=f"1 of its nodes are in the way.\n.*'{wrong.op_type}', node 'n'"):
+        nn.from_onnx(model_of([wrong], inputs, weights=weights, opset=21))
+
+
+def test_no_data_of_a_scan_and_a_dtype_of_an_input_are_told():
+    body = helper.make_graph([node("Identity", "s", "o")], "b", [helper.make_tensor_value_info("s", 1, (2,))],
+                             [helper.make_tensor_value_info("o", 1, (2,))])  # fmt: skip
+    with pytest.raises(OnnxError, match="'Scan', node 'n'"):
+        nn.from_onnx(model_of([node("Scan", "x", name="n", num_scan_inputs=0, body=body)], {"x": (2,)}))
+    made = good()
+    for number in (0, 8, 99, 2**31 - 1):
+        made.graph.input[0].type.tensor_type.elem_type = number
+        with pytest.raises(OnnxError):
+            nn.from_onnx(made)
+
+
+@pytest.mark.parametrize(
+    "raised", [ValueError, KeyError, TypeError, IndexError, OverflowError, ZeroDivisionError, MemoryError]
+)
+def test_what_is_raised_is_the_cause_of_what_is_told(raised: type[Exception], monkeypatch: pytest.MonkeyPatch):
+    def form(g: object, x: object) -> object:
+        raise raised("something")
+
+    monkeypatch.setitem(forms._IMPORTS, "Relu", [forms.OnnxImport(1, form)])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(
+        OnnxError, match=f"it cannot be read: {raised.__name__}: .*something.*'Relu', node 'n'"
+    ) as caught:
+        nn.from_onnx(model_of([node("Relu", "x", name="n")], {"x": (2,)}))
+    assert isinstance(caught.value.__cause__, raised)
+
+
+@pytest.mark.parametrize("raised", [AttributeError, NameError, AssertionError, NotImplementedError])
+def test_mistakes_that_no_file_causes_are_not_the_files(raised: type[Exception], monkeypatch: pytest.MonkeyPatch):
+    """Of the others `conftest.py` makes sure: in the tests of valid models nothing is caught."""
+
+    def form(g: object, x: object) -> object:
+        raise raised("something")
+
+    monkeypatch.setitem(forms._IMPORTS, "Relu", [forms.OnnxImport(1, form)])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(raised, match="something"):
+        nn.from_onnx(model_of([node("Relu", "x", name="n")], {"x": (2,)}))
+
+
+def test_a_branch_that_fails_leaves_what_is_around_it_as_it_was():
+    """What is read after it finds its inputs, and its own results."""
+    info = helper.make_tensor_value_info("o", TensorProto.FLOAT, (2,))
+    bad = onnx.numpy_helper.from_array(np.asarray([1, 2], np.complex64), "o")
+    body = helper.make_graph([], "b", [], [info], [bad])
+    choice = node("If", "c", "z", name="n", then_branch=body, else_branch=body)
+    nodes = [choice, node("Relu", "x", "r"), node("Einsum", "r r", "y", name="product", equation="i,i->")]
+    with pytest.raises(OnnxError, match="2 of its nodes") as caught:
+        nn.from_onnx(model_of(nodes, {"x": (2,), "c": ("BOOL", ())}))
+    assert "complex64" in str(caught.value)
+    assert "product" in str(caught.value)

@@ -13,9 +13,11 @@ from symjax_nnvm.errors import OnnxError, explain
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.types import DType, is_known
+from symjax_nnvm.onnx.imports.budget import Budget
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
-from symjax_nnvm.onnx.tensors import unique
+from symjax_nnvm.onnx.tensors import Sizes, numpy_dtype, unique
 from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.passes.json_reader import MAX_NAME
 from symjax_nnvm.symbol.functions import function_named
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.symbol.variable import Variable
@@ -41,8 +43,9 @@ class Composer:
     """What has been read so far, and the node that is being read.
 
     opset: that the file says. count: of assignments. arrays: weights by the names that they have in the network. reads:
-    how often the file reads each tensor. inputs: those of the network. body: (a graph inside the node, its inputs) →
-    its outputs. of_sizes: what computes a value that follows from sizes which run time decides.
+    how often the file reads each tensor. body: (a graph inside the node, its inputs) →
+    its outputs. of_sizes: what computes a value that follows from sizes which run time decides. budget: of the arrays
+    that are made; a form asks `full` or `ask` for each whose size the file says.
     """
 
     def __init__(
@@ -52,13 +55,16 @@ class Composer:
         reads: Counter[str],
         body: Callable[[Any, Sequence[Value]], list[Value]],
         of_sizes: Callable[[Composer, Value], Value],
+        budget: Budget,
     ):
         self.opset, self.count, self.reads, self.body, self._of_sizes = opset, count, reads, body, of_sizes
-        self.inputs: list[Value] = []
+        self._budget = budget
+        self._inputs_with: dict[Sizes, list[Value]] = {}
+        self._found: dict[tuple[Sizes, ...], tuple[Value, list[int]] | None] = {}
         self.node = FileNode()
         self.arrays: dict[str, np.ndarray] = {}
-        self._variables: set[str] = set()
-        self._nodes: set[str] = set()
+        self._variables: dict[str, int] = {}
+        self._nodes: dict[str, int] = {}
         self._derived: dict[tuple[str, str], Value] = {}
 
     # -- the node ----------------------------------------------------------------------------------------------------
@@ -97,6 +103,18 @@ class Composer:
             self.refuse(f"there is no axis {number} of {ndim}")
         return number % max(ndim, 1)
 
+    def ask(self, *sizes: int, dtype: DType = "float32") -> None:
+        """Ask for an array that is about to be made. Raises OnnxError where the file has asked for too much."""
+        try:
+            self._budget.ask(*sizes, each=numpy_dtype(dtype).itemsize)
+        except OnnxError as error:
+            self.refuse(str(error))
+
+    def full(self, sizes: Sequence[int], value: float, dtype: DType = "float32") -> np.ndarray:
+        """An array of one number. Raises OnnxError where the file has asked for too much."""
+        self.ask(*sizes, dtype=dtype)
+        return np.full(sizes, value, numpy_dtype(dtype))
+
     def refuse(self, reason: str, fix: str = "") -> NoReturn:
         """Raise OnnxError: the node cannot be read."""
         raise OnnxError(
@@ -112,7 +130,9 @@ class Composer:
 
     def ops(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> list[Value]:
         """The visible outputs of a node, with their shapes and dtypes inferred. Raises NNVMError."""
-        name = unique(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
+        if any(value is None for value in values):
+            self.refuse("an input that it needs is left out")
+        name = self._named(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
         made = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
         shapes, dtypes = self._inferred(made.outputs, values)
         return [
@@ -151,9 +171,12 @@ class Composer:
 
     def _store(self, value: Value, array: np.ndarray, name: str) -> None:
         """Make a constant a weight; what the file has in its graph no optimiser changes."""
-        name = unique(name, self._variables)
+        name = self._named(name, self._variables)
         array = array.reshape(array.shape or (1,))
-        array = array.astype(_STORED.get(array.dtype.name, array.dtype.name), copy=False)
+        dtype = _STORED.get(array.dtype.name, array.dtype.name)
+        if dtype != array.dtype.name or not array.flags.aligned:
+            self.ask(*array.shape, dtype=dtype)
+            array = array.astype(dtype)
         share = 0.0 if value.in_graph else None
         value.held = array.dtype.name
         dtype = None if value.held == "float32" else value.held
@@ -162,9 +185,21 @@ class Composer:
 
     def input(self, name: str, dtype: DType, shapes: Sequence[Numbers]) -> Value:
         """An input of the network."""
-        made = Variable(unique(name, self._variables), dtype=None if dtype == "float32" else dtype)
-        self.inputs.append(Value(name, dtype, shapes, None, made, dtype))
-        return self.inputs[-1]
+        made = Variable(self._named(name, self._variables), dtype=None if dtype == "float32" else dtype)
+        value = Value(name, dtype, shapes, None, made, dtype)
+        for size in dict.fromkeys(value.sizes):
+            self._inputs_with.setdefault(size, []).append(value)
+        return value
+
+    def input_with(self, sizes: tuple[Sizes, ...]) -> tuple[Value, list[int]] | None:
+        """An input that has some sizes in their order, and along which axes; None where none has. It may be asked for
+        each node of a file, so it must not look at each input."""
+        if sizes not in self._found:
+            rarest = min((self._inputs_with.get(size, []) for size in sizes), key=len)
+            rows = ((x, [x.sizes.index(size) for size in sizes if size in x.sizes]) for x in rarest)
+            fitting = ((x, axes) for x, axes in rows if len(axes) == len(sizes) and axes == sorted(set(axes)))
+            self._found[sizes] = next(fitting, None)
+        return self._found[sizes]
 
     def state(self, value: Value, name: str) -> Value:
         """A constant as an auxiliary state, of which the node needs a variable of its own."""
@@ -175,8 +210,11 @@ class Composer:
         return own
 
     def constant(self, array: Any, dtype: DType | None = None, name: str = "constant") -> Value:
-        """A constant that the file has not."""
-        array = np.asarray(array, dtype)
+        """A constant that the file has not. array: in another dtype than the one wanted it is copied."""
+        array = np.asarray(array)
+        if dtype is not None and array.dtype.name != dtype:
+            self.ask(*array.shape, dtype=dtype)
+            array = array.astype(numpy_dtype(dtype))
         label = f"{self.node.name}_{name}"
         return Value(label, array.dtype.name, [array.shape] * self.count, [array] * self.count, in_graph=True)
 
@@ -206,4 +244,10 @@ class Composer:
         made = next((value.symbol for value in values if value.symbol is not None), None)
         if made is None or len(self._nodes) == fresh or made.outputs[0].node.is_variable:
             return
-        made.outputs[0].node.attrs.name = unique(self.node.name, self._nodes)
+        made.outputs[0].node.attrs.name = self._named(self.node.name, self._nodes)
+
+    def _named(self, name: str, taken: dict[str, int]) -> str:
+        """A name that is not taken. Raises OnnxError for one that is too long for a symbol's file."""
+        if len(name) > MAX_NAME:
+            self.refuse(f"a name has {len(name)} characters, and {MAX_NAME} is the most")
+        return unique(name, taken)

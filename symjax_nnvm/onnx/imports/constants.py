@@ -10,24 +10,12 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import OnnxError
+from symjax_nnvm.ir.types import MAX_RANK
+from symjax_nnvm.onnx.imports.budget import Budget
+from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
+from symjax_nnvm.onnx.proto import import_onnx
 
 Arrays = Sequence[np.ndarray | None]
-
-BUDGET = 2**28
-"""Bytes that the constants of one file may take beside its weights."""
-
-FAILURES = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    OSError,
-)
-"""What the package onnx raises of what it cannot read or compute."""
 
 _SHRINK = frozenset(
     {
@@ -47,53 +35,68 @@ _BROADCAST = frozenset(
     }
 )
 
+Sizes = tuple[int, ...]
 
-def _shape(array: np.ndarray) -> tuple[int, ...]:
+
+def _shape(array: np.ndarray) -> Sizes:
+    if array.size > MAX_RANK:
+        raise OnnxError(f"it makes an array of {array.size} axes, and {MAX_RANK} is the most")
     return tuple(int(size) for size in array.reshape(-1))
 
 
-def _pieces(inputs: Arrays, attrs: Mapping[str, Any]) -> int:
-    """Elements of Gather's result."""
-    data, indices = inputs[0], inputs[1]
-    assert data is not None
-    assert indices is not None
-    return data.size // max(data.shape[attrs.get("axis", 0)], 1) * indices.size
+def _pieces(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
+    """Gather's result: as many pieces of the data as there are indices."""
+    data, indices = inputs
+    return data.size // max(data.shape[attrs.get("axis", 0)], 1), indices.size
 
 
-def _counted(inputs: Arrays, attrs: Mapping[str, Any]) -> int:
+def _counted(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
     start, limit, step = (float(np.asarray(each).item()) for each in inputs)
-    return max(math.ceil((limit - start) / step), 0)
+    return (max(math.ceil((limit - start) / step), 0),)
 
 
-_GROW: dict[str, Callable[[Any, Mapping[str, Any]], int]] = {
-    "ConstantOfShape": lambda inputs, attrs: math.prod(_shape(inputs[0])),
-    "Expand": lambda inputs, attrs: math.prod(np.broadcast_shapes(inputs[0].shape, _shape(inputs[1]))),
+def _padded(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
+    data = inputs[0]
+    pads = _shape(inputs[1]) if len(inputs) > 1 else attrs["pads"]
+    axes = _shape(inputs[3]) if len(inputs) > 3 and inputs[3] is not None else range(data.ndim)
+    sizes = list(data.shape)
+    for i, axis in enumerate(axes):
+        sizes[axis] += max(pads[i], 0) + max(pads[i + len(axes)], 0)
+    return tuple(sizes)
+
+
+def _product(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
+    """The result, and no less than what is read, so that it is not computed again and again."""
+    a, b = inputs
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    rows, columns = (a.shape[-2:-1] if a.ndim > 1 else ()), (b.shape[-1:] if b.ndim > 1 else ())
+    return (max(math.prod((*lead, *rows, *columns)), a.size + b.size),)
+
+
+_GROW: dict[str, Callable[[Any, Mapping[str, Any]], Sizes]] = {
+    "ConstantOfShape": lambda inputs, attrs: _shape(inputs[0]),
+    "Expand": lambda inputs, attrs: np.broadcast_shapes(inputs[0].shape, _shape(inputs[1])),
     "Gather": _pieces,
-    "GatherElements": lambda inputs, attrs: inputs[1].size,
-    "MatMul": lambda inputs, attrs: inputs[0].size * inputs[1].size,
-    "OneHot": lambda inputs, attrs: inputs[0].size * int(np.asarray(inputs[1]).item()),
-    "Pad": lambda inputs, attrs: math.prod(
-        size + before + after
-        for size, before, after in zip(
-            inputs[0].shape, inputs[1][: inputs[0].ndim].tolist(), inputs[1][inputs[0].ndim :].tolist(), strict=True
-        )
-    ),
+    "GatherElements": lambda inputs, attrs: inputs[1].shape,
+    "MatMul": _product,
+    "OneHot": lambda inputs, attrs: (inputs[0].size, int(np.asarray(inputs[1]).item())),
+    "Pad": _padded,
     "Range": _counted,
-    "ScatterND": lambda inputs, attrs: inputs[0].size,
-    "Tile": lambda inputs, attrs: inputs[0].size * math.prod(_shape(inputs[1])),
+    "ScatterND": lambda inputs, attrs: inputs[0].shape,
+    "Tile": lambda inputs, attrs: (inputs[0].size, *_shape(inputs[1])),
 }
-"""Operator → elements of its result, before it is computed: a number in a file must not decide what memory is taken."""
+"""Operator → sizes of its result, before it is computed."""
 
 
-def _elements(kind: str, inputs: Arrays, attrs: Mapping[str, Any]) -> int:
-    """How many elements the result of a node may have, at most."""
+def _sizes(kind: str, inputs: Arrays, attrs: Mapping[str, Any]) -> Sizes:
+    """The sizes of a node's result, whose product is the most that it can have."""
     if kind in _GROW:
         return _GROW[kind](inputs, attrs)
     given = [each for each in inputs if each is not None]
     total = sum(each.size for each in given)
     if kind in _BROADCAST:
-        return max(total, math.prod(np.broadcast_shapes(*(each.shape for each in given))))
-    return total
+        return (max(total, math.prod(np.broadcast_shapes(*(each.shape for each in given)))),)
+    return (total,)
 
 
 def is_computed(kind: str) -> bool:
@@ -102,23 +105,27 @@ def is_computed(kind: str) -> bool:
 
 
 class Evaluator:
-    """Computes nodes, within a budget of memory."""
+    """Computes nodes of a file, within its budget."""
 
-    def __init__(self, onnx: Any, opset: int):
-        self._onnx, self._opset, self._left = onnx, opset, BUDGET
+    def __init__(self, opset: int, budget: Budget):
+        self._opset, self._budget = opset, budget
 
     def __call__(self, node: Any, attrs: Mapping[str, Any], inputs: Arrays) -> list[np.ndarray]:
-        """The outputs of a node of the file. Raises OnnxError."""
-        from onnx.reference import ReferenceEvaluator
+        """The outputs of a node of known inputs. Raises OnnxError, and what its sizes raise where it is malformed."""
+        self._budget.ask(*_sizes(node.op_type, inputs, attrs))
+        return reference(node, self._opset, inputs)
 
-        feeds = {name: array for name, array in zip(node.input, inputs, strict=True) if name}
-        try:
-            self._left -= 8 * _elements(node.op_type, inputs, attrs)
-            if self._left < 0:
-                raise OnnxError(f"its constants would take more than {BUDGET} bytes")
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                found = ReferenceEvaluator(node, opsets={"": self._opset}).run(None, feeds)
-        except FAILURES as error:
-            raise OnnxError(f"it cannot be computed: {error}") from error
-        return [np.asarray(each) for each in found]
+
+def reference(node: Any, opset: int, inputs: Arrays) -> list[np.ndarray]:
+    """What onnx' reference implementation makes of a node, whose result must have been asked for. Raises OnnxError."""
+    import_onnx()
+    from onnx.reference import ReferenceEvaluator
+
+    feeds = {name: array for name, array in zip(node.input, inputs, strict=True) if name}
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found: Any = ReferenceEvaluator(node, opsets={"": opset}).run(None, feeds)
+            return [np.asarray(each) for each in found]
+    except OF_ONNX as error:
+        raise OnnxError(f"it cannot be computed: {told(error)}") from error

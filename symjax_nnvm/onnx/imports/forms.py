@@ -6,8 +6,11 @@ attributes. Inputs that are left out are None. Operators that cannot be read say
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import repeat
 from typing import Any, TypeVar
 
 from symjax_nnvm.onnx.imports.values import Value
@@ -69,3 +72,21 @@ def import_of(kind: str, opset: int) -> OnnxImport:
     """How an operator of an opset is read, or why it is not."""
     rows = [row for row in _IMPORTS.get(kind, ()) if row.since <= opset]
     return max(rows, key=lambda row: row.since, default=_NONE)
+
+
+def missing_input(form: ImportForm, inputs: Sequence[Value | None]) -> int | None:
+    """The first input that is left out and that a form takes as a `Value`, not as a `Value | None`; None: there is
+    none. Files leave out any."""
+    needed, rest = _needed(form)
+    return next((i for i, (x, need) in enumerate(zip(inputs, [*needed, *repeat(rest, len(inputs))], strict=False))
+                 if need and x is None), None)  # fmt: skip
+
+
+@cache
+def _needed(form: ImportForm) -> tuple[tuple[bool, ...], bool]:
+    """Of each input of a form, and of those that `*inputs` stands for, whether it is annotated as a `Value`."""
+    _, *inputs = inspect.signature(form).parameters.values()
+    needed = [each.annotation in ("Value", Value) for each in inputs if each.kind is not each.VAR_POSITIONAL]
+    return tuple(needed), any(
+        each.annotation in ("Value", Value) for each in inputs if each.kind is each.VAR_POSITIONAL
+    )

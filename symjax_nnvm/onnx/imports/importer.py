@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from symjax_nnvm.errors import OnnxError, SymbolValueError, close_or_all, printable
-from symjax_nnvm.ir.types import DTYPE_CODES
+from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK
 from symjax_nnvm.onnx.dimensions import TRIED
 from symjax_nnvm.onnx.imports.reader import Params, Reader, without_form
 from symjax_nnvm.onnx.imports.reading import opset_of, read_model
 from symjax_nnvm.onnx.imports.values import Numbers
-from symjax_nnvm.onnx.proto import import_onnx
+from symjax_nnvm.onnx.imports.weights import dtype_of
 from symjax_nnvm.symbol.symbol import Symbol
 
 if TYPE_CHECKING:
     import onnx
 
 Shapes = Mapping[str, Sequence[int | str]]
+
+_ONE_BY_ONE = 16
+"""Names of open dimensions up to which each is varied alone."""
 
 _MOST = 40
 """Nodes in the way that one message lists."""
@@ -40,39 +45,45 @@ def from_onnx(
     way out, before anything is made; ModelNotFoundError, FileError, OSError, SymbolValueError, SymbolTypeError,
     MissingExtraError without the package onnx.
     """
-    message = read_model(model)
+    message, weights = read_model(model)
     opset = opset_of(message)
     inputs = _inputs(message.graph, dict(shapes or {}))
     missing = list(without_form(message.graph, opset))
-    attempts: list[list[OnnxError]] = []
+    fewest: list[OnnxError] | None = None
     for assignments in _assignments(inputs):
-        reader = Reader(message.graph, opset, assignments)
+        reader = Reader(message.graph, opset, assignments, weights)
         reader.read()
         if not reader.refused and not missing:
             return reader.network()
-        attempts.append(reader.refused)
+        if fewest is None or len(reader.refused) < len(fewest):  # errors keep what was read alive: not those of all
+            fewest = reader.refused
         if missing:
             break
-    raise _refusal([*missing, *min(attempts, key=len)])
+    refused = [*missing, *(fewest or ())]
+    raise _refusal(refused) from next((each.__cause__ for each in refused if each.__cause__ is not None), None)
 
 
 def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list[int | str]]]:
     """Input → (dtype, sizes: numbers, and names of what is open). Raises OnnxError, SymbolValueError."""
-    onnx = import_onnx()
     weights = {each.name for each in graph.initializer}
     infos = [each for each in graph.input if each.name not in weights]  # old files list weights there, too
+    names = {info.name: None for info in infos}
     for name in shapes:
-        if name not in {info.name for info in infos}:
-            names = [info.name for info in infos]
+        if name not in names:
             raise SymbolValueError(f"The model has no input {name!r}. {close_or_all(name, names, 'It has')}")
     found: dict[str, tuple[str, list[int | str]]] = {}
     for info in infos:
         tensor = info.type.tensor_type
         if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):
             raise OnnxError(f"The input {printable(info.name)} is no tensor, or nothing says how many axes it has.")
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else "none"
+        known = dtype_of(tensor.elem_type)
+        dtype = f"number {tensor.elem_type}" if known is None else known.name
         if dtype not in DTYPE_CODES:
             raise OnnxError(f"The input {printable(info.name)} has the dtype {dtype}, which MXNet has not.")
+        if len(tensor.shape.dim) > MAX_RANK:
+            raise OnnxError(
+                f"The input {printable(info.name)} has {len(tensor.shape.dim)} axes; {MAX_RANK} is the most."
+            )
         sizes: list[int | str] = [
             size.dim_value if size.HasField("dim_value") else size.dim_param or f"{info.name}:{axis}"
             for axis, size in enumerate(tensor.shape.dim)
@@ -106,14 +117,27 @@ def _assignments(
         for axis, size in enumerate(sizes):
             if isinstance(size, str):
                 names[size] = names.get(size, False) or axis == 0
+    second = _second_numbers(len(names))
+    rows = max((max(places) for places in second), default=-1) + 2
     for of_batches, of_others in TRIED if names else TRIED[:1]:
-        pairs = {name: of_batches if batch else of_others for name, batch in names.items()}
-        rows = [{name: low for name, (low, _) in pairs.items()}]
-        rows += [{**rows[0], name: high} for name, (_, high) in pairs.items()]
+        columns: dict[str, Numbers] = {}
+        for (name, batch), places in zip(names.items(), second, strict=True):
+            low, high = of_batches if batch else of_others
+            columns[name] = tuple(high if row - 1 in places else low for row in range(rows))
         yield {
-            name: (dtype, [tuple(row[s] if isinstance(s, str) else s for s in sizes) for row in rows])
+            name: (dtype, [tuple(columns[s][i] if isinstance(s, str) else s for s in sizes) for i in range(rows)])
             for name, (dtype, sizes) in inputs.items()
         }
+
+
+def _second_numbers(count: int) -> list[tuple[int, ...]]:
+    """The assignments, after a first one in which none has, in which each of several names has its second number: one
+    for each of a few names. Of many, as many for each and the same for no two: the assignments grow with the logarithm
+    of the names, and what follows from two names never looks like a third."""
+    if count <= _ONE_BY_ONE:
+        return [(i,) for i in range(count)]
+    rows = next(n for n in itertools.count(1) if math.comb(n, n // 2) >= count)
+    return list(itertools.islice(itertools.combinations(range(rows), rows // 2), count))
 
 
 def _refusal(found: Sequence[OnnxError]) -> OnnxError:

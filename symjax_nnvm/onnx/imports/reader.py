@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symjax_nnvm.errors import NNVMError, OnnxError, cut, explain, printable
+from symjax_nnvm.onnx.imports.budget import Budget
 from symjax_nnvm.onnx.imports.composer import Composer, FileNode
 from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
-from symjax_nnvm.onnx.imports.forms import import_of
+from symjax_nnvm.onnx.imports.failures import OF_FORMS, told
+from symjax_nnvm.onnx.imports.forms import import_of, missing_input
 from symjax_nnvm.onnx.imports.ops.pieces import of_sizes
-from symjax_nnvm.onnx.imports.reading import array_of, attributes
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
-from symjax_nnvm.onnx.proto import import_onnx
+from symjax_nnvm.onnx.imports.weights import Weights
 from symjax_nnvm.symbol.symbol import Symbol
 
 if TYPE_CHECKING:
@@ -68,26 +69,29 @@ def _name(node: onnx.NodeProto) -> str:
 class Reader:
     """One reading of a graph, with numbers for its open dimensions. refused: what is in the way."""
 
-    def __init__(self, graph: onnx.GraphProto, opset: int, inputs: Mapping[str, tuple[str, list[Numbers]]]):
-        self.graph = graph
+    def __init__(
+        self, graph: onnx.GraphProto, opset: int, inputs: Mapping[str, tuple[str, list[Numbers]]], weights: Weights
+    ):
+        self.graph, self.weights = graph, weights
         self.count = max(len(next(iter(inputs.values()))[1]) if inputs else 1, 1)
         self.reads = _reads(graph)
-        self.g = Composer(opset, self.count, self.reads, self._body, of_sizes)
-        self.evaluate = Evaluator(import_onnx(), opset)
+        budget = Budget(weights.size)
+        self.g = Composer(opset, self.count, self.reads, self._body, of_sizes, budget)
+        self.evaluate = Evaluator(opset, budget)
         self.refused: list[OnnxError] = []
-        self.values: dict[str, Value | None] = {}  # None: of a node that cannot be read
+        self.values: MutableMapping[str, Value | None] = {}  # None: of a node that cannot be read
         for name, (dtype, shapes) in inputs.items():
             self.values[name] = self.g.input(name, dtype, shapes)
-        if graph.sparse_initializer:
-            raise OnnxError("The model has sparse weights, which are not read.")
 
     def read(self) -> None:
         """All nodes; those that follow from one that cannot be read are left out."""
         self._read(self.graph)
 
     def _read(self, graph: onnx.GraphProto) -> None:
+        if graph.sparse_initializer:
+            raise OnnxError("The model has sparse weights, which are not read.")
         for tensor in graph.initializer:
-            array = array_of(tensor)
+            array = self.weights.array_of(tensor)
             self.values[tensor.name] = self._constant(tensor.name, [array] * self.count, False)
         for node in graph.node:
             if node.domain not in _OWN:
@@ -99,10 +103,13 @@ class Reader:
     def _body(self, graph: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
         """The outputs of a graph inside a node, which sees what is around it."""
         outer, node = self.values, self.g.node
-        self.values = {**outer, **{info.name: value for info, value in zip(graph.input, inputs, strict=True)}}
-        self._read(graph)
-        found = [self.values.get(info.name) for info in graph.output]
-        self.values, self.g.node = outer, node
+        given: dict[str, Value | None] = {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
+        self.values = ChainMap(given, outer)  # a copy of what is around each of many bodies takes the square
+        try:
+            self._read(graph)
+            found = [self.values.get(info.name) for info in graph.output]
+        finally:
+            self.values, self.g.node = outer, node
         made = [value for value in found if value is not None]
         if len(made) < len(found):
             self.g.refuse("a node of its body is in the way")
@@ -119,14 +126,22 @@ class Reader:
             self.refused.append(error)
             return nothing
         except NNVMError as error:
-            row = _in_the_way(node, self.g.opset, cut(str(error)).rstrip("."), "")
-            self.refused.append(row)
+            self._refuse(node, cut(str(error)).rstrip("."), error)
+            return nothing
+        except OF_FORMS as error:
+            self._refuse(node, f"it cannot be read: {type(error).__name__}: {told(error)}", error)
             return nothing
         return [*made, *nothing][: len(node.output)]
 
+    def _refuse(self, node: onnx.NodeProto, reason: str, error: Exception) -> None:
+        """Put a node in the way. error: why, which is the cause of what is told in the end."""
+        row = _in_the_way(node, self.g.opset, reason, "")
+        row.__cause__ = error
+        self.refused.append(row)
+
     def _of_node(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> Sequence[Value]:
         """The outputs of a node: computed, or composed by its operator's form."""
-        attrs = attributes(node)
+        attrs = self.weights.attributes(node)
         used = [self.reads[name] > 0 for name in node.output]
         fresh = self.g.begin(FileNode(node.op_type, _name(node), attrs, used))
         known = all(value is None or value.arrays is not None for value in inputs)
@@ -137,6 +152,9 @@ class Reader:
             if is_computed(node.op_type):
                 self.g.refuse(row.reason, row.fix)
             return []
+        missing = missing_input(row.form, inputs)
+        if missing is not None:
+            self.g.refuse(f"its input {missing} is left out")
         found = row.form(self.g, *inputs)
         made = [found] if isinstance(found, Value) else list(found)
         self.g.christen(made, fresh)

@@ -79,4 +79,4 @@ class Value:
 def one(values: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Arrays under each assignment; where they are equal, the same one for all."""
     first = values[0]
-    return [first if np.array_equal(each, first) else each for each in values]
+    return [first if each is first or np.array_equal(each, first) else each for each in values]

@@ -70,7 +70,10 @@ def _mod(g: Composer, x: Value, y: Value) -> Value:
 
 
 def _all(function: Callable[[Composer, Value, Value], Value]) -> ImportForm:
-    return lambda g, *inputs: reduce(lambda x, y: function(g, x, y), inputs)
+    def form(g: Composer, *inputs: Value) -> Value:
+        return reduce(lambda x, y: function(g, x, y), inputs)
+
+    return form
 
 
 @onnx_import("Sum")

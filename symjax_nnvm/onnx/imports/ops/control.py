@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
 from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import alike, cast, reshape
@@ -82,9 +80,9 @@ def _loop(g: Composer, limit: Value | None, going: Value | None, *first: Value) 
     if limit is None or limit.array is None or not 1 <= limit.array.item() < 2**31:
         g.refuse("how many steps it takes at most must be known when the file is read", STATIC)
     count = int(limit.array.item())
-    number = g.constant(np.zeros(1), "int32", "first")
+    number = g.constant(g.full((1,), 0, "int32"), name="first")
     number.shapes = [()] * g.count
-    true = g.constant(np.ones(1), "int32", "going")
+    true = g.constant(g.full((1,), 1, "int32"), name="going")
     true.shapes = [()] * g.count
     start = [number, true if going is None else cast(g, going, "int32"), *first]
     made: list[list[Value]] = []

@@ -120,6 +120,8 @@ def _gather_nd(g: Composer, data: Value, indices: Value) -> Value:
     """MXNet's indices have the axis of coordinates in front; the numbers of a batch's elements are coordinates more."""
     batch = g.attr("batch_dims", 0)
     if batch:
+        if not 0 < batch < indices.ndim:
+            g.refuse(f"its indices have {indices.ndim} axes, of which {batch} cannot be those of a batch")
         g.symbol(indices)
         rows = reshape(g, cut(g, indices, indices.ndim - 1, 0, 1), [shape[:-1] for shape in indices.shapes])
         numbers = cast(g, g.op("_contrib_index_array", rows, axes=tuple(range(batch))), indices.held)
@@ -211,6 +213,7 @@ def _compress(g: Composer, x: Value, condition: Value) -> Value:
     axis = g.attr("axis")
     if axis is None:
         g.refuse("without an axis it flattens its data", "Reshape the data before, and name an axis.")
+    g.ask(mask.size, dtype="int64")
     return g.op("take", x, g.constant(np.flatnonzero(mask), "int32", "indices"), axis=g.axis(axis, x.ndim))
 
 

@@ -61,12 +61,13 @@ def _layer_norm(g: Composer, x: Value, gamma: Value, beta: Value | None = None) 
 def _vector(g: Composer, x: Value | None, length: int, default: float) -> Value:
     """A weight as a vector; where there is none, the same number all along."""
     if x is None:
-        return g.constant(np.full(length, default), "float32", "beta" if default == 0 else "gamma")
+        return g.constant(g.full((length,), default), name="beta" if default == 0 else "gamma")
     if x.ndim == 1 and x.shape[0] == length:
         return x
     if x.array is None:
         return reshape(g, x, [(length,)] * g.count)
-    return g.weight(x, np.broadcast_to(x.array, (length,) if x.array.size == 1 else x.array.shape).reshape(-1), "flat")
+    flat = x.array.reshape(-1) if x.array.size > 1 else g.full((length,), x.array.item(), x.dtype)
+    return g.weight(x, flat, "flat")
 
 
 @onnx_import("RMSNormalization")
@@ -85,11 +86,12 @@ def _group_norm(g: Composer, x: Value, gamma: Value, beta: Value) -> Value:
     if channels % groups:
         g.refuse(f"{channels} channels are not {groups} groups")
     rows = reshape(g, x, [(s[0], groups, math.prod(s[1:]) // groups) for s in x.shapes])
-    ones, zeros = (g.constant(np.full(groups, v), "float32", w) for v, w in ((1.0, "ones"), (0.0, "zeros")))
+    ones, zeros = (g.constant(g.full((groups,), v), name=w) for v, w in ((1.0, "ones"), (0.0, "zeros")))
     out = g.op("reshape_like", g.op("InstanceNorm", rows, ones, zeros, eps=g.attr("epsilon", 1e-5)), x)
     for vector, function in ((gamma, mul), (beta, add)):
         array = g.known(vector, "scale and bias")
         if g.opset < 21:
+            g.ask(array.size, channels // groups, dtype=vector.dtype)
             array = np.repeat(array, channels // groups)
         column = g.weight(vector, array.reshape(-1, *(1,) * (x.ndim - 2)), f"by_channel{x.ndim}")
         out = function(g, out, column)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from symjax_nnvm.ir.types import DType, is_float
+from symjax_nnvm.ir.types import MAX_RANK, DType, is_float
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
 from symjax_nnvm.onnx.imports.values import Numbers, Value
 from symjax_nnvm.onnx.tensors import Sizes, fixed
@@ -35,6 +35,9 @@ def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[in
     if list(shapes) == list(x.shapes):
         return x
     if x.symbol is None and x.arrays is not None:
+        for array in x.arrays:
+            if not array.flags.c_contiguous:  # which is copied
+                g.ask(*array.shape, dtype=x.dtype)
         made = [array.reshape(shape) for array, shape in zip(x.arrays, shapes, strict=True)]
         return g.like(x, made, f"{x.name}_reshaped")
     target = list(codes) if codes is not None else _codes(x, shapes)
@@ -81,6 +84,8 @@ def transpose(g: Composer, x: Value, order: Sequence[int]) -> Value:
 def expand_dims(g: Composer, x: Value, axes: Sequence[int]) -> Value:
     """x with axes of length 1, in their places of the result."""
     ndim = x.ndim + len(axes)
+    if ndim > MAX_RANK:
+        g.refuse(f"its result has {ndim} axes, and {MAX_RANK} is the most")
     places = sorted(g.axis(axis, ndim) for axis in axes)
     if len(set(places)) < len(places):
         g.refuse(f"its axes {list(axes)} are not different")
@@ -160,7 +165,7 @@ def filled(g: Composer, shapes: Sequence[Numbers], value: float, dtype: DType = 
     columns = list(zip(*shapes, strict=True))
     numbers = [fixed(column) for column in columns]
     if None not in numbers:
-        return g.constant(np.full(shapes[0], value), dtype)
+        return g.constant(g.full(shapes[0], value, dtype))
     zeros = cast(g, g.op("zeros_like", _like_an_input(g, columns)), dtype)
     made = broadcast(g, zeros, shapes)
     return g.op("_plus_scalar", made, scalar=float(value)) if value else made
@@ -168,13 +173,13 @@ def filled(g: Composer, shapes: Sequence[Numbers], value: float, dtype: DType = 
 
 def _like_an_input(g: Composer, columns: Sequence[Sizes]) -> Value:
     """A part of an input that has the sizes which run time decides in their places, and 1 elsewhere."""
-    for x in g.inputs:
-        axes = [x.sizes.index(column) for column in columns if fixed(column) is None and column in x.sizes]
-        if len(axes) == sum(fixed(column) is None for column in columns) and axes == sorted(set(axes)):
-            for axis in set(range(x.ndim)) - set(axes):
-                x = cut(g, x, axis, 0, 1)
-            x = squeeze(g, x, sorted(set(range(x.ndim)) - set(axes)))
-            return expand_dims(g, x, [i for i, column in enumerate(columns) if fixed(column) is not None])
+    found = g.input_with(tuple(column for column in columns if fixed(column) is None))
+    if found is not None:
+        x, axes = found
+        for axis in set(range(x.ndim)) - set(axes):
+            x = cut(g, x, axis, 0, 1)
+        x = squeeze(g, x, sorted(set(range(x.ndim)) - set(axes)))
+        return expand_dims(g, x, [i for i, column in enumerate(columns) if fixed(column) is not None])
     g.refuse(f"run time decides the sizes {[fixed(column) for column in columns]}, which no input has", STATIC)
 
 
@@ -185,13 +190,12 @@ def of_sizes(g: Composer, value: Value) -> Value:
     first = arrays[0].reshape(-1)
     if all(array.size and np.all(array == first[0]) for array in arrays):
         return filled(g, value.shapes, first[0].item(), value.dtype)
-    steps = all(np.array_equal(array.reshape(-1), np.arange(array.size)) for array in arrays)
+    steps = all(array.size and array.flat[0] == 0 and np.all(np.diff(array.reshape(-1)) == 1) for array in arrays)
     wide = [axis for axis, column in enumerate(value.sizes) if set(column) != {1}]
-    if steps and len(wide) == 1:
-        for x in g.inputs:
-            if value.sizes[wide[0]] in x.sizes:
-                along = g.op("_contrib_arange_like", x, axis=x.sizes.index(value.sizes[wide[0]]))
-                return reshape(g, cast(g, along, value.dtype), value.shapes)
+    found = g.input_with((value.sizes[wide[0]],)) if steps and len(wide) == 1 else None
+    if found is not None:
+        along = g.op("_contrib_arange_like", found[0], axis=found[1][0])
+        return reshape(g, cast(g, along, value.dtype), value.shapes)
     g.refuse(f"{value.name!r} is made of sizes that run time decides", STATIC)
 
 

@@ -24,8 +24,11 @@ def _gemm(g: Composer, a: Value, b: Value, c: Value | None = None) -> Value:
     weight = b.array if g.attr("transB", 0) else b.array.T
     hidden = weight.shape[0]
     bias = None if c is None or c.array is None or beta == 0 else _bias(g, c, c.array, hidden, beta)
-    if weight is not b.array or alpha != 1:
-        b = g.weight(b, (weight * np.asarray(alpha, weight.dtype)), f"fc{alpha:g}")
+    if alpha != 1:
+        g.ask(*weight.shape, dtype=b.dtype)
+        weight = weight * np.asarray(alpha, weight.dtype)
+    if weight is not b.array:
+        b = g.weight(b, weight, f"fc{alpha:g}")
     given = [a, b] if bias is None else [a, b, bias]
     product = g.op("FullyConnected", *given, num_hidden=hidden, no_bias=bias is None)
     return product if bias is not None or c is None or beta == 0 else add(g, product, scaled(g, c, beta))
@@ -37,6 +40,7 @@ def _bias(g: Composer, c: Value, array: np.ndarray, hidden: int, beta: float) ->
         return None
     if array.shape == (hidden,) and beta == 1:
         return c
+    g.ask(hidden, dtype=c.dtype)
     vector = np.broadcast_to(array.reshape(-1), (hidden,)) * np.asarray(beta, array.dtype)
     return g.weight(c, vector.astype(array.dtype), f"bias{beta:g}")
 

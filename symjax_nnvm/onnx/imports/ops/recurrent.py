@@ -90,8 +90,7 @@ def _packed(g: Composer, w: Value, r: Value, bias: Value | None) -> Value:
     """MXNet's vector: the matrices of each direction, then the biases."""
     _, order, _ = _CELLS[g.node.kind]
     k, rows, _ = g.static(w)
-    zeros = np.zeros((k, 2 * rows), w.dtype)
-    halves = g.constant(zeros, name="zeros") if bias is None else bias
+    halves = g.constant(g.full((k, 2 * rows), 0, w.dtype), name="zeros") if bias is None else bias
     if w.array is None or r.array is None or halves.array is None:
         return _packed_at_run_time(g, w, r, halves)
 
@@ -99,6 +98,7 @@ def _packed(g: Composer, w: Value, r: Value, bias: Value | None) -> Value:
         parts = np.split(array, len(order))
         return np.concatenate([parts[i] for i in order]).reshape(-1)
 
+    g.ask(2, w.array.size + r.array.size + halves.array.size, dtype=w.dtype)  # the pieces, and all together
     biases = [halves.array[:, :rows], halves.array[:, rows:]]
     pieces = [gates(each[d]) for group in ((w.array, r.array), biases) for d in range(k) for each in group]
     vector = g.constant(np.concatenate(pieces), name="parameters")

@@ -8,7 +8,7 @@ import numpy as np
 
 from symjax_nnvm.errors import OnnxError
 from symjax_nnvm.onnx.imports.composer import Composer
-from symjax_nnvm.onnx.imports.constants import Evaluator
+from symjax_nnvm.onnx.imports.constants import reference
 from symjax_nnvm.onnx.imports.forms import onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import need_float
 from symjax_nnvm.onnx.imports.values import Value
@@ -16,6 +16,13 @@ from symjax_nnvm.onnx.proto import import_onnx
 
 _LARGEST = 4096
 """The longest side that a resizing other than MXNet's own may give."""
+
+_COST = 256
+"""What an element that the reference implementation computes is counted for: it takes up to a millisecond in old
+versions of onnx, and a number in a file must not decide how long that takes either."""
+
+_CALL = 64
+"""How many of its elements take as long as calling it."""
 
 _ATTRIBUTES = (
     "mode",
@@ -116,19 +123,41 @@ def _by_matrix(g: Composer, x: Value, axis: int, factor: float | None, how: dict
     size = g.static(x, [axis])[axis]
     if max(size, new) > _LARGEST:
         g.refuse(f"an axis of {max(size, new)} elements is resized in a way that MXNet has no operator for")
-    onnx = import_onnx()
-    by_factor = factor is not None
-    inputs = ["x", "", "scales"] if by_factor else ["x", "", "", "sizes"]
-    node = onnx.helper.make_node("Resize", inputs, ["y"], **how)
-    unit = np.eye(size, dtype=np.float32)
-    last = np.asarray([1.0, factor], np.float32) if by_factor else np.asarray([size, new], np.int64)
-    given = [unit, None, last] if by_factor else [unit, None, None, last]
-    try:
-        (rows,) = Evaluator(onnx, max(g.opset, 18))(node, {}, given)
-    except OnnxError as error:
-        g.refuse(str(error))
+    rows = _matrix(g, size, new, factor, how)
     order = [*(k for k in range(x.ndim) if k != axis), axis]
     back = [order.index(k) for k in range(x.ndim)]
     moved = g.op("transpose", x, axes=tuple(order)) if axis != x.ndim - 1 else x
     product = g.op("dot", moved, g.constant(rows, x.held, f"resize{axis}"))
     return g.op("transpose", product, axes=tuple(back)) if axis != x.ndim - 1 else product
+
+
+def _matrix(g: Composer, size: int, new: int, factor: float | None, how: dict[str, Any]) -> np.ndarray:
+    """What a resizing of an axis makes of the unit vectors, (size, new), by onnx' reference implementation.
+
+    That takes its time for each element, so it gets a few vectors alone: each is 1 at every `step`-th place. An element
+    of a result is made of neighbours that are fewer than `step`, so of one 1 at most: the one nearest to the place that
+    the element has among the data, which is what becomes of 0, 1, 2, ….
+    """
+    neighbours = 4 * (-(-size // new) if how.get("antialias", 0) else 1)  # of a cubic, the most
+    step = neighbours + 8 if neighbours + 8 < size else 2 * size
+    vectors = min(step, size)
+    g.ask(_COST, vectors + 1, max(new, _CALL))
+    inputs = ["x", "", "scales"] if factor is not None else ["x", "", "", "sizes"]
+    node = import_onnx().helper.make_node("Resize", inputs, ["y"], **how)
+    last = np.asarray([new], np.int64) if factor is None else np.asarray([factor], np.float32)
+
+    def resized(vector: np.ndarray) -> np.ndarray:
+        try:
+            return reference(node, max(g.opset, 18), [vector, *[None] * (len(inputs) - 2), last])[0]
+        except OnnxError as error:
+            g.refuse(str(error))
+
+    ramp = np.cumsum(g.full((size,), 1.0)) - 1
+    places = resized(ramp)
+    rows = g.full((size, len(places)), 0.0)
+    for first in range(vectors):
+        found = resized((ramp % step == first).astype(np.float32))
+        nearest = (first + step * np.round((places - first) / step)).astype(np.int64)
+        inside = (nearest >= 0) & (nearest < size) & (found != 0)
+        rows[nearest[inside], np.flatnonzero(inside)] = found[inside]
+    return rows

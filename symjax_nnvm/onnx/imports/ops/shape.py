@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from symjax_nnvm.ir.types import MAX_RANK
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
 from symjax_nnvm.onnx.imports.forms import onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import alike, broadcast, expand_dims, filled, reshape, squeeze, transpose
@@ -73,6 +74,8 @@ def _reshape(g: Composer, x: Value, shape: Value | None = None) -> Value:
 
 def _resolved(g: Composer, old: Numbers, target: np.ndarray, keep: bool) -> Numbers:
     """The shape that a target means. Raises OnnxError for one that does not fit."""
+    if target.size > MAX_RANK:
+        g.refuse(f"its shape has {target.size} sizes, and {MAX_RANK} is the most")
     sizes = [int(each) for each in target.reshape(-1)]
     if not keep:
         if any(size == 0 and i >= len(old) for i, size in enumerate(sizes)):
@@ -188,8 +191,9 @@ def _space_to_depth(g: Composer, x: Value) -> Value:
 def _trilu(g: Composer, x: Value, k: Value | None = None) -> Value:
     """Zeros above or below a diagonal."""
     rows, columns = g.static(x, [-2, -1])[-2:]
-    ones = np.ones((rows, columns), "float32")
-    offset = 0 if k is None else int(g.known(k, "k").item())
+    offset = 0 if k is None else max(-rows, min(int(g.known(k, "k").item()), columns))
+    g.ask(2, rows, columns)  # what NumPy makes of the ones
+    ones = g.full((rows, columns), 1.0)
     mask = g.constant(np.triu(ones, offset) if g.attr("upper", 1) else np.tril(ones, offset), name="mask")
     wide = mask if x.ndim == 2 else g.op("broadcast_like", expand_dims(g, mask, range(x.ndim - 2)), x)
     return g.op("where", wide, x, g.op("zeros_like", x), gives=x.dtype)

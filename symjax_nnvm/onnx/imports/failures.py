@@ -1,0 +1,28 @@
+"""What is raised of a hostile ONNX file, by the package onnx and by our own forms."""
+
+from __future__ import annotations
+
+from symjax_nnvm.errors import printable
+
+OF_ONNX = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    OSError,
+)
+"""What the package onnx raises of what it cannot read or compute: caught around its calls alone."""
+
+OF_FORMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
+"""What a form raises of attributes and shapes that it did not expect. A mistake of our own that no file causes
+(AttributeError, NameError, AssertionError) is not among them; of the others the tests make sure that no valid model
+meets one."""
+
+
+def told(error: BaseException) -> str:
+    """The first line of what an error says."""
+    return printable(next(iter(str(error).strip().splitlines()), type(error).__name__)[:300])

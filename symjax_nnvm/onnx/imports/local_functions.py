@@ -1,0 +1,145 @@
+"""Local functions of an ONNX model put in the places of their calls, where that makes no more of them than is bounded.
+
+A function that calls another twice, which calls another twice, and so on, is a few hundred bytes and 2ⁿ nodes. So the
+nodes and bytes that there will be are counted first, each function once, and recursion is told by name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from symjax_nnvm.errors import OnnxError, printable
+from symjax_nnvm.onnx.proto import import_onnx
+
+if TYPE_CHECKING:
+    import onnx
+
+MOST_NODES = 2**16
+"""Nodes that calls of functions may add to a model."""
+
+MOST_BYTES = 2**28
+"""Bytes that they may add."""
+
+DEEPEST = 64
+"""Functions that may be inside each other."""
+
+_ENOUGH = 2**62
+"""Numbers above it are not told apart."""
+
+
+@dataclass
+class _Size:
+    """What one call of a function adds, calls inside included. received: attributes that it gets from its call. depth:
+    functions inside each other."""
+
+    nodes: int = 0
+    size: int = 0
+    received: int = 0
+    depth: int = 0
+
+    def add(self, other: _Size, times: int) -> None:
+        self.nodes = min(self.nodes + times * other.nodes, _ENOUGH)
+        self.size = min(self.size + times * other.size, _ENOUGH)
+        self.received = min(self.received + times * other.received, _ENOUGH)
+        self.depth = max(self.depth, other.depth + 1)
+
+
+def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without calls of its functions, which `refuse_many` did not refuse. Raises whatever onnx raises."""
+    import onnx.inliner  # no part of `import onnx`
+
+    return onnx.inliner.inline_local_functions(model)
+
+
+def refuse_many(model: onnx.ModelProto) -> None:
+    """Raise OnnxError where calls of a model's functions would add more than `MOST_NODES` or `MOST_BYTES`, or never
+    end."""
+    functions = {_id(each.domain, each.name, each.overload): each for each in model.functions}
+    if len(functions) < len(model.functions):
+        raise OnnxError("Two functions of the model have the same name.")
+    largest = max((_given(function.attribute_proto) for function in model.functions), default=0)
+    calls: dict[str, Counter[str]] = {}
+    sizes: dict[str, _Size] = {}
+    for name, function in functions.items():
+        nodes = list(_all(function.node))
+        calls[name], most = _calls(nodes, functions)
+        received = sum(bool(each.ref_attr_name) for node in nodes for each in node.attribute)
+        sizes[name] = _Size(len(nodes), function.ByteSize(), received)
+        largest = max(largest, most)
+    first, most = _calls(_all(model.graph.node), functions)
+    whole = _Size()
+    for name in _inner_first(calls):
+        for callee, times in calls[name].items():
+            sizes[name].add(sizes[callee], times)
+        if sizes[name].depth > DEEPEST:
+            raise OnnxError(f"Functions of the model call each other {DEEPEST} deep, and deeper.")
+    for name, times in first.items():
+        whole.add(sizes[name], times)
+    size = whole.size + whole.received * max(largest, most)
+    if whole.nodes > MOST_NODES or size > MOST_BYTES:
+        raise OnnxError(
+            f"The model's functions would become {whole.nodes:.3g} nodes of {size:.3g} bytes; {MOST_NODES} nodes of "
+            f"{MOST_BYTES} bytes are the most."
+        )
+
+
+def _id(domain: str, name: str, overload: str) -> str:
+    """What tells functions apart, as onnx does."""
+    own = "" if domain == "ai.onnx" else domain
+    return f"{own}::{name}" + (f"::{overload}" if overload else "")
+
+
+def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes, and those of the graphs inside them."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for each in node.attribute:
+            for inner in (each.g, *each.graphs):
+                waiting.extend(inner.node)
+
+
+def _calls(nodes: Iterable[onnx.NodeProto], functions: dict[str, Any]) -> tuple[Counter[str], int]:
+    """How often nodes call each function, and the bytes of the largest attribute that they give one."""
+    found: Counter[str] = Counter()
+    largest = 0
+    for node in nodes:
+        name = _id(node.domain, node.op_type, node.overload)
+        if name in functions:
+            found[name] += 1
+            largest = max(largest, _given(node.attribute))
+    return found, largest
+
+
+def _given(attributes: Iterable[onnx.AttributeProto]) -> int:
+    """Bytes of the largest attribute that a function gets. Raises OnnxError for a graph: what it adds where the
+    function has it several times is not counted."""
+    of_graphs = import_onnx().AttributeProto.GRAPH, import_onnx().AttributeProto.GRAPHS
+    largest = 0
+    for each in attributes:
+        if each.type in of_graphs or each.HasField("g") or each.graphs:
+            raise OnnxError(f"The attribute {printable(each.name)} of a local function is a graph, which is not read.")
+        largest = max(largest, each.ByteSize())
+    return largest
+
+
+def _inner_first(calls: dict[str, Counter[str]]) -> Iterator[str]:
+    """Functions, those that one calls before it. Raises OnnxError for one that calls itself."""
+    done: set[str] = set()
+    for start in calls:
+        path: dict[str, Iterator[str]] = {start: iter(calls[start])} if start not in done else {}
+        while path:
+            name, rest = next(reversed(path.items()))
+            callee = next(rest, None)
+            if callee is None:
+                del path[name]
+                done.add(name)
+                yield name
+            elif callee in path:
+                raise OnnxError(f"The function {printable(callee)} of the model calls itself, by way of others or not.")
+            elif callee not in done:
+                path[callee] = iter(calls[callee])
