@@ -23,8 +23,13 @@ from symjax_nnvm.symbol.variable import Variable
 STATIC = "Give the sizes of its inputs: shapes={'data': (1, 3, 224, 224)}."
 """The way out where something must be known that open dimensions decide."""
 
-_STORED = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-"""Dtypes that MXNet's files have not, and the one that holds their numbers."""
+WIDER = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
+"""Dtypes that MXNet's files and casts have not, and the one that holds their numbers."""
+
+
+def _onnxs(shape: Sequence[int], without_axes: bool) -> Numbers:
+    """The shape that ONNX gives a result: MXNet's, but () for (1,) where no input has axes."""
+    return () if without_axes and tuple(shape) == (1,) else tuple(shape)
 
 
 @dataclass
@@ -111,12 +116,14 @@ class Composer:
         return made
 
     def ops(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> list[Value]:
-        """The visible outputs of a node, with their shapes and dtypes inferred. Raises NNVMError."""
+        """The visible outputs of a node, with their shapes and dtypes inferred: of inputs that have no axes those of one
+        element have none. Raises NNVMError."""
         name = unique(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
         made = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
         shapes, dtypes = self._inferred(made.outputs, values)
+        without_axes = bool(values) and not any(value.ndim for value in values)
         return [
-            Value(name, gives or held, [tuple(each[i]) for each in shapes], None, made[i], held)
+            Value(name, gives or held, [_onnxs(each[i], without_axes) for each in shapes], None, made[i], held)
             for i, held in enumerate(dtypes)
         ]
 
@@ -153,7 +160,7 @@ class Composer:
         """Make a constant a weight; what the file has in its graph no optimiser changes."""
         name = unique(name, self._variables)
         array = array.reshape(array.shape or (1,))
-        array = array.astype(_STORED.get(array.dtype.name, array.dtype.name), copy=False)
+        array = array.astype(WIDER.get(array.dtype.name, array.dtype.name), copy=False)
         share = 0.0 if value.in_graph else None
         value.held = array.dtype.name
         dtype = None if value.held == "float32" else value.held
@@ -163,8 +170,25 @@ class Composer:
     def input(self, name: str, dtype: DType, shapes: Sequence[Numbers]) -> Value:
         """An input of the network."""
         made = Variable(unique(name, self._variables), dtype=None if dtype == "float32" else dtype)
-        self.inputs.append(Value(name, dtype, shapes, None, made, dtype))
+        self.inputs.append(self.entering(Value(name, dtype, shapes, None, made, dtype)))
         return self.inputs[-1]
+
+    def entering(self, value: Value) -> Value:
+        """A value whose symbol comes from outside, as all others are: one without axes has one here."""
+        if value.ndim:
+            return value
+        made = self.op("Reshape", value, shape=(1,), gives=value.dtype)
+        return Value(value.name, value.dtype, value.shapes, None, made.symbol, value.held)
+
+    def leaving(self, value: Value) -> Symbol:
+        """The symbol of an output of the network, in ONNX' dtype, where MXNet has a cast to it, and ONNX' shape: what
+        drops the only axis is MXNet's split."""
+        self.symbol(value)
+        if value.held != value.dtype and value.dtype not in WIDER:
+            value = self.op("Cast", value, dtype=value.dtype)
+        if value.ndim:
+            return self.symbol(value)
+        return self.symbol(self.op("SliceChannel", value, num_outputs=1, axis=0, squeeze_axis=True))
 
     def state(self, value: Value, name: str) -> Value:
         """A constant as an auxiliary state, of which the node needs a variable of its own."""

@@ -165,13 +165,13 @@ class Reader:
 
     def network(self) -> tuple[Symbol, Params, Params]:
         """The whole of it. Raises OnnxError for an output that nobody can give."""
-        self.g.begin(FileNode("Graph", self.graph.name))
         symbols: list[Symbol] = []
         for info in self.graph.output:
             value = self.values.get(info.name)
             if value is None:
                 raise OnnxError(f"Nothing gives the output {printable(info.name)}.")
-            symbols.append(self.g.symbol(value))
+            self.g.begin(FileNode("Graph", info.name.removesuffix("_output")))
+            symbols.append(self.g.leaving(value))
         net = symbols[0] if len(symbols) == 1 else Symbol.create_group(symbols)
         states = set(net.list_auxiliary_states())
         arrays = {name: self.g.arrays[name] for name in net.list_inputs() if name in self.g.arrays}

@@ -62,7 +62,8 @@ def _scan(g: Composer, *inputs: Value) -> list[Value]:
     made: list[list[Value]] = []
 
     def body(slices: list[Symbol], carried: list[Symbol]) -> tuple[list[Symbol], list[Symbol]]:
-        pieces = [_standing(x, s, [shape[1:] for shape in x.shapes]) for x, s in zip(data, slices, strict=True)]
+        rows = [_standing(x, s, [shape[1:] for shape in x.shapes]) for x, s in zip(data, slices, strict=True)]
+        pieces = [g.entering(row) for row in rows]
         given = [_standing(x, s) for x, s in zip(states, carried, strict=True)]
         made.append(g.body(g.attr("body"), [*given, *pieces]))
         new = _as(g, made[0][: len(states)], states)

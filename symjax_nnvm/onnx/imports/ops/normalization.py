@@ -107,8 +107,10 @@ def _lrn(g: Composer, x: Value) -> Value:
 
 @onnx_import("LpNormalization")
 def _lp_norm(g: Composer, x: Value) -> Value:
+    """Of zeros it gives zeros: there 1 takes the place of their norm."""
     axis = g.axis(g.attr("axis", -1), x.ndim)
-    return g.op("broadcast_div", x, g.op("norm", x, ord=g.attr("p", 2), axis=axis, keepdims=True))
+    norm = g.op("norm", x, ord=g.attr("p", 2), axis=axis, keepdims=True)
+    return g.op("broadcast_div", x, g.op("elemwise_add", norm, g.op("_equal_scalar", norm, scalar=0.0)))
 
 
 @onnx_import("MeanVarianceNormalization")

@@ -21,10 +21,13 @@ def cast(g: Composer, x: Value, dtype: DType) -> Value:
 
 
 def alike(g: Composer, *values: Value) -> list[Value]:
-    """Values whose symbols have the dtype of the first one: truth values of comparisons may be of any."""
+    """Values whose symbols have one dtype: that of numbers, which is ONNX' where one of them has it. Truth values of
+    comparisons may be of any dtype, and whole numbers narrower than ONNX'."""
     for value in values:
         g.symbol(value)
-    return [cast(g, value, values[0].held) if value.held != values[0].held else value for value in values]
+    numbers = [value for value in values if value.held != "bool"] or values
+    held = next((value.held for value in numbers if value.held == value.dtype), numbers[0].held)
+    return [cast(g, value, held) if value.held != held else value for value in values]
 
 
 def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[int] | None = None) -> Value:

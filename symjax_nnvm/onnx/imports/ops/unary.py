@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.ir.types import DTYPE_CODES
-from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.composer import WIDER, Composer
 from symjax_nnvm.onnx.imports.forms import import_table, onnx_import, same
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, larger, mul, smaller
-from symjax_nnvm.onnx.imports.ops.pieces import cast, scaled
+from symjax_nnvm.onnx.imports.ops.pieces import cast, reshape, scaled
 from symjax_nnvm.onnx.imports.values import Value
 from symjax_nnvm.onnx.proto import import_onnx
 from symjax_nnvm.ops.nn.activation import SELU_ALPHA, SELU_SCALE
@@ -70,7 +70,7 @@ def _cast(g: Composer, x: Value) -> Value:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(g.attr("to")).name
     except KeyError:
         dtype = f"number {g.attr('to')}"
-    if dtype not in DTYPE_CODES or dtype in ("int16", "uint16", "uint32", "uint64"):
+    if dtype not in DTYPE_CODES or dtype in WIDER:
         g.refuse(f"MXNet has no dtype {dtype}")
     return cast(g, x, dtype)
 
@@ -78,6 +78,11 @@ def _cast(g: Composer, x: Value) -> Value:
 @onnx_import("CastLike")
 def _cast_like(g: Composer, x: Value, like: Value) -> Value:
     return cast(g, x, like.dtype)
+
+
+@onnx_import("Det")
+def _det(g: Composer, x: Value) -> Value:
+    return reshape(g, g.op("_linalg_det", x), [shape[:-2] for shape in x.shapes])
 
 
 # -- activations -----------------------------------------------------------------------------------------------------
@@ -206,7 +211,6 @@ import_table(
         "Ceil": same("ceil"),
         "Cos": same("cos"),
         "Cosh": same("cosh"),
-        "Det": same("_linalg_det"),
         "Erf": same("erf"),
         "Exp": same("exp"),
         "Floor": same("floor"),
