@@ -34,12 +34,14 @@ def _onnxs(shape: Sequence[int], without_axes: bool) -> Numbers:
 
 @dataclass
 class FileNode:
-    """A node of the file, decoded. used: of each output, whether anybody reads it."""
+    """A node of the file, decoded. used: of each output, whether anybody reads it. asked: attributes that its form asked
+    for."""
 
     kind: str = ""
     name: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     used: Sequence[bool] = ()
+    asked: set[str] = field(default_factory=set)
 
 
 class Composer:
@@ -70,6 +72,7 @@ class Composer:
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute of the node: a number, text, a list of them, an array, a graph."""
+        self.node.asked.add(name)
         return self.node.attrs.get(name, default)
 
     def used(self, output: int) -> bool:

@@ -13,7 +13,7 @@ from symjax_nnvm.onnx.imports.composer import Composer, FileNode
 from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
 from symjax_nnvm.onnx.imports.forms import import_of
 from symjax_nnvm.onnx.imports.ops.pieces import of_sizes
-from symjax_nnvm.onnx.imports.reading import array_of, attributes
+from symjax_nnvm.onnx.imports.reading import array_of, attributes, defaults
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 from symjax_nnvm.onnx.proto import import_onnx
 from symjax_nnvm.symbol.symbol import Symbol
@@ -137,7 +137,11 @@ class Reader:
             if is_computed(node.op_type):
                 self.g.refuse(row.reason, row.fix)
             return []
+        here = self.g.node
         found = row.form(self.g, *inputs)
+        unread = sorted(set(attrs) - here.asked - row.ignores - defaults(node, self.g.opset))
+        if unread:
+            self.g.refuse(f"nothing here knows its attribute {unread[0]!r}")
         made = [found] if isinstance(found, Value) else list(found)
         self.g.christen(made, fresh)
         for value, name in zip(made, node.output, strict=False):

@@ -93,6 +93,17 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return found
 
 
+def defaults(node: onnx.NodeProto, opset: int) -> set[str]:
+    """The attributes of a node that have the values which ONNX gives them where they are left out."""
+    defs = import_onnx().defs
+    try:
+        schema = defs.get_schema(node.op_type, opset)
+    except defs.SchemaError:
+        return set()
+    usual = {name: each.default_value for name, each in schema.attributes.items()}
+    return {each.name for each in node.attribute if each == usual.get(each.name)}
+
+
 def _parsed(onnx: Any, data: bytes, path: Path) -> onnx.ModelProto:
     from google.protobuf.message import DecodeError
 

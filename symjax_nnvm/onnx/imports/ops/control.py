@@ -8,7 +8,7 @@ import numpy as np
 
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
 from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import alike, cast, reshape
+from symjax_nnvm.onnx.imports.ops.pieces import cast, held_as, reshape
 from symjax_nnvm.onnx.imports.values import Numbers, Value
 from symjax_nnvm.symbol.control_flow import cond, foreach, while_loop
 from symjax_nnvm.symbol.symbol import Symbol
@@ -49,7 +49,8 @@ def _as(g: Composer, values: Sequence[Value], others: Sequence[Value]) -> list[V
     """Values in the dtypes of others, whose shapes they must have."""
     if [value.made for value in values] != [other.made for other in others]:
         g.refuse("its branches, or its steps, give arrays of different shapes")
-    return [alike(g, other, value)[1] for value, other in zip(values, others, strict=True)]
+    _symbols(g, others)
+    return [held_as(g, value, other.held) for value, other in zip(values, others, strict=True)]
 
 
 @onnx_import("Scan", since=9)

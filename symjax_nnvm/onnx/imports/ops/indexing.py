@@ -158,7 +158,7 @@ def _one_hot(g: Composer, indices: Value, depth: Value, values: Value) -> Value:
     return transpose(g, made, order)
 
 
-@onnx_import("TopK")
+@onnx_import("TopK", ignores=("sorted",))
 def _top_k(g: Composer, x: Value, k: Value | None = None) -> list[Value]:
     count = g.attr("k") if k is None else int(g.known(k, "k").item())
     axis = g.axis(g.attr("axis", -1), x.ndim)

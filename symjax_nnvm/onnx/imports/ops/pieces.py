@@ -16,8 +16,14 @@ def cast(g: Composer, x: Value, dtype: DType) -> Value:
     """The numbers in a dtype; as truth values, whether they are not 0."""
     if dtype == "bool":
         return x if x.dtype == "bool" else g.op("_not_equal_scalar", x, scalar=0.0, gives="bool")
+    made = held_as(g, x, dtype)
+    return made if made.dtype == dtype else Value(made.name, dtype, made.shapes, None, made.symbol, made.held)
+
+
+def held_as(g: Composer, x: Value, dtype: DType) -> Value:
+    """x, whose dtype ONNX says, with a symbol of another."""
     g.symbol(x)
-    return x if x.held == dtype else g.op("Cast", x, dtype=dtype)
+    return x if x.held == dtype else g.op("Cast", x, dtype=dtype, gives=x.dtype)
 
 
 def alike(g: Composer, *values: Value) -> list[Value]:
@@ -27,7 +33,7 @@ def alike(g: Composer, *values: Value) -> list[Value]:
         g.symbol(value)
     numbers = [value for value in values if value.held != "bool"] or values
     held = next((value.held for value in numbers if value.held == value.dtype), numbers[0].held)
-    return [cast(g, value, held) if value.held != held else value for value in values]
+    return [held_as(g, value, held) for value in values]
 
 
 def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[int] | None = None) -> Value:

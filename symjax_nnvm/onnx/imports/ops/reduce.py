@@ -15,11 +15,10 @@ Reduce = Callable[[Composer, Value, dict[str, Any]], Value]
 def _reduction(function: Reduce) -> Callable[..., Value]:
     def form(g: Composer, x: Value, axes: Value | None = None) -> Value:
         """Axes are an attribute or, later, an input; without any, all are meant, unless the node says none."""
-        given = g.numbers("axes", axes)
-        if not given and g.attr("noop_with_empty_axes", 0):
+        given, nothing, keep = g.numbers("axes", axes), g.attr("noop_with_empty_axes", 0), bool(g.attr("keepdims", 1))
+        if not given and nothing:
             return x
         places = sorted({g.axis(axis, x.ndim) for axis in given or range(x.ndim)})
-        keep = bool(g.attr("keepdims", 1))
         if not x.ndim:
             return function(g, x, {"axis": (0,), "keepdims": True})
         made = function(g, x, {"axis": tuple(places), "keepdims": keep})

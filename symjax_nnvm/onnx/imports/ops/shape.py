@@ -140,9 +140,9 @@ def _tile(g: Composer, x: Value, repeats: Value) -> Value:
 @onnx_import("Concat")
 def _concat(g: Composer, *inputs: Value) -> Value:
     inputs = tuple(each for each in inputs if 0 not in each.shapes[0]) or inputs[:1]
+    axis = g.axis(g.attr("axis", 1), inputs[0].ndim)
     if len(inputs) == 1:
         return inputs[0]
-    axis = g.axis(g.attr("axis", 1), inputs[0].ndim)
     return g.op("Concat", *alike(g, *inputs), dim=axis, gives=inputs[0].dtype)
 
 
@@ -150,6 +150,8 @@ def _concat(g: Composer, *inputs: Value) -> Value:
 def _split(g: Composer, x: Value, split: Value | None = None) -> list[Value]:
     """Into parts of the sizes given, else of one size; a last part may be smaller."""
     axis, parts = g.axis(g.attr("axis", 0), x.ndim), len(g.node.used)
+    if g.attr("num_outputs", parts) != parts:
+        g.refuse(f"it has {parts} outputs, and says {g.attr('num_outputs')}")
     sizes = g.numbers("split", split)
     if sizes is None:
         length = x.shape[axis]

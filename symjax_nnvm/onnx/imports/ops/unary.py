@@ -17,6 +17,10 @@ from symjax_nnvm.onnx.proto import import_onnx
 from symjax_nnvm.ops.nn.activation import SELU_ALPHA, SELU_SCALE
 
 
+_EIGHT_BITS = ("saturate", "round_mode")
+"""How Cast rounds to numbers of 8 bits, which MXNet has not."""
+
+
 def _activation(act_type: str) -> Any:
     return same("Activation", act_type=act_type)
 
@@ -63,7 +67,7 @@ def _not(g: Composer, x: Value) -> Value:
     return g.op("logical_not", x, gives="bool")
 
 
-@onnx_import("Cast")
+@onnx_import("Cast", ignores=_EIGHT_BITS)
 def _cast(g: Composer, x: Value) -> Value:
     onnx = import_onnx()
     try:
@@ -75,7 +79,7 @@ def _cast(g: Composer, x: Value) -> Value:
     return cast(g, x, dtype)
 
 
-@onnx_import("CastLike")
+@onnx_import("CastLike", ignores=_EIGHT_BITS)
 def _cast_like(g: Composer, x: Value, like: Value) -> Value:
     return cast(g, x, like.dtype)
 
@@ -189,7 +193,7 @@ def _clip(g: Composer, x: Value, low: Value | None = None, high: Value | None = 
     return g.op("clip", x, a_min=bounds[0], a_max=bounds[1])
 
 
-@onnx_import("Dropout")
+@onnx_import("Dropout", ignores=("seed",))
 def _dropout(g: Composer, x: Value, ratio: Value | None = None, training: Value | None = None) -> Value:
     """It drops in training alone, as MXNet's does, unless the file says that it always trains."""
     if g.used(1):
