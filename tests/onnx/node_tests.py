@@ -4,8 +4,8 @@ After a change to what is read, or with another version of the package onnx:
 
     python -m tests.onnx.node_tests      # writes the list anew, and prints how many tests came out how
 
-A test is run as it stands. Where its node needs constants (axes, sizes, weights) that the test hands in as inputs, it is
-run again with all inputs but the first as constants, as exporters write them.
+A test is run as it stands. Where its node needs constants (axes, sizes, weights) that the test hands in as inputs, it
+is run again with all inputs but the first as constants, as exporters write them.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def model_of(
     """A model of nodes. inputs: name → shape, or (dtype, shape)."""
     infos = []
     for name, shape in inputs.items():
-        dtype, sizes = shape if isinstance(shape[0], str) and isinstance(shape[1], tuple) else ("FLOAT", shape)
+        dtype, sizes = shape if len(shape) == 2 and isinstance(shape[1], tuple) else ("FLOAT", shape)
         infos.append(helper.make_tensor_value_info(name, getattr(TensorProto, dtype), sizes))
     graph = helper.make_graph(
         list(nodes),

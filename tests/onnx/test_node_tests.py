@@ -1,4 +1,4 @@
-"""ONNX' own tests of its operators: what is read computes what they say, and what is not read is listed with a reason."""
+"""ONNX' own tests of its operators: what is read agrees, and what is not read is listed with a reason."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def _onnxs(shape: Sequence[int], without_axes: bool) -> Numbers:
 
 @dataclass
 class FileNode:
-    """A node of the file, decoded. used: of each output, whether anybody reads it. asked: attributes that its form asked
-    for."""
+    """A node of the file, decoded. used: of each output, whether anybody reads it. asked: the attributes that its form
+    asked for."""
 
     kind: str = ""
     name: str = ""
@@ -119,8 +119,8 @@ class Composer:
         return made
 
     def ops(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> list[Value]:
-        """The visible outputs of a node, with their shapes and dtypes inferred: of inputs that have no axes those of one
-        element have none. Raises NNVMError."""
+        """The visible outputs of a node, with their shapes and dtypes inferred. Where no input has axes, a result of
+        one element has none. Raises NNVMError."""
         name = unique(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
         made = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
         shapes, dtypes = self._inferred(made.outputs, values)

@@ -18,8 +18,8 @@ F = TypeVar("F", bound=ImportForm)
 
 @dataclass(frozen=True)
 class OnnxImport:
-    """How an operator is read from opset `since` on; form None: it is not, for `reason`. ignores: attributes that do not
-    change what it gives."""
+    """How an operator is read from opset `since` on; form None: it is not, for `reason`. ignores: attributes that
+    change nothing in what it gives."""
 
     since: int
     form: ImportForm | None

@@ -16,7 +16,6 @@ from symjax_nnvm.onnx.imports.values import Value
 from symjax_nnvm.onnx.proto import import_onnx
 from symjax_nnvm.ops.nn.activation import SELU_ALPHA, SELU_SCALE
 
-
 _EIGHT_BITS = ("saturate", "round_mode")
 """How Cast rounds to numbers of 8 bits, which MXNet has not."""
 
