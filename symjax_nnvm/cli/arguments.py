@@ -25,7 +25,9 @@ class Parser(argparse.ArgumentParser):
             self._open = action
         return action
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # the stub has overloads
+        self, args: Any = None, namespace: Any = None
+    ) -> Any:
         """As argparse does, which ends such an argument at the first option: what is left over is added to it."""
         options, left = super().parse_known_args(args, namespace)
         if self._open is None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from pathlib import Path
+
 import onnx
 import pytest
 
@@ -24,6 +28,19 @@ def test_what_is_read_agrees_and_what_is_not_is_listed(letters: str):
             assert outcome == known or {outcome, known} == {RIGHT, ROUNDED}, (
                 f"{name} is {outcome!r}, listed as {known!r}: {said}. python -m tests.onnx.node_tests lists anew."
             )
+
+
+def test_the_page_has_the_lists_numbers():
+    page = (
+        (Path(__file__).parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8").partition("### ONNX' own tests")[2]
+    )
+    total = int(re.search(r"The ([\d,]+) node tests", page).group(1).replace(",", ""))  # pyright: ignore
+    version, expected = listed()
+    counts = Counter(expected.values())
+    counts[RIGHT] = total - sum(counts.values())
+    shown = re.findall(r"^\| (\d+) \|", page, re.MULTILINE)
+    assert sorted(map(int, shown), reverse=True) == sorted(counts.values(), reverse=True)
+    assert f"onnx {version} " in page
 
 
 @pytest.mark.slow

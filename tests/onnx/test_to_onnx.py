@@ -236,8 +236,12 @@ def test_a_check_lists_every_node_in_the_way(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_loop_whose_state_begins_as_zeros_has_any_number_of_steps():
-    outs, last = sym.contrib.foreach(lambda x, s: [x + s] * 2, sym.Variable("x"), sym.zeros((2, 3)))
-    model = nn.to_onnx(sym.Group([outs, last]), shapes={"x": ("steps", 2, 3)})
+    def body(x: Any, s: Any) -> Any:
+        return x + s, x + s
+
+    outs, last = sym.contrib.foreach(body, sym.Variable("x"), sym.zeros((2, 3)))
+    heads: Any = [outs, last]
+    model = nn.to_onnx(sym.Group(heads), shapes={"x": ("steps", 2, 3)})
     for steps in (1, 5):
         x = np.arange(steps * 6, dtype=np.float32).reshape(steps, 2, 3)
         every, end = run(model, {"x": x})
