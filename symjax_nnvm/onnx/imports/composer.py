@@ -173,25 +173,8 @@ class Composer:
     def input(self, name: str, dtype: DType, shapes: Sequence[Numbers]) -> Value:
         """An input of the network."""
         made = Variable(unique(name, self._variables), dtype=None if dtype == "float32" else dtype)
-        self.inputs.append(self.entering(Value(name, dtype, shapes, None, made, dtype)))
+        self.inputs.append(Value(name, dtype, shapes, None, made, dtype))
         return self.inputs[-1]
-
-    def entering(self, value: Value) -> Value:
-        """A value whose symbol comes from outside, as all others are: one without axes has one here."""
-        if value.ndim:
-            return value
-        made = self.op("Reshape", value, shape=(1,), gives=value.dtype)
-        return Value(value.name, value.dtype, value.shapes, None, made.symbol, value.held)
-
-    def leaving(self, value: Value) -> Symbol:
-        """The symbol of an output of the network, in ONNX' dtype, where MXNet has a cast to it, and ONNX' shape: what
-        drops the only axis is MXNet's split."""
-        self.symbol(value)
-        if value.held != value.dtype and value.dtype not in WIDER:
-            value = self.op("Cast", value, dtype=value.dtype)
-        if value.ndim:
-            return self.symbol(value)
-        return self.symbol(self.op("SliceChannel", value, num_outputs=1, axis=0, squeeze_axis=True))
 
     def state(self, value: Value, name: str) -> Value:
         """A constant as an auxiliary state, of which the node needs a variable of its own."""

@@ -12,7 +12,7 @@ from symjax_nnvm.errors import NNVMError, OnnxError, cut, explain, printable
 from symjax_nnvm.onnx.imports.composer import Composer, FileNode
 from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
 from symjax_nnvm.onnx.imports.forms import import_of
-from symjax_nnvm.onnx.imports.ops.pieces import of_sizes
+from symjax_nnvm.onnx.imports.ops.pieces import entering, leaving, of_sizes
 from symjax_nnvm.onnx.imports.reading import array_of, attributes, defaults
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 from symjax_nnvm.onnx.proto import import_onnx
@@ -77,7 +77,8 @@ class Reader:
         self.refused: list[OnnxError] = []
         self.values: dict[str, Value | None] = {}  # None: of a node that cannot be read
         for name, (dtype, shapes) in inputs.items():
-            self.values[name] = self.g.input(name, dtype, shapes)
+            self.g.begin(FileNode("Graph", name))
+            self.values[name] = entering(self.g, self.g.input(name, dtype, shapes))
         if graph.sparse_initializer:
             raise OnnxError("The model has sparse weights, which are not read.")
 
@@ -175,7 +176,7 @@ class Reader:
             if value is None:
                 raise OnnxError(f"Nothing gives the output {printable(info.name)}.")
             self.g.begin(FileNode("Graph", info.name.removesuffix("_output")))
-            symbols.append(self.g.leaving(value))
+            symbols.append(leaving(self.g, value))
         net = symbols[0] if len(symbols) == 1 else Symbol.create_group(symbols)
         states = set(net.list_auxiliary_states())
         arrays = {name: self.g.arrays[name] for name in net.list_inputs() if name in self.g.arrays}

@@ -8,7 +8,7 @@ import numpy as np
 
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
 from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import cast, held_as, reshape
+from symjax_nnvm.onnx.imports.ops.pieces import cast, entering, held_as, reshape
 from symjax_nnvm.onnx.imports.values import Numbers, Value
 from symjax_nnvm.symbol.control_flow import cond, foreach, while_loop
 from symjax_nnvm.symbol.symbol import Symbol
@@ -64,7 +64,7 @@ def _scan(g: Composer, *inputs: Value) -> list[Value]:
 
     def body(slices: list[Symbol], carried: list[Symbol]) -> tuple[list[Symbol], list[Symbol]]:
         rows = [_standing(x, s, [shape[1:] for shape in x.shapes]) for x, s in zip(data, slices, strict=True)]
-        pieces = [g.entering(row) for row in rows]
+        pieces = [entering(g, row) for row in rows]
         given = [_standing(x, s) for x, s in zip(states, carried, strict=True)]
         made.append(g.body(g.attr("body"), [*given, *pieces]))
         new = _as(g, made[0][: len(states)], states)

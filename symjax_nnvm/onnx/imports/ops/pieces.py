@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from symjax_nnvm.ir.types import DType, is_float
-from symjax_nnvm.onnx.imports.composer import STATIC, Composer
+from symjax_nnvm.onnx.imports.composer import STATIC, WIDER, Composer
 from symjax_nnvm.onnx.imports.values import Numbers, Value
 from symjax_nnvm.onnx.tensors import Sizes, fixed
+from symjax_nnvm.symbol.symbol import Symbol
 
 
 def cast(g: Composer, x: Value, dtype: DType) -> Value:
@@ -202,6 +203,25 @@ def of_sizes(g: Composer, value: Value) -> Value:
                 along = g.op("_contrib_arange_like", x, axis=x.sizes.index(value.sizes[wide[0]]))
                 return reshape(g, cast(g, along, value.dtype), value.shapes)
     g.refuse(f"{value.name!r} is made of sizes that run time decides", STATIC)
+
+
+def entering(g: Composer, x: Value) -> Value:
+    """A value whose symbol comes from outside: without axes it may be () or (1,), and is (1,) from here on."""
+    if x.ndim:
+        return x
+    made = g.op("Reshape", x, shape=(1,), gives=x.dtype)
+    return Value(x.name, x.dtype, x.shapes, None, made.symbol, x.held)
+
+
+def leaving(g: Composer, x: Value) -> Symbol:
+    """The symbol of an output of the network: of ONNX' dtype, where MXNet has a cast to it, and of ONNX' shape. What
+    drops the only axis is MXNet's split."""
+    g.symbol(x)
+    if x.dtype not in WIDER:
+        x = held_as(g, x, x.dtype)
+    if x.ndim:
+        return g.symbol(x)
+    return g.symbol(g.op("SliceChannel", x, num_outputs=1, axis=0, squeeze_axis=True))
 
 
 def need_float(g: Composer, x: Value) -> None:
