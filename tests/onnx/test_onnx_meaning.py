@@ -198,6 +198,22 @@ def test_remainders_of_floating_point_numbers(fmod: int, constant: bool):
     np.testing.assert_array_equal(found[kept], expected[kept])
 
 
+ENDS = np.asarray([np.inf, -np.inf, 0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 3e9, -0.3, 100], np.float32)
+
+
+@pytest.mark.parametrize("kind", ["Round", "ThresholdedRelu", "Shrink"])
+def test_functions_of_infinity(kind: str):
+    assert_as_onnxruntime(model_of([node(kind, "x")], {"x": ENDS.shape}), {"x": ENDS})
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_logarithms_of_sums_with_infinities(keep: int):
+    """A row of attention that is masked as a whole."""
+    x = np.asarray([[1, 2], [-np.inf, -np.inf], [np.inf, 1], [-np.inf, 3], [500, 500]], np.float32)
+    nodes = [node("Constant", "", "a", value_ints=[1]), node("ReduceLogSumExp", "x a", keepdims=keep)]
+    assert_as_onnxruntime(model_of(nodes, {"x": x.shape}), {"x": x})
+
+
 def test_the_root_of_means_of_squares_is_taken_in_float32():
     x, scale = np.full((1, 4), 1000, np.float16), np.ones(4, np.float16)
     made = model_of([node("RMSNormalization", "x s")], {"x": ("FLOAT16", (1, 4))}, weights={"s": scale}, opset=23)

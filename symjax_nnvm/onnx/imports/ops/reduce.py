@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,10 +37,15 @@ def _named(op: str, **more: Any) -> Reduce:
 
 
 def _log_sum_exp(g: Composer, x: Value, how: dict[str, Any]) -> Value:
-    """m + log Σ eˣ⁻ᵐ, m the largest: no power is too large."""
-    most = g.op("max", x, **{**how, "keepdims": True})
-    powers = g.op("exp", g.op("broadcast_sub", x, most))
-    return g.op("elemwise_add", g.op("log", g.op("sum", powers, **how)), g.op("max", x, **how))
+    """m + log Σ eˣ⁻ᵐ, m the largest: no power is too large. Where that is infinite m is 0."""
+    powers = g.op("exp", g.op("broadcast_sub", x, _largest(g, x, {**how, "keepdims": True})))
+    return g.op("elemwise_add", g.op("log", g.op("sum", powers, **how)), _largest(g, x, how))
+
+
+def _largest(g: Composer, x: Value, how: dict[str, Any]) -> Value:
+    most = g.op("max", x, **how)
+    infinite = g.op("_equal_scalar", g.op("abs", most), scalar=math.inf)
+    return g.op("where", infinite, g.op("zeros_like", most), most)
 
 
 import_table(

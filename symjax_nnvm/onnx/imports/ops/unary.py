@@ -39,10 +39,13 @@ def _plus(g: Composer, x: Value, number: float) -> Value:
 
 @onnx_import("Round")
 def _round(g: Composer, x: Value) -> Value:
-    """The nearest whole number, of two the even one: the lower, and 1 more where that is odd or nearer."""
+    """The nearest whole number, of two the even one: the lower, and 1 more where that is odd or nearer.
+
+    Of infinity the rest and the remainder are nan, and both comparisons 0.
+    """
     below = g.op("floor", x)
     rest = g.op("elemwise_sub", x, below)
-    odd = g.op("_mod_scalar", below, scalar=2.0)
+    odd = g.op("_equal_scalar", g.op("_mod_scalar", below, scalar=2.0), scalar=1.0)
     tie = g.op("elemwise_mul", g.op("_equal_scalar", rest, scalar=0.5), odd)
     return add(g, below, add(g, g.op("_greater_scalar", rest, scalar=0.5), tie))
 
@@ -141,15 +144,15 @@ def _gelu(g: Composer, x: Value) -> Value:
 
 @onnx_import("ThresholdedRelu")
 def _thresholded(g: Composer, x: Value) -> Value:
-    return mul(g, x, g.op("_greater_scalar", x, scalar=g.attr("alpha", 1.0)))
+    return g.op("where", g.op("_greater_scalar", x, scalar=g.attr("alpha", 1.0)), x, g.op("zeros_like", x))
 
 
 @onnx_import("Shrink")
 def _shrink(g: Composer, x: Value) -> Value:
     """x less a bias, towards 0, where it is beyond a margin; else 0."""
     margin, bias = g.attr("lambd", 0.5), g.attr("bias", 0.0)
-    above = mul(g, _plus(g, x, -bias), g.op("_greater_scalar", x, scalar=margin))
-    return add(g, above, mul(g, _plus(g, x, bias), g.op("_lesser_scalar", x, scalar=-margin)))
+    below = g.op("where", g.op("_lesser_scalar", x, scalar=-margin), _plus(g, x, bias), g.op("zeros_like", x))
+    return g.op("where", g.op("_greater_scalar", x, scalar=margin), _plus(g, x, -bias), below)
 
 
 @onnx_import("HardSigmoid")
