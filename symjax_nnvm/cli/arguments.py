@@ -5,14 +5,45 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from symjax_nnvm.errors import printable
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, safe on a terminal, and exit with 2."""
+    """A parser whose errors are one line, safe on a terminal, and exit with 2. What an argument of any number takes may
+    stand before, between and behind options."""
+
+    _open: argparse.Action | None = None
+
+    def add_argument(self, *names: Any, **how: Any) -> argparse.Action:
+        """As argparse does; the last argument without a dash that may be left out is kept in mind."""
+        action = super().add_argument(*names, **how)
+        if not action.option_strings and action.nargs in ("*", "?"):
+            self._open = action
+        return action
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # the stub has overloads
+        self, args: Any = None, namespace: Any = None
+    ) -> Any:
+        """As argparse does, which ends such an argument at the first option: what is left over is added to it."""
+        options, left = super().parse_known_args(args, namespace)
+        if self._open is None:
+            return options, left
+        behind = list(takewhile(lambda text: not text.startswith("-"), left))
+        if self._open.nargs == "?":
+            behind = behind[: getattr(options, self._open.dest) is None]
+        convert = self._open.type if callable(self._open.type) else str
+        try:
+            values = list(map(convert, behind))
+        except argparse.ArgumentTypeError as error:
+            self.error(f"argument {self._open.metavar}: {error}")
+        if values:
+            given = getattr(options, self._open.dest)
+            setattr(options, self._open.dest, values[0] if self._open.nargs == "?" else [*given, *values])
+        return options, left[len(behind) :]
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong, and where the usage stands."""

@@ -41,6 +41,11 @@ class Names:
         self._nodes: dict[str, int] = {}
         self._constants: dict[tuple[str, Shape, bytes], Tensor] = {}
 
+    @property
+    def count(self) -> int:
+        """Under how many assignments of numbers to names shapes are known."""
+        return len(self.inputs[0].shapes or ()) if self.inputs else 1
+
     def unique(self, name: str) -> str:
         """The name for a tensor, or one like it that none has."""
         return unique(name, self._taken)
@@ -54,7 +59,7 @@ class Names:
         key = (value.dtype.name, value.shape, value.tobytes()) if value.nbytes <= _SMALL else None
         found = None if key is None else self._constants.get(key)
         if found is None:
-            found = Tensor(self.unique(name), value.dtype.name, [value.shape], value)
+            found = Tensor(self.unique(name), value.dtype.name, [value.shape] * self.count, value)
             if key is not None:
                 self._constants[key] = found
         return found
@@ -81,7 +86,7 @@ class Builder:
     @property
     def count(self) -> int:
         """Under how many assignments of numbers to names shapes are known."""
-        return len(self.names.inputs[0].shapes or ()) if self.names.inputs else 1
+        return self.names.count
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 

@@ -62,6 +62,7 @@ def small_models(path: Path) -> None:
     (path / "old").mkdir()
     for prefix in ("resnet50", "old/model"):
         nn.save_checkpoint(path / prefix, 0, sym.SoftmaxOutput(scores, name="softmax"), args, {})
+    np.save(path / "x.npy", random.normal(size=(1, 3, 224, 224)).astype("float32"))
     (path / "synset.txt").write_text("\n".join(f"animal {i}" for i in range(6)))
     image = pytest.importorskip("PIL.Image", reason="the extra `image` is not installed")
     image.fromarray(random.randint(256, size=(40, 50, 3)).astype("uint8")).save(path / "cat.jpg")

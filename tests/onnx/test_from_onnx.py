@@ -38,7 +38,7 @@ def model_of(
     """A model of nodes. inputs: name → shape, or (dtype, shape)."""
     infos = []
     for name, shape in inputs.items():
-        dtype, sizes = shape if isinstance(shape[0], str) and isinstance(shape[1], tuple) else ("FLOAT", shape)
+        dtype, sizes = shape if len(shape) == 2 and isinstance(shape[1], tuple) else ("FLOAT", shape)
         infos.append(helper.make_tensor_value_info(name, getattr(TensorProto, dtype), sizes))
     graph = helper.make_graph(
         list(nodes),
@@ -65,12 +65,11 @@ def operators(net: nn.Symbol) -> list[str]:
 
 
 def assert_same(model: onnx.ModelProto, inputs: Arrays, rtol: float = 1e-5, **options: Any) -> None:
-    """onnxruntime computes the same of a model and of what came back."""
-    for i, (output, other) in enumerate(
-        zip(run(again(model, inputs, **options), inputs), run(model, inputs), strict=True)
-    ):
-        other = np.asarray(other)
-        assert_close(output, other.reshape(other.shape or (1,)), rtol, f"output {i}")
+    """onnxruntime computes the same of a model and of what came back: values, shapes and dtypes."""
+    pairs = zip(run(again(model, inputs, **options), inputs), run(model, inputs), strict=True)
+    for i, (output, other) in enumerate(pairs):
+        assert_close(output, other, rtol, f"output {i}")
+        assert np.asarray(output).dtype == np.asarray(other).dtype, f"output {i}"
 
 
 # -- our own files ----------------------------------------------------------------------------------------------------

@@ -230,3 +230,44 @@ def test_a_check_lists_every_node_in_the_way(monkeypatch: pytest.MonkeyPatch):
         found = {name for problem in report.problems if problem.kind == "no ONNX form" for name in problem.nodes}
         assert (found, report.ok) == (nodes, False)
     assert nn.check(dense()[0], shapes={"data": ("n", 3)}, target="onnx").ok
+
+
+# -- open sizes where a constant stands beside them --------------------------------------------------------------------
+
+
+def test_a_loop_whose_state_begins_as_zeros_has_any_number_of_steps():
+    def body(x: Any, s: Any) -> Any:
+        return x + s, x + s
+
+    outs, last = sym.contrib.foreach(body, sym.Variable("x"), sym.zeros((2, 3)))
+    heads: Any = [outs, last]
+    model = nn.to_onnx(sym.Group(heads), shapes={"x": ("steps", 2, 3)})
+    for steps in (1, 5):
+        x = np.arange(steps * 6, dtype=np.float32).reshape(steps, 2, 3)
+        every, end = run(model, {"x": x})
+        np.testing.assert_allclose(every, np.cumsum(x, 0), rtol=1e-6)
+        np.testing.assert_allclose(end, np.cumsum(x, 0)[-1], rtol=1e-6)
+
+
+def test_elements_are_gathered_along_open_axes():
+    """BERT's masked positions: (batch, position) pairs, of a batch that run time decides."""
+    sequence, positions = sym.Variable("sequence"), sym.cast(sym.Variable("positions"), dtype="int32")
+    flat = sym.reshape(positions, shape=(-1,))
+    masked = sym.cast(sym.slice(sym.shape_array(positions), begin=(1,), end=(2,)), dtype="float32")
+    numbers = sym.cast(sym.contrib.arange_like(flat, axis=0), dtype="float32")
+    row = sym.floor(sym.broadcast_div(numbers, masked))
+    places = sym.stack(sym.cast(row, dtype="int32"), flat, axis=0)
+    net = sym.gather_nd(sequence, places)
+    model = nn.to_onnx(net, shapes={"sequence": ("n", "t", 4), "positions": ("n", "m")})
+    for n, t, m in ((1, 5, 2), (4, 7, 3)):
+        x = np.random.default_rng(0).standard_normal((n, t, 4)).astype(np.float32)
+        at = np.random.default_rng(1).integers(0, t, (n, m))
+        (found,) = run(model, {"sequence": x, "positions": at.astype(np.float32)})
+        np.testing.assert_array_equal(found, np.take_along_axis(x, at[..., None], 1).reshape(n * m, 4))
+
+
+def test_places_beyond_an_open_axis_are_its_ends():
+    net = sym.gather_nd(sym.Variable("x"), sym.Variable("i"))
+    model = nn.to_onnx(net, shapes={"x": ("n", 3), "i": (1, 4)}, dtypes={"i": "int64"})
+    (found,) = run(model, {"x": ROWS, "i": np.asarray([[0, 3, 99, -1]])})
+    np.testing.assert_array_equal(found, ROWS[[0, 3, 3, 3]])

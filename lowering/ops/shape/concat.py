@@ -36,8 +36,4 @@ def _stack(p: ops.StackParams, *arrays: Array) -> Array:
 def _split(p: Any, data: Array) -> list[Array]:
     axis = p.axis % data.ndim
     parts = lax.split(data, ops.lengths(p, data.shape[axis]), axis)
-    return [part.reshape(_without(part.shape, axis)) for part in parts] if p.squeeze_axis else list(parts)
-
-
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    return (*shape[:axis], *shape[axis + 1 :]) or (1,)
+    return [lax.squeeze(part, (axis,)) for part in parts] if p.squeeze_axis else list(parts)

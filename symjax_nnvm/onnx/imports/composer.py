@@ -25,18 +25,25 @@ from symjax_nnvm.symbol.variable import Variable
 STATIC = "Give the sizes of its inputs: shapes={'data': (1, 3, 224, 224)}."
 """The way out where something must be known that open dimensions decide."""
 
-_STORED = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-"""Dtypes that MXNet's files have not, and the one that holds their numbers."""
+WIDER = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
+"""Dtypes that MXNet's files and casts have not, and the one that holds their numbers."""
+
+
+def _onnxs(shape: Sequence[int], without_axes: bool) -> Numbers:
+    """The shape that ONNX gives a result: MXNet's, but () for (1,) where no input has axes."""
+    return () if without_axes and tuple(shape) == (1,) else tuple(shape)
 
 
 @dataclass
 class FileNode:
-    """A node of the file, decoded. used: of each output, whether anybody reads it."""
+    """A node of the file, decoded. used: of each output, whether anybody reads it. asked: the attributes that its form
+    asked for."""
 
     kind: str = ""
     name: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     used: Sequence[bool] = ()
+    asked: set[str] = field(default_factory=set)
 
 
 class Composer:
@@ -71,6 +78,7 @@ class Composer:
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute of the node: a number, text, a list of them, an array, a graph."""
+        self.node.asked.add(name)
         return self.node.attrs.get(name, default)
 
     def used(self, output: int) -> bool:
@@ -129,14 +137,16 @@ class Composer:
         return made
 
     def ops(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> list[Value]:
-        """The visible outputs of a node, with their shapes and dtypes inferred. Raises NNVMError."""
+        """The visible outputs of a node, with their shapes and dtypes inferred. Where no input has axes, a result of
+        one element has none. Raises NNVMError."""
         if any(value is None for value in values):
             self.refuse("an input that it needs is left out")
         name = self._named(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
         made = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
         shapes, dtypes = self._inferred(made.outputs, values)
+        without_axes = bool(values) and not any(value.ndim for value in values)
         return [
-            Value(name, gives or held, [tuple(each[i]) for each in shapes], None, made[i], held)
+            Value(name, gives or held, [_onnxs(each[i], without_axes) for each in shapes], None, made[i], held)
             for i, held in enumerate(dtypes)
         ]
 
@@ -173,7 +183,7 @@ class Composer:
         """Make a constant a weight; what the file has in its graph no optimiser changes."""
         name = self._named(name, self._variables)
         array = array.reshape(array.shape or (1,))
-        dtype = _STORED.get(array.dtype.name, array.dtype.name)
+        dtype = WIDER.get(array.dtype.name, array.dtype.name)
         if dtype != array.dtype.name or not array.flags.aligned:
             self.ask(*array.shape, dtype=dtype)
             array = array.astype(dtype)

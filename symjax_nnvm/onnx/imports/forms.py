@@ -21,12 +21,14 @@ F = TypeVar("F", bound=ImportForm)
 
 @dataclass(frozen=True)
 class OnnxImport:
-    """How an operator is read from opset `since` on; form None: it is not, for `reason`."""
+    """How an operator is read from opset `since` on; form None: it is not, for `reason`. ignores: attributes that
+    change nothing in what it gives."""
 
     since: int
     form: ImportForm | None
     reason: str = ""
     fix: str = ""
+    ignores: frozenset[str] = frozenset()
 
 
 _IMPORTS: dict[str, list[OnnxImport]] = {}
@@ -39,13 +41,17 @@ _NONE = OnnxImport(
 )
 
 
-def onnx_import(*kinds: str, since: int = 1) -> Callable[[F], F]:
+def onnx_import(*kinds: str, since: int = 1, ignores: Sequence[str] = ()) -> Callable[[F], F]:
     """Register the decorated function as what the named ONNX operators mean from an opset on; a form of a later opset
-    takes the place of one of an earlier."""
+    takes the place of one of an earlier.
+
+    A node with an attribute that the form does not ask for is refused, unless it has ONNX' default or is one of
+    ignores: those that do not change what the operator gives.
+    """
 
     def register(form: F) -> F:
         for kind in kinds:
-            _IMPORTS.setdefault(kind, []).append(OnnxImport(since, form))
+            _IMPORTS.setdefault(kind, []).append(OnnxImport(since, form, ignores=frozenset(ignores)))
         return form
 
     return register

@@ -14,7 +14,8 @@ from symjax_nnvm.onnx.imports.composer import Composer, FileNode
 from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
 from symjax_nnvm.onnx.imports.failures import OF_FORMS, told
 from symjax_nnvm.onnx.imports.forms import import_of, missing_input
-from symjax_nnvm.onnx.imports.ops.pieces import of_sizes
+from symjax_nnvm.onnx.imports.ops.pieces import entering, leaving, of_sizes
+from symjax_nnvm.onnx.imports.reading import defaults
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 from symjax_nnvm.onnx.imports.weights import Weights
 from symjax_nnvm.symbol.symbol import Symbol
@@ -81,7 +82,8 @@ class Reader:
         self.refused: list[OnnxError] = []
         self.values: MutableMapping[str, Value | None] = {}  # None: of a node that cannot be read
         for name, (dtype, shapes) in inputs.items():
-            self.values[name] = self.g.input(name, dtype, shapes)
+            self.g.begin(FileNode("Graph", name))
+            self.values[name] = entering(self.g, self.g.input(name, dtype, shapes))
 
     def read(self) -> None:
         """All nodes; those that follow from one that cannot be read are left out."""
@@ -155,7 +157,11 @@ class Reader:
         missing = missing_input(row.form, inputs)
         if missing is not None:
             self.g.refuse(f"its input {missing} is left out")
+        here = self.g.node
         found = row.form(self.g, *inputs)
+        unread = sorted(set(attrs) - here.asked - row.ignores - defaults(node, self.g.opset))
+        if unread:
+            self.g.refuse(f"nothing here knows its attribute {unread[0]!r}")
         made = [found] if isinstance(found, Value) else list(found)
         self.g.christen(made, fresh)
         for value, name in zip(made, node.output, strict=False):
@@ -183,13 +189,13 @@ class Reader:
 
     def network(self) -> tuple[Symbol, Params, Params]:
         """The whole of it. Raises OnnxError for an output that nobody can give."""
-        self.g.begin(FileNode("Graph", self.graph.name))
         symbols: list[Symbol] = []
         for info in self.graph.output:
             value = self.values.get(info.name)
             if value is None:
                 raise OnnxError(f"Nothing gives the output {printable(info.name)}.")
-            symbols.append(self.g.symbol(value))
+            self.g.begin(FileNode("Graph", info.name.removesuffix("_output")))
+            symbols.append(leaving(self.g, value))
         net = symbols[0] if len(symbols) == 1 else Symbol.create_group(symbols)
         states = set(net.list_auxiliary_states())
         arrays = {name: self.g.arrays[name] for name in net.list_inputs() if name in self.g.arrays}

@@ -63,6 +63,17 @@ def opset_of(model: onnx.ModelProto) -> int:
     raise OnnxError(f"Opset {opset} cannot be read: from {FIRST} to {latest} can. {fix}")
 
 
+def defaults(node: onnx.NodeProto, opset: int) -> set[str]:
+    """The attributes of a node that have the values which ONNX gives them where they are left out."""
+    defs = import_onnx().defs
+    try:
+        schema = defs.get_schema(node.op_type, opset)
+    except defs.SchemaError:
+        return set()
+    usual = {name: each.default_value for name, each in schema.attributes.items()}
+    return {each.name for each in node.attribute if each == usual.get(each.name)}
+
+
 def _parsed(onnx: Any, data: bytes, path: Path) -> onnx.ModelProto:
     made = onnx.ModelProto()
     try:

@@ -219,7 +219,7 @@ def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
 
 
 def _split_shapes(p: SliceChannelParams | SplitV2Params, ins: Shapes, outs: Shapes):
-    """data (…, d, …) ↔ parts (…, d / n, …), or (…, …) when the axis is dropped."""
+    """data (…, d, …) ↔ parts (…, d / n, …), or (…, …) when the axis is dropped: of a vector numbers without axes."""
     data = ins[0]
     part = next((shape for shape in outs if shape is not None), None)
     if data is None and part is None:
@@ -233,7 +233,7 @@ def _split_shapes(p: SliceChannelParams | SplitV2Params, ins: Shapes, outs: Shap
         return [back], outs
     length = data[axis]
     parts = [None] * p.num_outputs if length is None else lengths(p, length)
-    return [back], [replaced(data, axis) or (1,) if p.squeeze_axis else replaced(data, axis, n) for n in parts]
+    return [back], [replaced(data, axis) if p.squeeze_axis else replaced(data, axis, n) for n in parts]
 
 
 def _whole(p: SliceChannelParams | SplitV2Params, outs: list[Shape], axis: int) -> Shape:

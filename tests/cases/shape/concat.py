@@ -4,6 +4,8 @@ from tests.cases import Case, T
 
 EMPTY = "MXNet has no array of head gradients without elements"
 
+NO_AXES = "MXNet's head gradients have axes"
+
 OURS = "a backward operator: MXNet's takes other inputs"
 
 CASES = [
@@ -27,6 +29,9 @@ CASES = [
     Case("SliceChannel", (T(2, 3, 4),), {"num_outputs": 2, "axis": -1}),
     Case("SliceChannel", (T(2, 3, 4),), {"num_outputs": 3, "axis": 1, "squeeze_axis": True}),
     Case("SliceChannel", (T(2, 3),), {"num_outputs": 1}),
+    # numbers without axes
+    Case("SliceChannel", (T(3),), {"num_outputs": 3, "axis": 0, "squeeze_axis": True}, no_mxnet=NO_AXES),
+    Case("SliceChannel", (T(1),), {"num_outputs": 1, "axis": 0, "squeeze_axis": True}, wrt=()),
     Case("_split_v2", (T(7, 2),), {"indices": (0, 2, 5), "axis": 0}),
     Case("_split_v2", (T(2, 6),), {"indices": (), "axis": 1, "sections": 3}),
     Case("_split_v2", (T(2, 8),), {"indices": (), "axis": 1, "sections": 3}),
@@ -37,5 +42,6 @@ CASES = [
     Case("_split_v2", (T(4, 2),), {"indices": (0, 3, 3), "axis": 0}, no_mxnet=EMPTY),
     Case("_split_v2", (T(2, 3),), {"indices": (), "axis": -1, "sections": 3, "squeeze_axis": True}),
     Case("_split_v2", (T(2, 3),), {"indices": (0, 1, 2), "axis": 1, "squeeze_axis": True}),
+    Case("_split_v2", (T(3),), {"indices": (0, 1, 2), "axis": 0, "squeeze_axis": True}, wrt=()),
     Case("_backward_Concat", (T(2, 5), T(2, 3), T(2, 2)), no_mxnet=OURS),
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
+import numpy as np
+
 from symjax_nnvm.ir.types import is_float
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.forms import ImportForm, import_table, onnx_import
@@ -25,10 +27,7 @@ def binary(
                 return g.op(op, other, scalar=number, gives=result)
         x, y = alike(g, x, y)
         same_shape = elementwise is not None and x.shapes == y.shapes
-        made = g.op(elementwise if same_shape and elementwise else broadcast, x, y, gives=result)
-        if x.ndim == y.ndim == 0:
-            made.shapes = x.shapes
-        return made
+        return g.op(elementwise if same_shape and elementwise else broadcast, x, y, gives=result)
 
     return form
 
@@ -61,12 +60,14 @@ def _pow(g: Composer, x: Value, y: Value) -> Value:
 
 @onnx_import("Mod")
 def _mod(g: Composer, x: Value, y: Value) -> Value:
-    """With fmod the remainder has the sign of the dividend."""
-    if not g.attr("fmod", 0):
-        return _modulo(g, x, y)
-    ratio = div(g, x, y)
-    whole = g.op("trunc", ratio) if is_float(x.dtype) else ratio
-    return sub(g, x, mul(g, whole, y))
+    """With fmod the remainder has the sign of the dividend. By 0 it is nan, where MXNet's is 0."""
+    signed = bool(g.attr("fmod", 0))
+    if not is_float(x.dtype):
+        return sub(g, x, mul(g, div(g, x, y), y)) if signed else _modulo(g, x, y)
+    made = mul(g, g.op("sign", x), _modulo(g, g.op("abs", x), g.op("abs", y))) if signed else _modulo(g, x, y)
+    if y.array is not None and np.all(y.array):
+        return made
+    return add(g, made, g.op("_rdiv_scalar", y, scalar=0.0))
 
 
 def _all(function: Callable[[Composer, Value, Value], Value]) -> ImportForm:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from symjax_nnvm.onnx.imports.composer import STATIC, Composer
 from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import alike, cast, reshape
+from symjax_nnvm.onnx.imports.ops.pieces import cast, entering, held_as, reshape
 from symjax_nnvm.onnx.imports.values import Numbers, Value
 from symjax_nnvm.symbol.control_flow import cond, foreach, while_loop
 from symjax_nnvm.symbol.symbol import Symbol
@@ -47,7 +47,8 @@ def _as(g: Composer, values: Sequence[Value], others: Sequence[Value]) -> list[V
     """Values in the dtypes of others, whose shapes they must have."""
     if [value.made for value in values] != [other.made for other in others]:
         g.refuse("its branches, or its steps, give arrays of different shapes")
-    return [alike(g, other, value)[1] for value, other in zip(values, others, strict=True)]
+    _symbols(g, others)
+    return [held_as(g, value, other.held) for value, other in zip(values, others, strict=True)]
 
 
 @onnx_import("Scan", since=9)
@@ -60,7 +61,8 @@ def _scan(g: Composer, *inputs: Value) -> list[Value]:
     made: list[list[Value]] = []
 
     def body(slices: list[Symbol], carried: list[Symbol]) -> tuple[list[Symbol], list[Symbol]]:
-        pieces = [_standing(x, s, [shape[1:] for shape in x.shapes]) for x, s in zip(data, slices, strict=True)]
+        rows = [_standing(x, s, [shape[1:] for shape in x.shapes]) for x, s in zip(data, slices, strict=True)]
+        pieces = [entering(g, row) for row in rows]
         given = [_standing(x, s) for x, s in zip(states, carried, strict=True)]
         made.append(g.body(g.attr("body"), [*given, *pieces]))
         new = _as(g, made[0][: len(states)], states)

@@ -6,7 +6,8 @@ from typing import Any
 
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import cut, need_float, pad
+from symjax_nnvm.onnx.imports.ops.arithmetic import add
+from symjax_nnvm.onnx.imports.ops.pieces import cut, need_float, pad, reshape
 from symjax_nnvm.onnx.imports.ops.windows import Window, window
 from symjax_nnvm.onnx.imports.values import Value
 
@@ -42,21 +43,23 @@ def _conv(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Va
 
 @onnx_import("ConvTranspose")
 def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    """Padding cuts the borders of the result; where its sides differ, a slice cuts the rest."""
+    """Padding cuts the borders of the result; where its sides differ, a slice cuts the rest. What is wanted behind the
+    last window has the bias alone."""
     need_float(g, x)
     w = window(g, x, _kernel(g, weight))
     rank, groups = len(w.kernel), g.attr("group", 1)
     extra = tuple(g.attr("output_padding", [0] * rank))
     shape = g.attr("output_shape")
     if shape is not None or g.attr("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
-        w = _of_output(g, x, w, extra, shape)
+        w, extra = _of_output(g, x, w, extra, shape)
     sides = tuple(min(pair) for pair in zip(w.before, w.after, strict=True))
     late = [max(e - (a - s), 0) for e, a, s in zip(extra, w.after, sides, strict=True)]
     rest = [max(a - s - e, 0) for e, a, s in zip(extra, w.after, sides, strict=True)]
     spare = [max(each - stride + 1, 0) for each, stride in zip(late, w.stride, strict=True)]
+    inside = [] if bias is None or any(spare) else [bias]
     out = g.op(
         "Deconvolution",
-        *(x, weight, *([] if bias is None else [bias])),
+        *(x, weight, *inside),
         kernel=w.kernel,
         stride=w.stride,
         dilate=w.dilate,
@@ -64,27 +67,33 @@ def _conv_transpose(g: Composer, x: Value, weight: Value, bias: Value | None = N
         adj=tuple(each - more for each, more in zip(late, spare, strict=True)),
         num_filter=g.static(weight, [1])[1] * groups,
         num_group=groups,
-        no_bias=bias is None,
+        no_bias=not inside,
     )
     if any(spare):
-        g.refuse(f"its output_padding {extra} is no smaller than its strides {w.stride}")
+        out = pad(g, out, (0,) * (2 + rank), (0, 0, *spare))
+        if bias is not None:
+            out = add(g, out, reshape(g, bias, [(*shape, *(1,) * rank) for shape in bias.shapes]))
     for axis, (first, side, last) in enumerate(zip(w.before, sides, rest, strict=True), 2):
         out = cut(g, out, axis, first - side, -last or None)
     return out
 
 
-def _of_output(g: Composer, x: Value, w: Window, extra: tuple[int, ...], shape: list[int] | None) -> Window:
-    """The window with the padding that gives an output of a shape, else of stride times the data's."""
+def _of_output(
+    g: Composer, x: Value, w: Window, extra: tuple[int, ...], shape: list[int] | None
+) -> tuple[Window, tuple[int, ...]]:
+    """The window with the padding, and the output padding, that give an output of a shape, else of stride times the
+    data's."""
     sizes = g.static(x, range(2, x.ndim))[2:]
     wanted = shape[-len(sizes) :] if shape else [n * s for n, s in zip(sizes, w.stride, strict=True)]
-    before, after = [], []
+    before, after, behind = [], [], []
     for n, s, span, more, size in zip(sizes, w.stride, w.spans, extra, wanted, strict=True):
-        total = max(s * (n - 1) + more + span - size, 0)
-        small, large = total // 2, total - total // 2
+        total = s * (n - 1) + more + span - size
+        small, large = max(total, 0) // 2, max(total, 0) - max(total, 0) // 2
         upper = g.attr("auto_pad", "NOTSET") == "SAME_UPPER"
         before.append(small if upper else large)
         after.append(large if upper else small)
-    return Window(w.kernel, w.stride, w.dilate, tuple(before), tuple(after))
+        behind.append(more + max(-total, 0))
+    return Window(w.kernel, w.stride, w.dilate, tuple(before), tuple(after)), tuple(behind)
 
 
 @onnx_import("DeformConv")

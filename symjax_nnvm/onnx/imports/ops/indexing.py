@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.onnx.imports.composer import STATIC, Composer
+from symjax_nnvm.onnx.imports.composer import STATIC, WIDER, Composer
 from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
 from symjax_nnvm.onnx.imports.ops.pieces import cast, cut, need_float, pad, reshape, transpose
 from symjax_nnvm.onnx.imports.values import Value
@@ -143,19 +143,24 @@ def _scatter_nd(g: Composer, data: Value, indices: Value, updates: Value) -> Val
 
 @onnx_import("OneHot")
 def _one_hot(g: Composer, indices: Value, depth: Value, values: Value) -> Value:
+    """Negative indices count from the end; those beyond the depth on either side are nowhere, as in MXNet's."""
     off, on = (float(each) for each in g.known(values, "values"))
     count = int(g.known(depth, "depth").item())
     g.symbol(indices)
-    ids = g.op("_mod_scalar", indices, scalar=float(count))
-    ids = cast(g, ids, "int32") if ids.held != "int32" else ids
-    made = g.op("one_hot", ids, depth=count, on_value=on, off_value=off, gives=values.dtype)
+    ids = indices if indices.held in ("int32", "int64") else cast(g, indices, "int32")
+    below = g.op("_mul_scalar", g.op("_lesser_scalar", ids, scalar=0.0), scalar=float(count))
+    dtype = "float32" if values.dtype in ("bool", *WIDER) else values.dtype
+    how = {"depth": count, "on_value": on, "off_value": off, "dtype": dtype}
+    made = g.op("one_hot", g.op("elemwise_add", ids, below), gives=values.dtype, **how)
+    shapes = [(*shape, count) for shape in indices.shapes]
+    made = reshape(g, made, shapes)
     axis = g.axis(g.attr("axis", -1), made.ndim)
     order = list(range(made.ndim - 1))
     order.insert(axis, made.ndim - 1)
     return transpose(g, made, order)
 
 
-@onnx_import("TopK")
+@onnx_import("TopK", ignores=("sorted",))
 def _top_k(g: Composer, x: Value, k: Value | None = None) -> list[Value]:
     count = g.attr("k") if k is None else int(g.known(k, "k").item())
     axis = g.axis(g.attr("axis", -1), x.ndim)

@@ -10,11 +10,14 @@ import numpy as np
 from symjax_nnvm.onnx.imports.composer import Composer
 from symjax_nnvm.onnx.imports.forms import onnx_import
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, mul
-from symjax_nnvm.onnx.imports.ops.pieces import alike, need_float, reshape
+from symjax_nnvm.onnx.imports.ops.pieces import cast, need_float, reshape
 from symjax_nnvm.onnx.imports.values import Value
 
+_STASH = ("stash_type",)
+"""The precision of statistics, which is here that of the data, and of half precision float32."""
 
-@onnx_import("BatchNormalization")
+
+@onnx_import("BatchNormalization", ignores=("momentum",))
 def _batch_norm(g: Composer, x: Value, gamma: Value, beta: Value, mean: Value, variance: Value) -> Value:
     """Moving statistics are auxiliary states, so that it can be trained further."""
     if g.attr("training_mode", 0) or (g.used(1) and len(g.node.used) > 1):
@@ -34,10 +37,10 @@ def _computed_statistics(g: Composer, x: Value, *vectors: Value) -> Value:
         reshape(g, each, [(*shape, *(1,) * (x.ndim - 2)) for shape in each.shapes]) if x.ndim > 2 else each
         for each in vectors
     ]
-    gamma, beta, mean, variance = alike(g, *columns)
-    data = alike(g, mean, x)[1]
+    g.symbol(vectors[2])
+    data, gamma, beta, mean, variance = (cast(g, each, vectors[2].held) for each in (x, *columns))
     root = g.op("rsqrt", g.op("_plus_scalar", variance, scalar=g.attr("epsilon", 1e-5)))
-    return alike(g, x, add(g, mul(g, g.op("broadcast_sub", data, mean), mul(g, gamma, root)), beta))[1]
+    return cast(g, add(g, mul(g, g.op("broadcast_sub", data, mean), mul(g, gamma, root)), beta), x.dtype)
 
 
 @onnx_import("InstanceNormalization")
@@ -45,7 +48,7 @@ def _instance_norm(g: Composer, x: Value, gamma: Value, beta: Value) -> Value:
     return g.op("InstanceNorm", x, gamma, beta, eps=g.attr("epsilon", 1e-5))
 
 
-@onnx_import("LayerNormalization")
+@onnx_import("LayerNormalization", ignores=_STASH)
 def _layer_norm(g: Composer, x: Value, gamma: Value, beta: Value | None = None) -> Value:
     """Over the last axis it is MXNet's; over several they become one before."""
     if any(g.used(i) for i in (1, 2)):
@@ -70,15 +73,17 @@ def _vector(g: Composer, x: Value | None, length: int, default: float) -> Value:
     return g.weight(x, flat, "flat")
 
 
-@onnx_import("RMSNormalization")
+@onnx_import("RMSNormalization", ignores=_STASH)
 def _rms_norm(g: Composer, x: Value, scale: Value) -> Value:
     axes = tuple(range(g.axis(g.attr("axis", -1), x.ndim), x.ndim))
-    mean = g.op("mean", g.op("square", x), axis=axes, keepdims=True)
+    g.symbol(x)
+    data = cast(g, x, "float32") if x.held in ("float16", "bfloat16") else x
+    mean = g.op("mean", g.op("square", data), axis=axes, keepdims=True)
     root = g.op("rsqrt", g.op("_plus_scalar", mean, scalar=g.attr("epsilon", 1e-5)))
-    return mul(g, g.op("broadcast_mul", x, root), scale)
+    return mul(g, cast(g, g.op("broadcast_mul", data, root), x.held), scale)
 
 
-@onnx_import("GroupNormalization")
+@onnx_import("GroupNormalization", ignores=_STASH)
 def _group_norm(g: Composer, x: Value, gamma: Value, beta: Value) -> Value:
     """Groups as the channels of an InstanceNorm. gamma, beta: of groups before opset 21, then of channels."""
     groups = g.attr("num_groups")
@@ -109,8 +114,10 @@ def _lrn(g: Composer, x: Value) -> Value:
 
 @onnx_import("LpNormalization")
 def _lp_norm(g: Composer, x: Value) -> Value:
+    """Of zeros it gives zeros: there 1 takes the place of their norm."""
     axis = g.axis(g.attr("axis", -1), x.ndim)
-    return g.op("broadcast_div", x, g.op("norm", x, ord=g.attr("p", 2), axis=axis, keepdims=True))
+    norm = g.op("norm", x, ord=g.attr("p", 2), axis=axis, keepdims=True)
+    return g.op("broadcast_div", x, g.op("elemwise_add", norm, g.op("_equal_scalar", norm, scalar=0.0)))
 
 
 @onnx_import("MeanVarianceNormalization")

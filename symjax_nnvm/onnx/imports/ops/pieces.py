@@ -7,24 +7,34 @@ from collections.abc import Sequence
 import numpy as np
 
 from symjax_nnvm.ir.types import MAX_RANK, DType, is_float
-from symjax_nnvm.onnx.imports.composer import STATIC, Composer
+from symjax_nnvm.onnx.imports.composer import STATIC, WIDER, Composer
 from symjax_nnvm.onnx.imports.values import Numbers, Value
 from symjax_nnvm.onnx.tensors import Sizes, fixed
+from symjax_nnvm.symbol.symbol import Symbol
 
 
 def cast(g: Composer, x: Value, dtype: DType) -> Value:
     """The numbers in a dtype; as truth values, whether they are not 0."""
     if dtype == "bool":
         return x if x.dtype == "bool" else g.op("_not_equal_scalar", x, scalar=0.0, gives="bool")
+    made = held_as(g, x, dtype)
+    return made if made.dtype == dtype else Value(made.name, dtype, made.shapes, None, made.symbol, made.held)
+
+
+def held_as(g: Composer, x: Value, dtype: DType) -> Value:
+    """x, whose dtype ONNX says, with a symbol of another."""
     g.symbol(x)
-    return x if x.held == dtype else g.op("Cast", x, dtype=dtype)
+    return x if x.held == dtype else g.op("Cast", x, dtype=dtype, gives=x.dtype)
 
 
 def alike(g: Composer, *values: Value) -> list[Value]:
-    """Values whose symbols have the dtype of the first one: truth values of comparisons may be of any."""
+    """Values whose symbols have one dtype: that of numbers, which is ONNX' where one of them has it. Truth values of
+    comparisons may be of any dtype, and whole numbers narrower than ONNX'."""
     for value in values:
         g.symbol(value)
-    return [cast(g, value, values[0].held) if value.held != values[0].held else value for value in values]
+    numbers = [value for value in values if value.held != "bool"] or values
+    held = next((value.held for value in numbers if value.held == value.dtype), numbers[0].held)
+    return [held_as(g, value, held) for value in values]
 
 
 def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[int] | None = None) -> Value:
@@ -197,6 +207,25 @@ def of_sizes(g: Composer, value: Value) -> Value:
         along = g.op("_contrib_arange_like", found[0], axis=found[1][0])
         return reshape(g, cast(g, along, value.dtype), value.shapes)
     g.refuse(f"{value.name!r} is made of sizes that run time decides", STATIC)
+
+
+def entering(g: Composer, x: Value) -> Value:
+    """A value whose symbol comes from outside: without axes it may be () or (1,), and is (1,) from here on."""
+    if x.ndim:
+        return x
+    made = g.op("Reshape", x, shape=(1,), gives=x.dtype)
+    return Value(x.name, x.dtype, x.shapes, None, made.symbol, x.held)
+
+
+def leaving(g: Composer, x: Value) -> Symbol:
+    """The symbol of an output of the network: of ONNX' dtype, where MXNet has a cast to it, and of ONNX' shape. What
+    drops the only axis is MXNet's split."""
+    g.symbol(x)
+    if x.dtype not in WIDER:
+        x = held_as(g, x, x.dtype)
+    if x.ndim:
+        return g.symbol(x)
+    return g.symbol(g.op("SliceChannel", x, num_outputs=1, axis=0, squeeze_axis=True))
 
 
 def need_float(g: Composer, x: Value) -> None:

@@ -97,7 +97,7 @@ def _lp_pool(g: Composer, x: Value) -> Value:
     return _pool("lp", p_value=p)(g, g.op("abs", x))  # pyright: ignore[reportReturnType]
 
 
-onnx_import("MaxPool")(_pool("max"))
+onnx_import("MaxPool", ignores=("storage_order",))(_pool("max"))
 onnx_import("AveragePool")(_pool("avg"))
 onnx_import("GlobalMaxPool")(_global("max"))
 onnx_import("GlobalAveragePool")(_global("avg"))

@@ -28,11 +28,11 @@ def _uniform(g: Composer) -> dict[str, Any]:
 
 for _name, _params in (("normal", _normal), ("uniform", _uniform)):
 
-    @onnx_import(f"Random{_name.capitalize()}")
+    @onnx_import(f"Random{_name.capitalize()}", ignores=("seed",))
     def _draw(g: Composer, name: str = _name, params: Any = _params) -> Value:
         return g.op(f"_random_{name}", shape=tuple(g.attr("shape")), dtype=_dtype(g, "float32"), **params(g))
 
-    @onnx_import(f"Random{_name.capitalize()}Like")
+    @onnx_import(f"Random{_name.capitalize()}Like", ignores=("seed",))
     def _draw_like(g: Composer, x: Value, name: str = _name, params: Any = _params) -> Value:
         g.symbol(x)
         if _dtype(g, x.held) != x.held:
@@ -40,7 +40,7 @@ for _name, _params in (("normal", _normal), ("uniform", _uniform)):
         return g.op(f"_random_{name}_like", x, **params(g))
 
 
-@onnx_import("Multinomial")
+@onnx_import("Multinomial", ignores=("seed",))
 def _multinomial(g: Composer, x: Value) -> Value:
     """Draws by logarithms of weights."""
     if g.attr("dtype", 6) != 6:

@@ -129,4 +129,4 @@ def _packed_at_run_time(g: Composer, w: Value, r: Value, bias: Value) -> Value:
 
 
 _FORM: ImportForm = _recurrence
-onnx_import(*_CELLS)(_FORM)
+onnx_import(*_CELLS, ignores=("activation_alpha", "activation_beta"))(_FORM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +16,10 @@ Reduce = Callable[[Composer, Value, dict[str, Any]], Value]
 def _reduction(function: Reduce) -> Callable[..., Value]:
     def form(g: Composer, x: Value, axes: Value | None = None) -> Value:
         """Axes are an attribute or, later, an input; without any, all are meant, unless the node says none."""
-        given = g.numbers("axes", axes)
-        if not given and g.attr("noop_with_empty_axes", 0):
+        given, nothing, keep = g.numbers("axes", axes), g.attr("noop_with_empty_axes", 0), bool(g.attr("keepdims", 1))
+        if not given and nothing:
             return x
         places = sorted({g.axis(axis, x.ndim) for axis in given or range(x.ndim)})
-        keep = bool(g.attr("keepdims", 1))
         if not x.ndim:
             return function(g, x, {"axis": (0,), "keepdims": True})
         made = function(g, x, {"axis": tuple(places), "keepdims": keep})
@@ -37,10 +37,15 @@ def _named(op: str, **more: Any) -> Reduce:
 
 
 def _log_sum_exp(g: Composer, x: Value, how: dict[str, Any]) -> Value:
-    """m + log Σ eˣ⁻ᵐ, m the largest: no power is too large."""
-    most = g.op("max", x, **{**how, "keepdims": True})
-    powers = g.op("exp", g.op("broadcast_sub", x, most))
-    return g.op("elemwise_add", g.op("log", g.op("sum", powers, **how)), g.op("max", x, **how))
+    """m + log Σ eˣ⁻ᵐ, m the largest: no power is too large. Where that is infinite m is 0."""
+    powers = g.op("exp", g.op("broadcast_sub", x, _largest(g, x, {**how, "keepdims": True})))
+    return g.op("elemwise_add", g.op("log", g.op("sum", powers, **how)), _largest(g, x, how))
+
+
+def _largest(g: Composer, x: Value, how: dict[str, Any]) -> Value:
+    most = g.op("max", x, **how)
+    infinite = g.op("_equal_scalar", g.op("abs", most), scalar=math.inf)
+    return g.op("where", infinite, g.op("zeros_like", most), most)
 
 
 import_table(

@@ -49,7 +49,7 @@ def _resize_10(g: Composer, x: Value, scales: Value) -> Value:
     return _resize(g, x, factors, None, {"mode": g.attr("mode", "nearest"), **how})
 
 
-@onnx_import("Resize", since=11)
+@onnx_import("Resize", since=11, ignores=("extrapolation_value", "keep_aspect_ratio_policy"))
 def _resize_11(
     g: Composer, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None
 ) -> Value:

@@ -143,9 +143,9 @@ def _tile(g: Composer, x: Value, repeats: Value) -> Value:
 @onnx_import("Concat")
 def _concat(g: Composer, *inputs: Value) -> Value:
     inputs = tuple(each for each in inputs if 0 not in each.shapes[0]) or inputs[:1]
+    axis = g.axis(g.attr("axis", 1), inputs[0].ndim)
     if len(inputs) == 1:
         return inputs[0]
-    axis = g.axis(g.attr("axis", 1), inputs[0].ndim)
     return g.op("Concat", *alike(g, *inputs), dim=axis, gives=inputs[0].dtype)
 
 
@@ -153,6 +153,8 @@ def _concat(g: Composer, *inputs: Value) -> Value:
 def _split(g: Composer, x: Value, split: Value | None = None) -> list[Value]:
     """Into parts of the sizes given, else of one size; a last part may be smaller."""
     axis, parts = g.axis(g.attr("axis", 0), x.ndim), len(g.node.used)
+    if g.attr("num_outputs", parts) != parts:
+        g.refuse(f"it has {parts} outputs, and says {g.attr('num_outputs')}")
     sizes = g.numbers("split", split)
     if sizes is None:
         length = x.shape[axis]
@@ -172,19 +174,39 @@ def _split(g: Composer, x: Value, split: Value | None = None) -> list[Value]:
 
 @onnx_import("DepthToSpace")
 def _depth_to_space(g: Composer, x: Value) -> Value:
-    size = g.attr("blocksize")
-    if g.attr("mode", "DCR") == "DCR":
+    size = _block(g, x)
+    if not _columns_first(g):
         return g.op("depth_to_space", x, block_size=size)
-    n, c, h, w = zip(*x.shapes, strict=True)
-    kept = [each // size**2 for each in c]
-    six = reshape(g, x, list(zip(n, kept, (size,) * g.count, (size,) * g.count, h, w, strict=True)))
+    six = reshape(g, x, [(n, c // size**2, size, size, h, w) for n, c, h, w in x.shapes])
     moved = transpose(g, six, (0, 1, 4, 2, 5, 3))
-    return reshape(g, moved, [(a, b, y * size, z * size) for a, b, y, z in zip(n, kept, h, w, strict=True)])
+    return reshape(g, moved, [(n, c // size**2, h * size, w * size) for n, c, h, w in x.shapes])
 
 
 @onnx_import("SpaceToDepth")
 def _space_to_depth(g: Composer, x: Value) -> Value:
-    return g.op("space_to_depth", x, block_size=g.attr("blocksize"))
+    size = _block(g, x)
+    if not _columns_first(g):
+        return g.op("space_to_depth", x, block_size=size)
+    if any(h % size or w % size for _, _, h, w in x.shapes):
+        g.refuse(f"{x.shape} has no whole blocks of {size}")
+    six = reshape(g, x, [(n, c, h // size, size, w // size, size) for n, c, h, w in x.shapes])
+    moved = transpose(g, six, (0, 1, 3, 5, 2, 4))
+    return reshape(g, moved, [(n, c * size**2, h // size, w // size) for n, c, h, w in x.shapes])
+
+
+def _block(g: Composer, x: Value) -> int:
+    size = g.attr("blocksize")
+    if x.ndim != 4 or size is None or size < 1:
+        g.refuse(f"it needs a blocksize of 1 or more and data (n, c, h, w), and has {size} and {x.shape}")
+    return size
+
+
+def _columns_first(g: Composer) -> bool:
+    """Whether a block's elements are the inner part of the channels; in MXNet's operators they are the outer."""
+    mode = g.attr("mode", "DCR")
+    if mode not in ("DCR", "CRD"):
+        g.refuse(f"it knows the modes DCR and CRD, not {mode!r}")
+    return mode == "CRD"
 
 
 @onnx_import("Trilu")

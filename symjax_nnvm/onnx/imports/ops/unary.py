@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.ir.types import DTYPE_CODES
-from symjax_nnvm.onnx.imports.composer import Composer
+from symjax_nnvm.onnx.imports.composer import WIDER, Composer
 from symjax_nnvm.onnx.imports.forms import import_table, onnx_import, same
 from symjax_nnvm.onnx.imports.ops.arithmetic import add, larger, mul, smaller
-from symjax_nnvm.onnx.imports.ops.pieces import cast, scaled
+from symjax_nnvm.onnx.imports.ops.pieces import cast, reshape, scaled
 from symjax_nnvm.onnx.imports.values import Value
 from symjax_nnvm.onnx.proto import import_onnx
 from symjax_nnvm.ops.nn.activation import SELU_ALPHA, SELU_SCALE
+
+_EIGHT_BITS = ("saturate", "round_mode")
+"""How Cast rounds to numbers of 8 bits, which MXNet has not."""
 
 
 def _activation(act_type: str) -> Any:
@@ -36,10 +39,13 @@ def _plus(g: Composer, x: Value, number: float) -> Value:
 
 @onnx_import("Round")
 def _round(g: Composer, x: Value) -> Value:
-    """The nearest whole number, of two the even one: the lower, and 1 more where that is odd or nearer."""
+    """The nearest whole number, of two the even one: the lower, and 1 more where that is odd or nearer.
+
+    Of infinity the rest and the remainder are nan, and both comparisons 0.
+    """
     below = g.op("floor", x)
     rest = g.op("elemwise_sub", x, below)
-    odd = g.op("_mod_scalar", below, scalar=2.0)
+    odd = g.op("_equal_scalar", g.op("_mod_scalar", below, scalar=2.0), scalar=1.0)
     tie = g.op("elemwise_mul", g.op("_equal_scalar", rest, scalar=0.5), odd)
     return add(g, below, add(g, g.op("_greater_scalar", rest, scalar=0.5), tie))
 
@@ -63,21 +69,26 @@ def _not(g: Composer, x: Value) -> Value:
     return g.op("logical_not", x, gives="bool")
 
 
-@onnx_import("Cast")
+@onnx_import("Cast", ignores=_EIGHT_BITS)
 def _cast(g: Composer, x: Value) -> Value:
     onnx = import_onnx()
     try:
         dtype = onnx.helper.tensor_dtype_to_np_dtype(g.attr("to")).name
     except KeyError:
         dtype = f"number {g.attr('to')}"
-    if dtype not in DTYPE_CODES or dtype in ("int16", "uint16", "uint32", "uint64"):
+    if dtype not in DTYPE_CODES or dtype in WIDER:
         g.refuse(f"MXNet has no dtype {dtype}")
     return cast(g, x, dtype)
 
 
-@onnx_import("CastLike")
+@onnx_import("CastLike", ignores=_EIGHT_BITS)
 def _cast_like(g: Composer, x: Value, like: Value) -> Value:
     return cast(g, x, like.dtype)
+
+
+@onnx_import("Det")
+def _det(g: Composer, x: Value) -> Value:
+    return reshape(g, g.op("_linalg_det", x), [shape[:-2] for shape in x.shapes])
 
 
 # -- activations -----------------------------------------------------------------------------------------------------
@@ -133,15 +144,15 @@ def _gelu(g: Composer, x: Value) -> Value:
 
 @onnx_import("ThresholdedRelu")
 def _thresholded(g: Composer, x: Value) -> Value:
-    return mul(g, x, g.op("_greater_scalar", x, scalar=g.attr("alpha", 1.0)))
+    return g.op("where", g.op("_greater_scalar", x, scalar=g.attr("alpha", 1.0)), x, g.op("zeros_like", x))
 
 
 @onnx_import("Shrink")
 def _shrink(g: Composer, x: Value) -> Value:
     """x less a bias, towards 0, where it is beyond a margin; else 0."""
     margin, bias = g.attr("lambd", 0.5), g.attr("bias", 0.0)
-    above = mul(g, _plus(g, x, -bias), g.op("_greater_scalar", x, scalar=margin))
-    return add(g, above, mul(g, _plus(g, x, bias), g.op("_lesser_scalar", x, scalar=-margin)))
+    below = g.op("where", g.op("_lesser_scalar", x, scalar=-margin), _plus(g, x, bias), g.op("zeros_like", x))
+    return g.op("where", g.op("_greater_scalar", x, scalar=margin), _plus(g, x, -bias), below)
 
 
 @onnx_import("HardSigmoid")
@@ -184,7 +195,7 @@ def _clip(g: Composer, x: Value, low: Value | None = None, high: Value | None = 
     return g.op("clip", x, a_min=bounds[0], a_max=bounds[1])
 
 
-@onnx_import("Dropout")
+@onnx_import("Dropout", ignores=("seed",))
 def _dropout(g: Composer, x: Value, ratio: Value | None = None, training: Value | None = None) -> Value:
     """It drops in training alone, as MXNet's does, unless the file says that it always trains."""
     if g.used(1):
@@ -206,7 +217,6 @@ import_table(
         "Ceil": same("ceil"),
         "Cos": same("cos"),
         "Cosh": same("cosh"),
-        "Det": same("_linalg_det"),
         "Erf": same("erf"),
         "Exp": same("exp"),
         "Floor": same("floor"),

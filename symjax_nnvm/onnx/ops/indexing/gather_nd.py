@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form
@@ -12,16 +11,18 @@ from symjax_nnvm.onnx.tensors import Tensor
 from symjax_nnvm.ops.indexing import gather_nd as ops
 
 
-def nd_places(g: Builder, indices: Tensor, shape: tuple[int, ...]) -> Tensor:
+def nd_places(g: Builder, indices: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
     """Indices (k, …) as (…, k), the way ONNX has them: those outside of an axis are its first or last; negative ones
-    count from the end."""
-    sizes = np.array(shape[: g.static(indices, [0])[0]], np.int64)
+    count from the end. sizes: of the axes, k of them or more; a tensor (1,) of one that run time decides."""
+    lengths = g.dims(*sizes[: g.static(indices, [0])[0]])
     last = g.transpose(g.cast(indices, "int64"), (*range(1, indices.ndim), 0))
-    return g.op("Max", g.op("Min", last, sizes - 1), -sizes)
+    greatest = g.constant(lengths.value - 1) if lengths.value is not None else g.op("Sub", lengths, 1)
+    least = g.constant(-lengths.value) if lengths.value is not None else g.op("Neg", lengths)
+    return g.op("Max", g.op("Min", last, greatest), least)
 
 
-def _indexed(g: Builder, data: Tensor, indices: Tensor) -> tuple[int, ...]:
-    return g.static(data, range(g.static(indices, [0])[0]))
+def _indexed(g: Builder, data: Tensor, indices: Tensor) -> list[int | Tensor]:
+    return [g.size(data, axis) for axis in range(g.static(indices, [0])[0])]
 
 
 @onnx_form("gather_nd")

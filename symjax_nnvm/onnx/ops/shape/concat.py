@@ -32,6 +32,6 @@ def _split(g: Builder, p: Any, data: Tensor) -> list[Tensor]:
     else:
         lengths = list(ops.lengths(p, g.static(data, [axis])[axis]))
         parts = g.ops("Split", data, lengths, dtypes=[None] * count, axis=axis)
-    if not p.squeeze_axis or data.ndim == 1:
+    if not p.squeeze_axis:
         return parts
     return [g.op("Squeeze", part, [axis]) for part in parts]

@@ -1,0 +1,52 @@
+"""ONNX' own tests of its operators: what is read agrees, and what is not read is listed with a reason."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.onnx.node_tests import OUTCOMES, RIGHT, ROUNDED, all_outcomes, cases, listed
+
+GROUPS = ("a", "bc", "defgh", "ijkl", "mno", "pqr", "s", "tuvwxyz")
+"""First letters of the tests, which begin with their operator: as many of them in each as take a few seconds."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("letters", GROUPS)
+def test_what_is_read_agrees_and_what_is_not_is_listed(letters: str):
+    """The list is of one version of the package onnx; of another's tests none may be wrong."""
+    found = all_outcomes([name for name in cases() if name[0] in letters])
+    assert {name: row for name, row in found.items() if row[0] not in OUTCOMES} == {}
+    version, expected = listed()
+    if version == onnx.__version__:
+        for name, (outcome, said) in found.items():
+            known = expected.get(name, RIGHT)
+            assert outcome == known or {outcome, known} == {RIGHT, ROUNDED}, (
+                f"{name} is {outcome!r}, listed as {known!r}: {said}. python -m tests.onnx.node_tests lists anew."
+            )
+
+
+def test_the_page_has_the_lists_numbers():
+    page = (
+        (Path(__file__).parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8").partition("### ONNX' own tests")[2]
+    )
+    total = int(re.search(r"The ([\d,]+) node tests", page).group(1).replace(",", ""))  # pyright: ignore
+    version, expected = listed()
+    counts = Counter(expected.values())
+    counts[RIGHT] = total - sum(counts.values())
+    shown = re.findall(r"^\| (\d+) \|", page, re.MULTILINE)
+    assert sorted(map(int, shown), reverse=True) == sorted(counts.values(), reverse=True)
+    assert f"onnx {version} " in page
+
+
+@pytest.mark.slow
+def test_the_list_has_no_other_tests():
+    version, expected = listed()
+    assert set(expected.values()) <= OUTCOMES.keys() - {RIGHT}
+    assert {name[0] for name in cases()} <= set("".join(GROUPS))
+    if version == onnx.__version__:
+        assert expected.keys() - cases().keys() == set()
