@@ -18,6 +18,7 @@ from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
 from lowering.mxnet_words import unknown_attribute
+from lowering.python_calls import here
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, listed
 from symjax_nnvm.roles import learned_variables
@@ -285,7 +286,7 @@ class Executor:
         self._is_train = is_train
 
     def _values(self) -> tuple[list[jax.Array], list[jax.Array]]:
-        return [cell.value for cell in self._args], [cell.value for cell in self._aux]
+        return [here(cell.value) for cell in self._args], [here(cell.value) for cell in self._aux]
 
     def _randomness(self, is_train: bool) -> Randomness:
         return (self._key, self._forwards) if self._functions.draws(is_train) else None
@@ -294,7 +295,7 @@ class Executor:
         return head_gradients(out_grads, self.symbol.list_outputs(), self._functions.required_heads)
 
     def _old_gradients(self) -> list[jax.Array | None]:
-        return [None if cell is None else cell.value for cell in self._adds]
+        return [None if cell is None else here(cell.value) for cell in self._adds]
 
     def _may_donate(self) -> bool:
         """Whether sums of gradients may be updated in place: nobody outside has seen the arrays."""

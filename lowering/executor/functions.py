@@ -98,8 +98,7 @@ class ExecutorFunctions:
 
         def forward(args: Arrays, aux: Arrays, randomness: Randomness):
             program = self.program(is_train).forward
-            env = program.run(program.bind(self._args(args), self._aux(aux)), _key(randomness))
-            outputs, new_aux = program.collect(env)
+            outputs, new_aux = program.evaluate(self._args(args), self._aux(aux), _key(randomness))
             return outputs, self._listed(new_aux)
 
         return self._jit(("forward", is_train), forward)
@@ -109,7 +108,8 @@ class ExecutorFunctions:
 
         def forward_keeping(args: Arrays, aux: Arrays, randomness: Randomness):
             program = self.program(is_train, monitored)
-            env = program.forward_values(self._args(args), self._aux(aux), _key(randomness))
+            wanted = None if monitored else program.kept_slots
+            env = program.forward_values(self._args(args), self._aux(aux), _key(randomness), wanted)
             outputs, new_aux = program.program.collect(env)
             known = self._known(program, args, outputs[: program.num_outputs])
             residuals = {slot: env[slot] for slot in program.residual_slots if slot not in known}
@@ -128,7 +128,8 @@ class ExecutorFunctions:
         def backward(args: Arrays, outputs: Arrays, residuals: Any, randomness: Randomness, heads: Any, old: Any):
             program = self.program(is_train, monitored)
             values = {**residuals, **self._known(program, args, outputs)}
-            env = program.backward_values(outputs, values, _key(randomness), heads)
+            wanted = None if monitored else program.gradient_slots
+            env = program.backward_values(outputs, values, _key(randomness), heads, wanted)
             grads = program.collect_gradients(env)
             seen = self._seen(program, program.backward_steps, env) if monitored else []
             return self._add(grads, old), seen
@@ -147,7 +148,8 @@ class ExecutorFunctions:
     def _jit(self, which: Any, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         found = self._jitted.get(which)
         if found is None:
-            found = self._jitted[which] = jit(function, platform=self._options.platform, **options)
+            whole = self.program(True).program.stages is None
+            found = self._jitted[which] = jit(function, platform=self._options.platform, whole=whole, **options)
         return found
 
     # -- lists, names and slots ------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from lowering.interpret import Program
 from lowering.mx.keys import next_key
 from lowering.programs import Programs
 from lowering.registry import FLowering
@@ -60,10 +61,9 @@ class Expression:
         def forward(values: Sequence[jax.Array], key: jax.Array | None) -> tuple[list[jax.Array], dict[str, jax.Array]]:
             named = dict(zip(self.names, values, strict=True))
             args = {name: value for name, value in named.items() if name not in states}
-            bound = program.bind(args, {name: named[name] for name in states})
-            return program.collect(program.run(bound, key))
+            return program.evaluate(args, {name: named[name] for name in states}, key)
 
-        return self._compiled(forward)
+        return self._compiled(forward, program)
 
     @cached_property
     def needs_key(self) -> bool:
@@ -88,10 +88,12 @@ class Expression:
             args = {name: value for name, value in named.items() if name not in states}
             return program(args, {name: named[name] for name in states}, key, heads)[1]
 
-        return self._compiled(backward)
+        return self._compiled(backward, program.program)
 
-    def _compiled(self, function: Any) -> Any:
-        """The function, compiled when it was called often enough."""
+    def _compiled(self, function: Any, program: Program) -> Any:
+        """The function of a program, compiled when it was called often enough; one that runs in stages is not."""
+        if program.stages is not None:
+            return function
         waits = itertools.count(-self._calls_to_wait)
         compiled = jax.jit(function)  # without XLA's options: JAX calls such a function faster, and this one is small
         return lambda *args: compiled(*args) if next(waits) >= 0 else function(*args)

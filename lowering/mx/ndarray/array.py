@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.executor.arrays import ArrayCell
+from lowering.executor.arrays import ArrayCell, writing
 from lowering.mx import recording
 from lowering.mx.context import Context, as_context, current_context
 from lowering.mx.eager import evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
+from lowering.python_calls import refuse_without_client
 from symjax_nnvm.errors import CallError, NNVMError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic
@@ -260,7 +261,8 @@ class NDArray(Arithmetic, Fluent):
             self.cell.assign(whole, cast=True)
         else:
             full = indexing.expanded(key, self.shape) if self.ndim else key
-            self.cell.assign(put(self.value, full, given))
+            with writing(self.cell):
+                self.cell.assign(put(self.value, full, given))
         if self.entry is not None and not isinstance(self.entry, recording.Leaf):
             self.entry = None
 
@@ -281,22 +283,28 @@ class NDArray(Arithmetic, Fluent):
         return self
 
     def __iadd__(self, other: Any) -> NDArray:
-        return self._becomes(self + other)
+        with writing(self.cell):
+            return self._becomes(self + other)
 
     def __isub__(self, other: Any) -> NDArray:
-        return self._becomes(self - other)
+        with writing(self.cell):
+            return self._becomes(self - other)
 
     def __imul__(self, other: Any) -> NDArray:
-        return self._becomes(self * other)
+        with writing(self.cell):
+            return self._becomes(self * other)
 
     def __itruediv__(self, other: Any) -> NDArray:
-        return self._becomes(self / other)
+        with writing(self.cell):
+            return self._becomes(self / other)
 
     def __imod__(self, other: Any) -> NDArray:
-        return self._becomes(self % other)
+        with writing(self.cell):
+            return self._becomes(self % other)
 
     def __ipow__(self, other: Any) -> NDArray:
-        return self._becomes(self**other)
+        with writing(self.cell):
+            return self._becomes(self ** other)
 
     # -- what symbols refuse and arrays have nothing of --------------------------------------------------------------
 
@@ -324,8 +332,9 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
     array.gradient = grad
 
     def keep(value: jax.Array, request: str) -> None:
-        kept = grad.value + value if request == "add" else value
-        grad.cell.assign(kept, cast=True)
+        with writing(grad.cell):
+            kept = grad.value + value if request == "add" else value
+            grad.cell.assign(kept, cast=True)
 
     array.entry = recording.Leaf(keep, grad_req)
 
@@ -387,9 +396,11 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     parts = [made] if isinstance(made, Symbol) else list(made)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     context = arrays[0].context if arrays and ctx is None else as_context(ctx)
-    found = run_symbol(symbol, arrays, context)
     if out is not None:
-        return _written(out, found)
+        targets = [out] if isinstance(out, NDArray) else list(out)
+        with writing(*(target.cell for target in targets if isinstance(target, NDArray))):
+            return _written(out, run_symbol(symbol, arrays, context))
+    found = run_symbol(symbol, arrays, context)
     return found[0] if len(found) == 1 and len(parts) == 1 else found
 
 
@@ -400,6 +411,7 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> l
     expression = shared_expression(symbol, len(arrays), recording.is_training(), platform)
     inputs = [arrays[int(name[1:])] for name in expression.names]
     values = [array.value for array in inputs]
+    refuse_without_client()
     outputs, states, key = evaluate(expression, values)
     for name, value in states.items():
         arrays[int(name[1:])].cell.assign(value)
