@@ -23,7 +23,7 @@ from lowering.parts import on_each_part
 from lowering.python_calls import PythonCall
 from lowering.registry import FLowering, LoweringRule, Need
 from lowering.schedule import Needed, Schedule
-from lowering.stages import Stages, is_traced
+from lowering.segments import Segments, is_traced
 from lowering.steps import Environment, Recomputation, Step
 from symjax_nnvm.errors import LoweringError, NNVMError, explain, plain_list
 from symjax_nnvm.ir.attributes import FLossEquivalent, TIsBackward
@@ -96,8 +96,8 @@ class Program:
         finals = ((nid, self._schedule.final_slot if nid not in gone else self._slot) for nid in self._aux)
         self.aux_slots = {self._aux[nid]: slot(nid) for nid, slot in finals}
         self.aux_names, self.arg_names = list(self._aux.values()), list(self._args.values())
-        self.stages = Stages(options.platform) if any(step.rule.python for step in self.steps) else None
-        """What runs it in stages; None where no operator of it is Python."""
+        self.segments = Segments(options.platform) if any(step.rule.python for step in self.steps) else None
+        """What runs it in segments; None where no operator of it is Python."""
         self.needs_key = any(self.draws(step) for step in self.steps if "key" in step.rule.needs)
         self._inside = inside
         self.inference = inference or Inference(graph)
@@ -242,7 +242,7 @@ class Program:
         wanted: Collection[int] | None = None,
     ) -> None:
         """Evaluate some of the steps into an environment. wanted: the slots that the caller reads, None: any; where the
-        program runs in stages, others may stay empty. Raises LoweringError naming operator, node and shapes."""
+        program runs in segments, others may stay empty. Raises LoweringError naming operator, node and shapes."""
         steps = list(steps)
         require_key(key)
         if key is None and (nodes := [self.name(one.nid) for step in steps for one in step.steps if self.draws(one)]):
@@ -252,10 +252,10 @@ class Program:
             )
         if not self._inside:
             self.inference.warn_of_narrowing()
-        in_stages = self.stages is not None and not is_traced(env, key)
-        running = _Running(self, self.inference.of(env), in_stages)
-        if self.stages is not None and in_stages:
-            self.stages.run(steps, running, env, key, wanted)
+        in_segments = self.segments is not None and not is_traced(env, key)
+        running = _Running(self, self.inference.of(env), in_segments)
+        if self.segments is not None and in_segments:
+            self.segments.run(steps, running, env, key, wanted)
             return
         for step in steps:
             step.run(running, env, key)
@@ -281,13 +281,13 @@ class Program:
 class _Running:
     """One run of a program, over arrays of which it is known what they are; equal to others of such arrays.
 
-    in_stages: whether Python runs in this thread; else the program that is traced calls it.
+    in_segments: whether Python runs in this thread; else the program that is traced calls it.
     """
 
-    def __init__(self, program: Program, inferred: Inferred, in_stages: bool):
+    def __init__(self, program: Program, inferred: Inferred, in_segments: bool):
         self._program = program
         self._inferred = inferred
-        self._in_stages = in_stages
+        self._in_segments = in_segments
         self.platform = program.platform
 
     def __eq__(self, other: object) -> bool:
@@ -345,7 +345,7 @@ class _Running:
         if by_part is None:
             result = rule(step.params, *inputs, **extra)
             if isinstance(result, PythonCall):
-                return result.in_this_thread(inputs) if self._in_stages else result.called_back(inputs)
+                return result.in_this_thread(inputs) if self._in_segments else result.called_back(inputs)
             return result
         function = partial(rule, step.params, **extra)
         return on_each_part(function, by_part, self._program.options, self.platform, inputs)

@@ -1,8 +1,8 @@
 """Operators that are a user's Python: run in the caller's thread, or called by a program that is compiled as a whole.
 
 XLA's client of a CPU lets no more than 32 programs be under way. Where one of them calls Python and the others wait for
-it, Python that asks the client for anything, a sum of two arrays, waits for ever. So `lowering/stages.py` runs programs
-that have such operators piece by piece, and no program calls Python. Where one has to, because the caller's own
+it, Python that asks the client for anything, a sum of two arrays, waits for ever. So `lowering/segments.py` runs
+programs that have such operators piece by piece, and none calls Python. Where one has to, because the caller's own
 `jax.jit` traces the network or a loop's body has the operator, the Python computes by a client that nothing else uses
 and whose programs run in the thread that calls them.
 """

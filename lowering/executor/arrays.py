@@ -18,7 +18,14 @@ from jax.sharding import Sharding
 
 from lowering.python_calls import at_home, here, is_called_back
 from lowering.sharding import on_auto_axes
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, LoweringError, UnknownArrayError, did_you_mean, listed
+from symjax_nnvm.errors import (
+    ExecutorTypeError,
+    ExecutorValueError,
+    LoweringError,
+    UnknownArrayError,
+    did_you_mean,
+    listed,
+)
 
 Place = Any
 """A `jax.Device`, or the `jax.sharding.Sharding` of an array on several; None: JAX decides."""

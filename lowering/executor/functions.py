@@ -70,6 +70,11 @@ class ExecutorFunctions:
         return self.program(is_train).program.needs_key
 
     @cached_property
+    def calls_python(self) -> bool:
+        """Whether operators of the graph are Python, so that it runs in segments."""
+        return self.program(True).program.segments is not None
+
+    @cached_property
     def required_heads(self) -> list[bool]:
         """Whether the gradients depend on the head gradient of each output."""
         return [nid is not None for nid in self.program(True).head_ids]
@@ -148,8 +153,8 @@ class ExecutorFunctions:
     def _jit(self, which: Any, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         found = self._jitted.get(which)
         if found is None:
-            whole = self.program(True).program.stages is None
-            found = self._jitted[which] = jit(function, platform=self._options.platform, whole=whole, **options)
+            options["whole"] = not self.calls_python
+            found = self._jitted[which] = jit(function, platform=self._options.platform, **options)
         return found
 
     # -- lists, names and slots ------------------------------------------------------------------------------------

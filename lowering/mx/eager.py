@@ -55,8 +55,7 @@ class Expression:
     @cached_property
     def forward(self) -> Any:
         """(values of the variables in their order, key) → (outputs, new states by name)."""
-        program = self.programs.forward(Options(is_train=self.is_train, platform=self.platform))
-        states = program.aux_names
+        program, states = self._program, self.states
 
         def forward(values: Sequence[jax.Array], key: jax.Array | None) -> tuple[list[jax.Array], dict[str, jax.Array]]:
             named = dict(zip(self.names, values, strict=True))
@@ -68,7 +67,16 @@ class Expression:
     @cached_property
     def needs_key(self) -> bool:
         """Whether it draws random numbers."""
-        return self.programs.forward(Options(is_train=self.is_train, platform=self.platform)).needs_key
+        return self._program.needs_key
+
+    @cached_property
+    def states(self) -> list[str]:
+        """The variables that it writes."""
+        return self._program.aux_names
+
+    @property
+    def _program(self) -> Program:
+        return self.programs.forward(Options(is_train=self.is_train, platform=self.platform))
 
     def gradients(
         self, wrt: tuple[str, ...], values: Sequence[jax.Array], key: jax.Array | None, heads: Sequence[jax.Array]
@@ -91,8 +99,8 @@ class Expression:
         return self._compiled(backward, program.program)
 
     def _compiled(self, function: Any, program: Program) -> Any:
-        """The function of a program, compiled when it was called often enough; one that runs in stages is not."""
-        if program.stages is not None:
+        """The function of a program, compiled when it was called often enough; one that runs in segments is not."""
+        if program.segments is not None:
             return function
         waits = itertools.count(-self._calls_to_wait)
         compiled = jax.jit(function)  # without XLA's options: JAX calls such a function faster, and this one is small

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from math import prod
 from typing import Any, NoReturn
 
@@ -14,7 +15,7 @@ import numpy as np
 from lowering.executor.arrays import ArrayCell, writing
 from lowering.mx import recording
 from lowering.mx.context import Context, as_context, current_context
-from lowering.mx.eager import evaluate, shared_expression, variable_name
+from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
 from lowering.python_calls import refuse_without_client
@@ -304,7 +305,7 @@ class NDArray(Arithmetic, Fluent):
 
     def __ipow__(self, other: Any) -> NDArray:
         with writing(self.cell):
-            return self._becomes(self ** other)
+            return self._becomes(self**other)
 
     # -- what symbols refuse and arrays have nothing of --------------------------------------------------------------
 
@@ -396,21 +397,36 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     parts = [made] if isinstance(made, Symbol) else list(made)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     context = arrays[0].context if arrays and ctx is None else as_context(ctx)
+    found = run_symbol(symbol, arrays, context, out)
     if out is not None:
-        targets = [out] if isinstance(out, NDArray) else list(out)
-        with writing(*(target.cell for target in targets if isinstance(target, NDArray))):
-            return _written(out, run_symbol(symbol, arrays, context))
-    found = run_symbol(symbol, arrays, context)
+        return out
     return found[0] if len(found) == 1 and len(parts) == 1 else found
 
 
-def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
-    """The outputs of a symbol over a0, a1, … for arrays; states are written, and the call recorded."""
+def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context, out: Any = None) -> list[NDArray]:
+    """The outputs of a symbol over a0, a1, … for arrays; states are written, and the call recorded.
+
+    out: arrays that outputs are written to, too. Raises CallError for those that do not fit.
+    """
     device = context.device
     platform = device.platform if device is not None else jax.default_backend()
     expression = shared_expression(symbol, len(arrays), recording.is_training(), platform)
     inputs = [arrays[int(name[1:])] for name in expression.names]
-    values = [array.value for array in inputs]
+    targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
+    written = [target.cell for target in targets if isinstance(target, NDArray)]
+    written += [arrays[int(name[1:])].cell for name in expression.states]
+    with writing(*written) if written else nullcontext():
+        found = _evaluated(expression, arrays, inputs, context)
+        if out is not None:
+            _write(targets, found, out)
+    return found
+
+
+def _evaluated(
+    expression: Expression, arrays: Sequence[NDArray], inputs: Sequence[NDArray], context: Context
+) -> list[NDArray]:
+    """The outputs of an expression, whose states are written, and which is recorded."""
+    values, device = [array.value for array in inputs], context.device
     refuse_without_client()
     outputs, states, key = evaluate(expression, values)
     for name, value in states.items():
@@ -426,9 +442,8 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> l
     return found
 
 
-def _written(out: Any, found: list[NDArray]) -> Any:
-    """The results in the arrays that were given for them. Raises CallError."""
-    targets = [out] if isinstance(out, NDArray) else list(out)
+def _write(targets: Sequence[Any], found: Sequence[NDArray], out: Any) -> None:
+    """Write results to the arrays that were given for them as out=. Raises CallError."""
     if len(targets) > len(found) or any(not isinstance(target, NDArray) for target in targets):
         problem = "out= takes an NDArray for each result"
         raise CallError(problem, expected=f"{len(found)} arrays", got=f"{len(targets)} of {type(out).__name__}")
@@ -438,4 +453,3 @@ def _written(out: Any, found: list[NDArray]) -> Any:
         target.cell.assign(result.value, cast=True)
         if result.entry is not None:
             target.entry = result.entry
-    return out

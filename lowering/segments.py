@@ -1,4 +1,4 @@
-"""Stages: a program that has Python in it, run piece by piece where its arrays are there.
+"""Segments: a program that has Python in it, run piece by piece where its arrays are there.
 
 What lies between operators that are Python is compiled as one function each; the Python runs in the thread of the
 caller, which no program waits for (`lowering/python_calls.py`).
@@ -19,7 +19,7 @@ from jax.core import Tracer
 from lowering.steps import Environment, Recomputation, Running, Step
 from lowering.xla_options import jit
 
-__all__ = ["Stages", "is_traced"]
+__all__ = ["Segments", "is_traced"]
 
 Steps = Sequence[Step | Recomputation]
 
@@ -32,7 +32,7 @@ def is_traced(env: Sequence[Any], key: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Stage:
+class _Segment:
     """Steps in a row: one or several that are Python, or several that are not. inputs: the slots that they read and do
     not fill. outputs: those of the slots they fill that are read later."""
 
@@ -49,41 +49,41 @@ class _Stage:
         return [env[slot] for slot in self.outputs]
 
 
-class Stages:
-    """What runs steps of one program in stages, each compiled at its first run. platform: where."""
+class Segments:
+    """What runs steps of one program in segments, each compiled at its first run. platform: where."""
 
     def __init__(self, platform: str | None):
         self._platform = platform
-        self._split: dict[Any, list[tuple[_Stage, Callable[..., list[Any]]]]] = {}
+        self._split: dict[Any, list[tuple[_Segment, Callable[..., list[Any]]]]] = {}
 
     def run(
         self, steps: Steps, running: Running, env: Environment, key: jax.Array | None, wanted: Collection[int] | None
     ) -> None:
         """Fill the slots of an environment that are wanted; None: all of them."""
         asked = (tuple(steps), None if wanted is None else frozenset(wanted))
-        stages = self._split.get(asked)
-        if stages is None:
-            stages = self._split[asked] = [(stage, self._runs(stage)) for stage in _stages(*asked)]
-        for stage, run in stages:
-            filled = run(running, [env[slot] for slot in stage.inputs], key)
-            for slot, value in zip(stage.outputs, filled, strict=True):
+        segments = self._split.get(asked)
+        if segments is None:
+            segments = self._split[asked] = [(segment, self._runs(segment)) for segment in _segments(*asked)]
+        for segment, run in segments:
+            filled = run(running, [env[slot] for slot in segment.inputs], key)
+            for slot, value in zip(segment.outputs, filled, strict=True):
                 env[slot] = value
 
-    def _runs(self, stage: _Stage) -> Callable[..., list[Any]]:
-        return stage.fill if stage.python else jit(stage.fill, platform=self._platform, static_argnums=0)
+    def _runs(self, segment: _Segment) -> Callable[..., list[Any]]:
+        return segment.fill if segment.python else jit(segment.fill, platform=self._platform, static_argnums=0)
 
 
-def _stages(steps: Steps, wanted: Collection[int] | None) -> list[_Stage]:
+def _segments(steps: Steps, wanted: Collection[int] | None) -> list[_Segment]:
     parts = [(python, list(part)) for python, part in groupby(steps, _is_python)]
-    stages: list[_Stage] = []
+    segments: list[_Segment] = []
     read_later = set(wanted or ())
     for python, part in reversed(parts):
         filled = dict.fromkeys(slot for step in part for slot in step.outputs)
         inputs = tuple(dict.fromkeys(slot for step in part for slot in _read(step) if slot not in filled))
         outputs = tuple(slot for slot in filled if wanted is None or slot in read_later)
-        stages.insert(0, _Stage(part, python, inputs, outputs))
+        segments.insert(0, _Segment(part, python, inputs, outputs))
         read_later.update(inputs)
-    return stages
+    return segments
 
 
 def _is_python(step: Step | Recomputation) -> bool:
