@@ -127,6 +127,13 @@ class GradientProgram:
         self.program.run_steps(self.forward_steps, env, key, wanted)
         return env
 
+    def known_residuals(self, variables: Arrays, outputs: Sequence[Any]) -> dict[int, Any]:
+        """Residuals by slot that are arguments, by name, or outputs."""
+        index, program = self.program.index, self.program
+        held = {index.entry_rptr[nid]: variables.get(program.name(nid)) for nid in index.input_nodes}
+        held |= zip(program.output_slots[: self.num_outputs], outputs, strict=True)
+        return {slot: held[slot] for slot in self.residual_slots if held.get(slot) is not None}
+
     def run_backward(
         self,
         outputs: Sequence[jax.Array],

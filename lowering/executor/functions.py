@@ -170,10 +170,7 @@ class ExecutorFunctions:
 
     def _known(self, program: GradientProgram, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, Any]:
         """Residuals that need not be kept, by slot: the executor holds its arguments and outputs anyway."""
-        index, lowered, named = program.program.index, program.program, self._args(args)
-        held = {index.entry_rptr[nid]: named.get(lowered.name(nid)) for nid in index.input_nodes}
-        held |= zip(lowered.output_slots[: program.num_outputs], outputs, strict=True)
-        return {slot: held[slot] for slot in program.residual_slots if held.get(slot) is not None}
+        return program.known_residuals(self._args(args), outputs)
 
     def _add(self, grads: dict[str, jax.Array], old: Sequence[jax.Array | None]) -> list[jax.Array]:
         return [grads[n] if sum is None else sum + grads[n] for n, sum in zip(self.wrt, old, strict=True)]

@@ -79,20 +79,35 @@ class Expression:
         return self.programs.forward(Options(is_train=self.is_train, platform=self.platform))
 
     def gradients(
-        self, wrt: tuple[str, ...], values: Sequence[jax.Array], key: jax.Array | None, heads: Sequence[jax.Array]
+        self,
+        wrt: tuple[str, ...],
+        values: Sequence[jax.Array],
+        key: jax.Array | None,
+        heads: Sequence[jax.Array],
+        outputs: Sequence[jax.Array],
     ) -> dict[str, jax.Array]:
-        """The gradients by MXGradient, by the variables' names. heads: the head gradient of each output."""
+        """The gradients by MXGradient, by the variables' names. heads: the head gradient of each output. outputs: what
+        was computed; Python that computed it is not run again."""
         run = self._backwards.get(wrt)
         if run is None:
             run = self._backwards[wrt] = self._backward(wrt)
-        return run(list(values), key, list(heads))
+        return run(list(values), key, list(heads), list(outputs))
 
     def _backward(self, wrt: tuple[str, ...]) -> Any:
         program = self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=self.platform))
         states = program.program.aux_names
 
-        def backward(values: Sequence[jax.Array], key: jax.Array | None, heads: Sequence[jax.Array]) -> Any:
+        def backward(
+            values: Sequence[jax.Array],
+            key: jax.Array | None,
+            heads: Sequence[jax.Array],
+            outputs: Sequence[jax.Array],
+        ) -> Any:
             named = dict(zip(self.names, values, strict=True))
+            if program.program.segments is not None:
+                known = program.known_residuals(named, outputs)
+                if known.keys() == set(program.residual_slots):
+                    return program.run_backward(outputs, known, key, heads)
             args = {name: value for name, value in named.items() if name not in states}
             return program(args, {name: named[name] for name in states}, key, heads)[1]
 
