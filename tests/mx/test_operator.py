@@ -178,8 +178,7 @@ def test_what_it_raises_is_mxnets_error_of_the_node(told: type[_Told], method: s
     told.raises[method] = KeyError("the words of the operator")
     words = f"_ToldProp's CustomOp.{method} raised KeyError: 'the words of the operator'.*'told(_backward)?'"
     with pytest.raises(mx.MXNetError, match=words) as caught:
-        ex.forward(is_train=True)
-        ex.backward(mx.nd.ones(1))
+        ex.forward_backward(mx.nd.ones(1))
     assert caught.value.__cause__ is told.raises[method]
     del told.raises[method]
     ex.arg_dict["x"][:] = 3
