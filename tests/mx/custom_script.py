@@ -1,10 +1,11 @@
-"""A network with an operator in Python that computes by `mx.nd`, trained without waiting for results: `module`, or its
-gradient under a `jax.jit` of the caller's own, from one thread (`jit`) or sixteen (`threads`)."""
+"""A network with an operator in Python that computes by `mx.nd`, run without waiting for results: by one module or
+several, watched or not, by a predictor, or under a `jax.jit` of the caller's own, from one thread or sixteen."""
 
 from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -63,6 +64,20 @@ def module() -> None:
             made.update_metric(metric, batch.label)
 
 
+def fit() -> None:
+    batches = mx.io.NDArrayIter(*data(1500), 100, label_name="softmax_label")
+    seen: list[Any] = []
+    monitor = mx.mon.Monitor(5, lambda x: mx.nd.norm(x) / x.size**0.5, pattern=".*output", sort=True)
+    report = monitor.toc_print
+    monitor.toc_print = lambda: seen.append(report())
+    mx.mod.Module(network()).fit(batches, batches, ["acc", "nll_loss"], num_epoch=2, monitor=monitor)
+    assert len(seen) == 30
+
+
+def modules() -> None:
+    in_threads(module, 4)
+
+
 def jit() -> None:
     gradient = jax.jit(lowering.grad_fn(network()))
     rows, labels = data(100)
@@ -74,13 +89,26 @@ def jit() -> None:
 
 
 def threads() -> None:
-    all_ = [threading.Thread(target=jit) for _ in range(16)]
-    for each in all_:
-        each.start()
-    for each in all_:
-        each.join()
+    in_threads(jit, 16)
 
+
+def predictor() -> None:
+    rows, labels = data(100)
+    predict = lowering.Predictor(network(), {"weight": np.zeros((1000, 2), np.float32), "softmax_label": labels})
+    outputs = [predict(data=rows)[0] + 1 for _ in range(60)]
+    assert np.asarray(outputs[-1]).tolist() == [[1.5, 1.5]] * 100
+
+
+def in_threads(function: Callable[[], None], count: int) -> None:
+    threads = [threading.Thread(target=function) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+HOW = {each.__name__: each for each in (module, fit, modules, jit, threads, predictor)}
 
 if __name__ == "__main__":
-    {"module": module, "jit": jit, "threads": threads}[sys.argv[1]]()
+    HOW[sys.argv[1]]()
     print("ended")

@@ -263,7 +263,7 @@ def test_in_the_body_of_a_loop_a_program_calls_it(told: type[_Told]):
 _SCRIPT = Path(__file__).parent / "custom_script.py"
 
 
-@pytest.mark.parametrize("how", ["module", "jit", "threads"])
+@pytest.mark.parametrize("how", ["module", "fit", "modules", "jit", "threads", "predictor"])
 def test_it_ends_when_programs_wait_for_it(how: str):
     ran = subprocess.run([sys.executable, _SCRIPT, how], timeout=120, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout.split()) == (0, ["ended"]), ran.stderr
