@@ -13,6 +13,7 @@ import numpy as np
 from lowering.arguments import require_key, require_named, require_symbol
 from lowering.function import CALL, to_jax
 from lowering.mxnet_words import takes_our_words
+from lowering.python_calls import calls_python
 from lowering.xla_options import jit
 from symjax_nnvm.errors import LoweringError, MissingExtraError
 from symjax_nnvm.files import write_file
@@ -69,7 +70,8 @@ class CompiledFunction:
         self._max_memory = max_memory
         self._fitting: set[Any] = set()
         function = to_jax(symbol, is_train=is_train, platform=platform, mesh=mesh)
-        self._jitted = jit(function, platform=platform, donate_argnums=(1,) if donate_aux else ())
+        donated, whole = (1,) if donate_aux else (), not calls_python(symbol)
+        self._jitted = jit(function, platform=platform, whole=whole, donate_argnums=donated)
         self._latest: tuple[Any, ...] | None = None
         self._compiled: dict[Any, jax.stages.Compiled] = {}
 

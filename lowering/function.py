@@ -45,7 +45,7 @@ def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = Non
     @under_auto_axes
     def run(args: Mapping[str, Any], aux: Mapping[str, Any], key: jax.Array | None):
         program = programs.forward(on_mesh_around(options))
-        return program.collect(program.run(program.bind(args, aux), key))
+        return program.evaluate(args, aux, key)
 
     def forward(
         args: Mapping[str, Any], aux: Mapping[str, Any] | None = None, key: jax.Array | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -55,7 +55,7 @@ class GradientProgram:
         heads = {self.program.index.entry_rptr[nid] for nid in self.head_ids if nid is not None}
         made = {slot for step in self.backward_steps for slot in step.outputs} | heads
         read = [slot for step in self.backward_steps for slot in step.inputs]
-        read += self.program.output_slots[self.num_outputs :]
+        read += self.gradient_slots
         return sorted({slot for slot in read if slot not in made})
 
     def head_values(self, outputs: Sequence[jax.Array], head_grads: Sequence[Any] | None) -> dict[int, jax.Array]:
@@ -105,15 +105,34 @@ class GradientProgram:
         self, args: Arrays, aux: Arrays, key: jax.Array | None
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
         """(outputs, new auxiliary states, residuals by slot)."""
-        env = self.forward_values(args, aux, key)
+        env = self.forward_values(args, aux, key, self.kept_slots)
         outputs, new_aux = self.program.collect(env)
         return outputs[: self.num_outputs], new_aux, {slot: env[slot] for slot in self.residual_slots}
 
-    def forward_values(self, args: Arrays, aux: Arrays, key: jax.Array | None) -> list[Any]:
-        """The environment after the forward steps: a value in each slot that they fill."""
+    @cached_property
+    def kept_slots(self) -> list[int]:
+        """The slots that are read after the forward steps: outputs, states and residuals."""
+        return [*self.program.output_slots[: self.num_outputs], *self.program.aux_slots.values(), *self.residual_slots]
+
+    @property
+    def gradient_slots(self) -> list[int]:
+        """The slots of the gradients."""
+        return self.program.output_slots[self.num_outputs :]
+
+    def forward_values(
+        self, args: Arrays, aux: Arrays, key: jax.Array | None, wanted: Collection[int] | None = None
+    ) -> list[Any]:
+        """The environment after the forward steps: a value in each slot that they fill. wanted: as in `run_steps`."""
         env = self.program.environment(self.program.bind(args, aux))
-        self.program.run_steps(self.forward_steps, env, key)
+        self.program.run_steps(self.forward_steps, env, key, wanted)
         return env
+
+    def known_residuals(self, variables: Arrays, outputs: Sequence[Any]) -> dict[int, Any]:
+        """Residuals by slot that are arguments, by name, or outputs."""
+        index, program = self.program.index, self.program
+        held = {index.entry_rptr[nid]: variables.get(program.name(nid)) for nid in index.input_nodes}
+        held |= zip(program.output_slots[: self.num_outputs], outputs, strict=True)
+        return {slot: held[slot] for slot in self.residual_slots if held.get(slot) is not None}
 
     def run_backward(
         self,
@@ -123,7 +142,7 @@ class GradientProgram:
         head_grads: Sequence[Any] | None,
     ) -> dict[str, jax.Array]:
         """Gradients by argument name, from what `run_forward` left."""
-        return self.collect_gradients(self.backward_values(outputs, residuals, key, head_grads))
+        return self.collect_gradients(self.backward_values(outputs, residuals, key, head_grads, self.gradient_slots))
 
     def backward_values(
         self,
@@ -131,15 +150,16 @@ class GradientProgram:
         residuals: Mapping[int, jax.Array],
         key: jax.Array | None,
         head_grads: Sequence[Any] | None,
+        wanted: Collection[int] | None = None,
     ) -> list[Any]:
-        """The environment after the backward steps: a value in each slot that they fill."""
+        """The environment after the backward steps: a value in each slot that they fill. wanted: as in `run_steps`."""
         env = self.program.environment(self.head_values(outputs, head_grads), residuals)
-        self.program.run_steps(self._backward, env, key)
+        self.program.run_steps(self._backward, env, key, wanted)
         return env
 
     def collect_gradients(self, env: Sequence[Any]) -> dict[str, jax.Array]:
         """Gradients by argument name, from the environment that `backward_values` filled."""
-        grads = [env[slot] for slot in self.program.output_slots[self.num_outputs :]]
+        grads = [env[slot] for slot in self.gradient_slots]
         return dict(zip(self.wrt, grads, strict=True))
 
 

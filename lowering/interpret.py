@@ -20,8 +20,10 @@ import numpy as np
 from lowering.arguments import misfit, require_key
 from lowering.inferred import Inference, Inferred
 from lowering.parts import on_each_part
+from lowering.python_calls import PythonCall
 from lowering.registry import FLowering, LoweringRule, Need
 from lowering.schedule import Needed, Schedule
+from lowering.segments import Segments, is_traced
 from lowering.steps import Environment, Recomputation, Step
 from symjax_nnvm.errors import LoweringError, NNVMError, explain, plain_list
 from symjax_nnvm.ir.attributes import FLossEquivalent, TIsBackward
@@ -94,6 +96,8 @@ class Program:
         finals = ((nid, self._schedule.final_slot if nid not in gone else self._slot) for nid in self._aux)
         self.aux_slots = {self._aux[nid]: slot(nid) for nid, slot in finals}
         self.aux_names, self.arg_names = list(self._aux.values()), list(self._args.values())
+        self.segments = Segments(options.platform) if any(step.rule.python for step in self.steps) else None
+        """What runs it in segments; None where no operator of it is Python."""
         self.needs_key = any(self.draws(step) for step in self.steps if "key" in step.rule.needs)
         self._inside = inside
         self.inference = inference or Inference(graph)
@@ -214,6 +218,14 @@ class Program:
             env[slot] = value
         return env
 
+    def evaluate(
+        self, args: Arrays, aux: Arrays, key: jax.Array | None
+    ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        """(outputs, new auxiliary states) for arrays by name. Raises LoweringError."""
+        env = self.environment(self.bind(args, aux))
+        self.run_steps(self.steps, env, key, self.collected)
+        return self.collect(env)
+
     def run(
         self, values: Mapping[int, jax.Array], key: jax.Array | None, held: Mapping[int, jax.Array] | None = None
     ) -> list[Any]:
@@ -222,8 +234,15 @@ class Program:
         self.run_steps([step for step in self.steps if any(env[slot] is None for slot in step.outputs)], env, key)
         return env
 
-    def run_steps(self, steps: Iterable[Step | Recomputation], env: list[Any], key: jax.Array | None) -> None:
-        """Evaluate some of the steps into an environment. Raises LoweringError naming operator, node and shapes."""
+    def run_steps(
+        self,
+        steps: Iterable[Step | Recomputation],
+        env: list[Any],
+        key: jax.Array | None,
+        wanted: Collection[int] | None = None,
+    ) -> None:
+        """Evaluate some of the steps into an environment. wanted: the slots that the caller reads, None: any; where the
+        program runs in segments, others may stay empty. Raises LoweringError naming operator, node and shapes."""
         steps = list(steps)
         require_key(key)
         if key is None and (nodes := [self.name(one.nid) for step in steps for one in step.steps if self.draws(one)]):
@@ -233,7 +252,11 @@ class Program:
             )
         if not self._inside:
             self.inference.warn_of_narrowing()
-        running = _Running(self, self.inference.of(env))
+        in_segments = self.segments is not None and not is_traced(env, key)
+        running = _Running(self, self.inference.of(env), in_segments)
+        if self.segments is not None and in_segments:
+            self.segments.run(steps, running, env, key, wanted)
+            return
         for step in steps:
             step.run(running, env, key)
 
@@ -245,18 +268,36 @@ class Program:
         env = self.run(dict(zip(self.index.input_nodes, values, strict=True)), key)
         return [env[slot] for slot in self.output_slots]
 
+    @property
+    def collected(self) -> list[int]:
+        """The slots that `collect` reads."""
+        return [*self.output_slots, *self.aux_slots.values()]
+
     def collect(self, env: Sequence[Any]) -> tuple[list[jax.Array], dict[str, jax.Array]]:
         """(outputs, new auxiliary states) from an environment."""
         return [env[slot] for slot in self.output_slots], {name: env[s] for name, s in self.aux_slots.items()}
 
 
 class _Running:
-    """One run of a program, over arrays of which it is known what they are."""
+    """One run of a program, over arrays of which it is known what they are; equal to others of such arrays.
 
-    def __init__(self, program: Program, inferred: Inferred):
+    in_segments: whether Python runs in this thread; else the program that is traced calls it.
+    """
+
+    def __init__(self, program: Program, inferred: Inferred, in_segments: bool):
         self._program = program
         self._inferred = inferred
+        self._in_segments = in_segments
         self.platform = program.platform
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Running) and (self._program, id(self._inferred)) == (
+            other._program,
+            id(other._inferred),
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._program, id(self._inferred)))
 
     def provide(self, need: Need, step: Step, key: jax.Array | None) -> Any:
         """What the step's rule asked for besides parameters and inputs."""
@@ -302,7 +343,10 @@ class _Running:
     def _apply(self, step: Step, inputs: list[Any], extra: dict[str, Any]) -> Any:
         rule, by_part = step.rule.rule, step.rule.by_part
         if by_part is None:
-            return rule(step.params, *inputs, **extra)
+            result = rule(step.params, *inputs, **extra)
+            if isinstance(result, PythonCall):
+                return result.in_this_thread(inputs) if self._in_segments else result.called_back(inputs)
+            return result
         function = partial(rule, step.params, **extra)
         return on_each_part(function, by_part, self._program.options, self.platform, inputs)
 

@@ -44,20 +44,24 @@ class LoweringRule:
     draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then, as the operator's card
     says (FDraws); None, where the card says nothing: always, or, of a rule that needs programs, when one of them does.
     Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one. by_part:
-    how devices share its work, where XLA cannot say (`lowering/parts.py`).
+    how devices share its work, where XLA cannot say (`lowering/parts.py`). python: it is Python on arrays that are
+    there, and returns a `PythonCall`.
     """
 
     rule: Rule
     needs: tuple[Need, ...] = ()
     draws: Callable[[Any, bool], bool] | None = None
     by_part: ByPart | None = None
+    python: bool = False
 
 
 FLowering: OpMap[LoweringRule] = attributes.FLowering
 """The operator attribute that holds the rules."""
 
 
-def lowers(*names: str, needs: Sequence[Need] = (), by_part: ByPart | None = None) -> Callable[[Rule], Rule]:
+def lowers(
+    *names: str, needs: Sequence[Need] = (), by_part: ByPart | None = None, python: bool = False
+) -> Callable[[Rule], Rule]:
     """Register the decorated function as the rule of the named operators."""
     unknown = set(needs) - set(get_args(Need))
     if unknown:
@@ -67,7 +71,7 @@ def lowers(*names: str, needs: Sequence[Need] = (), by_part: ByPart | None = Non
         for name in names:
             op = Op.get(name)
             draws = _draws(op) if "key" in needs and op in FDraws else None
-            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws, by_part))
+            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws, by_part, python))
         return rule
 
     return register

@@ -50,11 +50,13 @@ def options_for(platform: str, once: bool = False) -> dict[str, str] | None:
 class Jitted:
     """A jitted function: `jax.jit`'s, compiled with the options of its platform where nothing else traces it.
 
-    plain: the same without options, for `jax.export` and for what takes none but JAX's own.
+    plain: the same without options, for `jax.export` and for what takes none but JAX's own. whole: whether calls run
+    it as one program; else the function compiles what it can by itself.
     """
 
-    def __init__(self, function: Callable[..., Any], platform: str | None, once: bool, **options: Any):
+    def __init__(self, function: Callable[..., Any], platform: str | None, once: bool, whole: bool, **options: Any):
         self._function, self._platform, self._once, self._options = function, platform, once, options
+        self._whole = whole
         self.plain = jax.jit(function, **options)
 
     @cached_property
@@ -64,6 +66,8 @@ class Jitted:
 
     def __call__(self, *args: Any) -> Any:
         """What the function returns."""
+        if not self._whole:
+            return self._function(*args)
         with suppress(ValueError):  # inside another function JAX takes no options; an error of the function's own
             return self._compiling(*args)
         return self.plain(*args)  # is raised again
@@ -76,6 +80,9 @@ class Jitted:
         return self._compiling._cache_size()
 
 
-def jit(function: Callable[..., Any], *, platform: str | None = None, once: bool = False, **options: Any) -> Jitted:
-    """`jax.jit` of positional arguments, with `OPTIONS`, or `ONCE`. platform: where it runs; options: `jax.jit`'s."""
-    return Jitted(function, platform, once, **options)
+def jit(
+    function: Callable[..., Any], *, platform: str | None = None, once: bool = False, whole: bool = True, **options: Any
+) -> Jitted:
+    """`jax.jit` of positional arguments, with `OPTIONS`, or `ONCE`. platform: where it runs; options: `jax.jit`'s.
+    whole: see `Jitted`."""
+    return Jitted(function, platform, once, whole, **options)

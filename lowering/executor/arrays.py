@@ -6,7 +6,9 @@ A jax.Array never changes, so what MXNet writes as `ex.arg_dict["w"][:] = x` is 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, overload
 
 import jax
@@ -14,11 +16,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
 
+from lowering.python_calls import at_home, here, is_called_back
 from lowering.sharding import on_auto_axes
-from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, UnknownArrayError, did_you_mean, listed
+from symjax_nnvm.errors import (
+    ExecutorTypeError,
+    ExecutorValueError,
+    LoweringError,
+    UnknownArrayError,
+    did_you_mean,
+    listed,
+)
 
 Place = Any
 """A `jax.Device`, or the `jax.sharding.Sharding` of an array on several; None: JAX decides."""
+
+
+_PATIENCE = 10
+"""Seconds."""
 
 
 def zeros(shape: Sequence[int], dtype: Any, place: Place = None) -> jax.Array:
@@ -35,10 +49,10 @@ class ArrayCell:
     """One array, its shape and dtype fixed. Executors that share a cell see each other's writes.
 
     value: the jax.Array it holds now. shown: whether somebody outside may hold that very array, so that its memory
-    must not be given to XLA.
+    must not be given to XLA. lock: held by what reads the value to write another one made of it (`writing`).
     """
 
-    __slots__ = ("dtype", "name", "place", "shape", "shown", "value")
+    __slots__ = ("dtype", "lock", "name", "place", "shape", "shown", "value")
 
     def __init__(self, name: str, value: jax.Array, place: Place, *, shown: bool):
         self.name = name
@@ -47,6 +61,7 @@ class ArrayCell:
         self.dtype = value.dtype
         self.place = place
         self.shown = shown
+        self.lock = threading.RLock()
 
     @classmethod
     def zeros(cls, name: str, shape: Sequence[int], dtype: Any, place: Place) -> ArrayCell:
@@ -56,11 +71,11 @@ class ArrayCell:
     def show(self) -> jax.Array:
         """The array, for somebody outside."""
         self.shown = True
-        return self.value
+        return here(self.value)
 
     def keep(self, value: jax.Array) -> None:
         """Hold an array that the executor itself computed."""
-        self.value = value
+        self.value = at_home(value)
         self.shown = False
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
@@ -74,7 +89,7 @@ class ArrayCell:
             value = on_auto_axes(value)
             if self.place is not None and not _lies_on(value, self.place):
                 value = jax.device_put(value, self.place)
-            self.value, self.shown = value, True
+            self.value, self.shown = at_home(value), True
             return
         if not isinstance(value, jax.Array):
             value = np.asarray(value)
@@ -92,7 +107,8 @@ class ArrayCell:
         if value.shape != self.shape:
             value = np.full(self.shape, value, self.dtype)
         # astype copies NumPy's memory, so that JAX may use the copy as it is.
-        self.value, self.shown = jax.device_put(value.astype(self.dtype), self._place_of_new(value)), True
+        value = value.astype(self.dtype)
+        self.value, self.shown = at_home(jax.device_put(value, self._place_of_new(value))), True
 
     def _place_of_new(self, value: Any) -> Place:
         """Where what is made of a value goes: over several devices, if the array before lies so and it does not."""
@@ -107,6 +123,43 @@ def _lies_on(value: jax.Array, place: Place) -> bool:
 
 def _loses_digits(given: Any, held: Any) -> bool:
     return jnp.issubdtype(given, jnp.inexact) and not jnp.issubdtype(held, jnp.inexact)
+
+
+def writing(*cells: Any) -> AbstractContextManager[Any]:
+    """A block that reads cells and writes what it made of them: no other thread writes them so meanwhile.
+
+    Python that a program calls waits for others 10 seconds at most, since they may wait for the program. Raises
+    LoweringError then.
+    """
+    if is_called_back():
+        return _writing_for_a_program(cells)
+    if len(cells) == 1:
+        return cells[0].lock
+    return _writing_several(cells)
+
+
+@contextmanager
+def _writing_several(cells: Sequence[Any]) -> Iterator[None]:
+    with ExitStack() as held:
+        for lock in _in_order(cells):
+            held.enter_context(lock)
+        yield
+
+
+@contextmanager
+def _writing_for_a_program(cells: Sequence[Any]) -> Iterator[None]:
+    with ExitStack() as held:
+        for lock in _in_order(cells):
+            if not lock.acquire(timeout=_PATIENCE):
+                problem = "Python that a compiled program calls writes an array that another thread is writing"
+                raise LoweringError(problem, fix="Let one of the two write a copy: array.copy().")
+            held.callback(lock.release)
+        yield
+
+
+def _in_order(cells: Sequence[Any]) -> list[Any]:
+    """The locks in an order that is the same for all threads, so that none waits for one that waits for it."""
+    return sorted({id(cell.lock): cell.lock for cell in cells}.values(), key=id)
 
 
 class ArrayDict(MutableMapping[str, Any]):

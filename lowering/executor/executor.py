@@ -6,18 +6,20 @@ MXNet writes as `ex.arg_dict["w"][:] = x`. Source of the semantics: MXNet 1.9.1'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like, zeros
+from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like, writing, zeros
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
 from lowering.mxnet_words import unknown_attribute
+from lowering.python_calls import here
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, listed
 from symjax_nnvm.roles import learned_variables
@@ -55,7 +57,7 @@ class Executor:
         self._grad_req = list(grad_req)
         self._written = [cell for cell, req in zip(grads or (), grad_req, strict=False) if cell and req != "null"]
         self._adds = [cell if req == "add" else None for cell, req in self._requests()]
-        self._any_adds = any(self._adds)
+        self._summed = [cell for cell in self._adds if cell is not None]
         self._key = key
         self._forwards = 0
         self._is_train = False
@@ -179,19 +181,22 @@ class Executor:
         self._write(data)
         self._start(bool(is_train))
         functions, randomness = self._functions, self._randomness(self._is_train)
-        args, aux = self._values()
-        if self._monitor is not None:
-            run = functions.forward_keeping(self._is_train, monitored=True)
-            self._outputs, new_aux, self._residuals, seen = run(args, aux, randomness)
-            self._report(seen, forward=True)
-        elif self._is_train and functions.wrt:
-            run = functions.forward_keeping(self._is_train)
-            self._outputs, new_aux, self._residuals, _ = run(args, aux, randomness)
-        else:
-            self._outputs, new_aux = functions.forward(self._is_train)(args, aux, randomness)
-        for i in functions.written_in_forward:
-            self._aux[i].keep(new_aux[i])
+        seen: Sequence[Any] = ()
+        with self._writing(self._aux[i] for i in functions.written_in_forward):
+            args, aux = self._values()
+            if self._monitor is not None:
+                run = functions.forward_keeping(self._is_train, monitored=True)
+                self._outputs, new_aux, self._residuals, seen = run(args, aux, randomness)
+            elif self._is_train and functions.wrt:
+                run = functions.forward_keeping(self._is_train)
+                self._outputs, new_aux, self._residuals, _ = run(args, aux, randomness)
+            else:
+                self._outputs, new_aux = functions.forward(self._is_train)(args, aux, randomness)
+            for i in functions.written_in_forward:
+                self._aux[i].keep(new_aux[i])
         self._new_aux, self._aux_read = new_aux, aux
+        if self._monitor is not None:
+            self._report(seen, forward=True)
         return self.outputs
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
@@ -212,18 +217,19 @@ class Executor:
         if self._outputs is None:
             self.forward(is_train)
         randomness = self._randomness(self._is_train)
-        args, aux = self._values()
-        if self._residuals is None:  # the pass was in inference, or fused: neither keeps anything
-            run = functions.forward_keeping(self._is_train, monitored=self._monitor is not None)
-            _, _, self._residuals, _ = run(args, aux, randomness)
-        in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
-        run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
-        grads, seen = run(args, self._outputs, self._residuals, randomness, heads, self._old_gradients())
-        self._keep_gradients(grads)
+        with self._writing([*self._summed, *(self._aux if is_train else ())]):
+            args, aux = self._values()
+            if self._residuals is None:  # the pass was in inference, or fused: neither keeps anything
+                run = functions.forward_keeping(self._is_train, monitored=self._monitor is not None)
+                _, _, self._residuals, _ = run(args, aux, randomness)
+            in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
+            run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
+            grads, seen = run(args, self._outputs, self._residuals, randomness, heads, self._old_gradients())
+            self._keep_gradients(grads)
+            if is_train:
+                self._advance_states(args, aux, randomness)
         if self._monitor is not None:
             self._report(seen, forward=False)
-        if is_train:
-            self._advance_states(args, aux, randomness)
 
     def forward_backward(self, out_grads: Any = None, **data: Any) -> list[jax.Array]:
         """`forward(is_train=True, **data)` and `backward(out_grads)` as one program; returns the outputs.
@@ -238,12 +244,13 @@ class Executor:
         heads = self._heads(out_grads)
         self._write(data)
         self._start(True)
-        args, aux = self._values()
-        run = functions.forward_backward(donate=self._may_donate())
-        self._outputs, grads, new_aux = run(args, aux, self._randomness(True), heads, self._old_gradients())
-        self._keep_gradients(grads)
-        for cell, value in zip(self._aux, new_aux, strict=True):
-            cell.keep(value)
+        with self._writing([*self._summed, *self._aux]):
+            args, aux = self._values()
+            run = functions.forward_backward(donate=self._may_donate())
+            self._outputs, grads, new_aux = run(args, aux, self._randomness(True), heads, self._old_gradients())
+            self._keep_gradients(grads)
+            for cell, value in zip(self._aux, new_aux, strict=True):
+                cell.keep(value)
         self._new_aux = None
         return list(self._outputs or ())
 
@@ -284,8 +291,14 @@ class Executor:
         self._forwards += 1
         self._is_train = is_train
 
+    def _writing(self, cells: Iterable[ArrayCell]) -> AbstractContextManager[Any]:
+        """A block that writes cells by what it reads of them. Python of the user's may wait for any other thread, so
+        nothing is locked where it runs."""
+        found = () if self._functions.calls_python else tuple(cells)
+        return writing(*found) if found else nullcontext()
+
     def _values(self) -> tuple[list[jax.Array], list[jax.Array]]:
-        return [cell.value for cell in self._args], [cell.value for cell in self._aux]
+        return [here(cell.value) for cell in self._args], [here(cell.value) for cell in self._aux]
 
     def _randomness(self, is_train: bool) -> Randomness:
         return (self._key, self._forwards) if self._functions.draws(is_train) else None
@@ -294,11 +307,11 @@ class Executor:
         return head_gradients(out_grads, self.symbol.list_outputs(), self._functions.required_heads)
 
     def _old_gradients(self) -> list[jax.Array | None]:
-        return [None if cell is None else cell.value for cell in self._adds]
+        return [None if cell is None else here(cell.value) for cell in self._adds]
 
     def _may_donate(self) -> bool:
         """Whether sums of gradients may be updated in place: nobody outside has seen the arrays."""
-        return self._any_adds and not any(cell.shown for cell in self._adds if cell is not None)
+        return bool(self._summed) and not any(cell.shown for cell in self._summed)
 
     def _keep_gradients(self, grads: Sequence[jax.Array]) -> None:
         for cell, grad in zip(self._written, grads, strict=True):

@@ -70,6 +70,11 @@ class ExecutorFunctions:
         return self.program(is_train).program.needs_key
 
     @cached_property
+    def calls_python(self) -> bool:
+        """Whether operators of the graph are Python, so that it runs in segments."""
+        return self.program(True).program.segments is not None
+
+    @cached_property
     def required_heads(self) -> list[bool]:
         """Whether the gradients depend on the head gradient of each output."""
         return [nid is not None for nid in self.program(True).head_ids]
@@ -98,8 +103,7 @@ class ExecutorFunctions:
 
         def forward(args: Arrays, aux: Arrays, randomness: Randomness):
             program = self.program(is_train).forward
-            env = program.run(program.bind(self._args(args), self._aux(aux)), _key(randomness))
-            outputs, new_aux = program.collect(env)
+            outputs, new_aux = program.evaluate(self._args(args), self._aux(aux), _key(randomness))
             return outputs, self._listed(new_aux)
 
         return self._jit(("forward", is_train), forward)
@@ -109,7 +113,8 @@ class ExecutorFunctions:
 
         def forward_keeping(args: Arrays, aux: Arrays, randomness: Randomness):
             program = self.program(is_train, monitored)
-            env = program.forward_values(self._args(args), self._aux(aux), _key(randomness))
+            wanted = None if monitored else program.kept_slots
+            env = program.forward_values(self._args(args), self._aux(aux), _key(randomness), wanted)
             outputs, new_aux = program.program.collect(env)
             known = self._known(program, args, outputs[: program.num_outputs])
             residuals = {slot: env[slot] for slot in program.residual_slots if slot not in known}
@@ -128,7 +133,8 @@ class ExecutorFunctions:
         def backward(args: Arrays, outputs: Arrays, residuals: Any, randomness: Randomness, heads: Any, old: Any):
             program = self.program(is_train, monitored)
             values = {**residuals, **self._known(program, args, outputs)}
-            env = program.backward_values(outputs, values, _key(randomness), heads)
+            wanted = None if monitored else program.gradient_slots
+            env = program.backward_values(outputs, values, _key(randomness), heads, wanted)
             grads = program.collect_gradients(env)
             seen = self._seen(program, program.backward_steps, env) if monitored else []
             return self._add(grads, old), seen
@@ -147,6 +153,7 @@ class ExecutorFunctions:
     def _jit(self, which: Any, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         found = self._jitted.get(which)
         if found is None:
+            options["whole"] = not self.calls_python
             found = self._jitted[which] = jit(function, platform=self._options.platform, **options)
         return found
 
@@ -163,10 +170,7 @@ class ExecutorFunctions:
 
     def _known(self, program: GradientProgram, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, Any]:
         """Residuals that need not be kept, by slot: the executor holds its arguments and outputs anyway."""
-        index, lowered, named = program.program.index, program.program, self._args(args)
-        held = {index.entry_rptr[nid]: named.get(lowered.name(nid)) for nid in index.input_nodes}
-        held |= zip(lowered.output_slots[: program.num_outputs], outputs, strict=True)
-        return {slot: held[slot] for slot in program.residual_slots if held.get(slot) is not None}
+        return program.known_residuals(self._args(args), outputs)
 
     def _add(self, grads: dict[str, jax.Array], old: Sequence[jax.Array | None]) -> list[jax.Array]:
         return [grads[n] if sum is None else sum + grads[n] for n, sum in zip(self.wrt, old, strict=True)]

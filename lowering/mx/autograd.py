@@ -172,7 +172,7 @@ def _through(call: Call, partial: Sequence[NDArray | None], create_graph: bool) 
     wanted = {
         name: entry
         for name, entry, value in zip(call.expression.names, call.entries, call.values, strict=True)
-        if entry is not None and jnp.issubdtype(value.dtype, jnp.floating)
+        if entry is not None and jnp.issubdtype(value.dtype, jnp.number)
     }
     if not wanted:
         return
@@ -182,7 +182,7 @@ def _through(call: Call, partial: Sequence[NDArray | None], create_graph: bool) 
 
 
 def _plain_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:
-    found = call.expression.gradients(wrt, call.values, call.key, [head.value for head in heads])
+    found = call.expression.gradients(wrt, call.values, call.key, [head.value for head in heads], call.outputs)
     return [like_jax(found[name], heads[0].context) for name in wrt]
 
 

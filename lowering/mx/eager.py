@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from lowering.interpret import Program
 from lowering.mx.keys import next_key
 from lowering.programs import Programs
 from lowering.registry import FLowering
@@ -54,44 +55,68 @@ class Expression:
     @cached_property
     def forward(self) -> Any:
         """(values of the variables in their order, key) → (outputs, new states by name)."""
-        program = self.programs.forward(Options(is_train=self.is_train, platform=self.platform))
-        states = program.aux_names
+        program, states = self._program, self.states
 
         def forward(values: Sequence[jax.Array], key: jax.Array | None) -> tuple[list[jax.Array], dict[str, jax.Array]]:
             named = dict(zip(self.names, values, strict=True))
             args = {name: value for name, value in named.items() if name not in states}
-            bound = program.bind(args, {name: named[name] for name in states})
-            return program.collect(program.run(bound, key))
+            return program.evaluate(args, {name: named[name] for name in states}, key)
 
-        return self._compiled(forward)
+        return self._compiled(forward, program)
 
     @cached_property
     def needs_key(self) -> bool:
         """Whether it draws random numbers."""
-        return self.programs.forward(Options(is_train=self.is_train, platform=self.platform)).needs_key
+        return self._program.needs_key
+
+    @cached_property
+    def states(self) -> list[str]:
+        """The variables that it writes."""
+        return self._program.aux_names
+
+    @property
+    def _program(self) -> Program:
+        return self.programs.forward(Options(is_train=self.is_train, platform=self.platform))
 
     def gradients(
-        self, wrt: tuple[str, ...], values: Sequence[jax.Array], key: jax.Array | None, heads: Sequence[jax.Array]
+        self,
+        wrt: tuple[str, ...],
+        values: Sequence[jax.Array],
+        key: jax.Array | None,
+        heads: Sequence[jax.Array],
+        outputs: Sequence[jax.Array],
     ) -> dict[str, jax.Array]:
-        """The gradients by MXGradient, by the variables' names. heads: the head gradient of each output."""
+        """The gradients by MXGradient, by the variables' names. heads: the head gradient of each output. outputs: what
+        was computed; Python that computed it is not run again."""
         run = self._backwards.get(wrt)
         if run is None:
             run = self._backwards[wrt] = self._backward(wrt)
-        return run(list(values), key, list(heads))
+        return run(list(values), key, list(heads), list(outputs))
 
     def _backward(self, wrt: tuple[str, ...]) -> Any:
         program = self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=self.platform))
         states = program.program.aux_names
 
-        def backward(values: Sequence[jax.Array], key: jax.Array | None, heads: Sequence[jax.Array]) -> Any:
+        def backward(
+            values: Sequence[jax.Array],
+            key: jax.Array | None,
+            heads: Sequence[jax.Array],
+            outputs: Sequence[jax.Array],
+        ) -> Any:
             named = dict(zip(self.names, values, strict=True))
+            if program.program.segments is not None:
+                known = program.known_residuals(named, outputs)
+                if known.keys() == set(program.residual_slots):
+                    return program.run_backward(outputs, known, key, heads)
             args = {name: value for name, value in named.items() if name not in states}
             return program(args, {name: named[name] for name in states}, key, heads)[1]
 
-        return self._compiled(backward)
+        return self._compiled(backward, program.program)
 
-    def _compiled(self, function: Any) -> Any:
-        """The function, compiled when it was called often enough."""
+    def _compiled(self, function: Any, program: Program) -> Any:
+        """The function of a program, compiled when it was called often enough; one that runs in segments is not."""
+        if program.segments is not None:
+            return function
         waits = itertools.count(-self._calls_to_wait)
         compiled = jax.jit(function)  # without XLA's options: JAX calls such a function faster, and this one is small
         return lambda *args: compiled(*args) if next(waits) >= 0 else function(*args)

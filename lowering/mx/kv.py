@@ -14,6 +14,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, PartitionSpec
 
+from lowering.executor.arrays import writing
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.optimizer import Optimizer, get_updater
 from symjax_nnvm.errors import CallError, listed
@@ -53,7 +54,9 @@ class KVStore:
             if self._updater is None:
                 self._of(each)[:] = total
             else:
-                self._updater(each, total, self._of(each))
+                held = self._of(each)
+                with writing(held.cell):
+                    self._updater(each, total, held)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copy what is held into arrays."""

@@ -1,4 +1,4 @@
-"""`mx.operator`: operators written in Python, which a compiled program calls (`jax.pure_callback`), gradients too.
+"""`mx.operator`: operators written in Python, gradients too, which run between the compiled parts of a network.
 
 A class derived from CustomOpProp says what an operator is, one derived from CustomOp what it computes;
 `register("name")` makes it `mx.sym.Custom(..., op_type="name")` and `mx.nd.Custom`. It becomes an operator like those
@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
 import numpy as np
 
+from lowering.mx import recording
 from lowering.mx.context import Context, current_context
-from lowering.mx.ndarray.array import NDArray
-from lowering.mx.ndarray.cells import HostCell
+from lowering.mx.ndarray.array import NDArray, like_jax
+from lowering.mx.ndarray.cells import HostCell, host
+from lowering.python_calls import PythonCall
 from lowering.registry import lowers
-from symjax_nnvm.errors import InferenceError, ParamError
+from symjax_nnvm.errors import InferenceError, NNVMError, ParamError, explain
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.register import register_op
@@ -162,7 +165,7 @@ class _Operator:
         dtypes = tuple(np.dtype(x.dtype).type for x in inputs[: len(self.arguments)])
         if (shapes, dtypes) not in self._made:
             made = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
-            self._made[shapes, dtypes] = made
+            self._made.setdefault((shapes, dtypes), made)
         return self._made[shapes, dtypes]
 
 
@@ -203,36 +206,67 @@ def _gradient(node: Node, ograds: Sequence[NodeEntry]) -> list[NodeEntry | None]
 # -- how it runs -----------------------------------------------------------------------------------------------------
 
 
-def _ndarrays(values: Sequence[Any]) -> list[NDArray]:
-    """Values as arrays in NumPy's memory, which may be written."""
-    return [NDArray(HostCell(np.array(value)), current_context()) for value in values]
+class CustomOpError(NNVMError, RuntimeError):
+    """What a CustomOp's forward or backward raised, which is its `__cause__`."""
 
 
-def _blank(models: Sequence[Any]) -> list[NDArray]:
-    return _ndarrays([np.zeros(model.shape, model.dtype) for model in models])
+def _arrays(values: Sequence[Any], called_back: bool) -> list[NDArray]:
+    """Values as arrays that may be written, apart from the values; in NumPy's memory where a program calls."""
+    if called_back:
+        return [NDArray(HostCell(np.array(value)), current_context()) for value in values]
+    return [like_jax(value) for value in values]
 
 
-def _values(arrays: Sequence[NDArray]) -> tuple[np.ndarray, ...]:
-    return tuple(array.asnumpy() for array in arrays)
+def _blank(models: Sequence[Any], called_back: bool) -> list[NDArray]:
+    zeros = [np.zeros(model.shape, model.dtype) for model in models]
+    return _arrays(zeros if called_back else jax.device_put(zeros), called_back)
 
 
-def _forward(p: _Operator, *inputs: jax.Array, is_train: bool) -> Any:
+def _values(arrays: Sequence[NDArray], models: Sequence[Any], called_back: bool) -> list[Any]:
+    """What was written. Raises CustomOpError where another array was put in the place of one that was given."""
+    for array, model in zip(arrays, models, strict=True):
+        if (array.shape, array.cell.dtype) != (model.shape, model.dtype):
+            problem = "A CustomOp put an array into a list of those that it is to write"
+            expected, got = (f"{each.dtype}{list(each.shape)}" for each in (model, array.cell))
+            raise CustomOpError(explain(problem, expected=expected, got=got, fix="self.assign(array, req, value)"))
+    return [host(array.cell) if called_back else array.value for array in arrays]
+
+
+@contextmanager
+def _running(p: _Operator, method: str, attrs: NodeAttrs, is_train: bool) -> Iterator[None]:
+    """Nothing is recorded in it; what it raises is told with the node. Raises CustomOpError."""
+    before = recording.set_recording(False), recording.set_training(is_train)
+    try:
+        yield
+    except NNVMError:
+        raise
+    except Exception as error:
+        problem = f"{type(p.prop).__name__}'s CustomOp.{method} raised {type(error).__name__}: {error}"
+        raise CustomOpError(explain(problem, op=attrs.op, node=attrs.name)) from error
+    finally:
+        recording.set_recording(before[0])
+        recording.set_training(before[1])
+
+
+def _forward(p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs) -> PythonCall:
     """The outputs, and the new states, by `CustomOp.forward`."""
     count, custom = len(p.arguments), p.computes(inputs)
     _, shapes, _ = p.shapes([x.shape for x in inputs])
     _, dtypes, _ = p.dtypes([x.dtype.name for x in inputs])
     models = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    models += [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs[count:]]
 
-    def run(*values: Any) -> tuple[np.ndarray, ...]:
-        data, aux, out = _ndarrays(values[:count]), _ndarrays(values[count:]), _blank(models)
-        custom.forward(is_train=is_train, req=["write"] * len(out), in_data=data, out_data=out, aux=aux)
-        return _values([*out, *aux])
+    def run(values: Sequence[Any], called_back: bool) -> list[Any]:
+        arrays, out = _arrays(values, called_back), _blank(models[: len(shapes)], called_back)
+        data, aux = arrays[:count], arrays[count:]
+        with _running(p, "forward", attrs, is_train):
+            custom.forward(is_train=is_train, req=["write"] * len(out), in_data=data, out_data=out, aux=aux)
+        return _values([*out, *aux], models, called_back)
 
-    states = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs[count:]]
-    return tuple(jax.pure_callback(run, (*models, *states), *inputs, vmap_method="sequential"))
+    return PythonCall(run, tuple(models))
 
 
-def _backward(p: _Operator, *inputs: jax.Array) -> Any:
+def _backward(p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs) -> PythonCall:
     """The gradients of the inputs, by `CustomOp.backward`."""
     outputs, arguments = len(p.outputs), len(p.arguments)
     heads = p.num_heads
@@ -240,16 +274,17 @@ def _backward(p: _Operator, *inputs: jax.Array) -> Any:
     custom = p.computes(data)
     models = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in data]
 
-    def run(*values: Any) -> tuple[np.ndarray, ...]:
-        arrays, grads = _ndarrays(values), _blank(models)
+    def run(values: Sequence[Any], called_back: bool) -> list[Any]:
+        arrays, grads = _arrays(values, called_back), _blank(models, called_back)
         rest = arrays[heads + arguments :]
         aux, out = rest[: len(rest) - outputs], rest[len(rest) - outputs :]
-        top = arrays[:heads] if heads else _blank([array.cell for array in out])
+        top = arrays[:heads] if heads else _blank([array.cell for array in out], called_back)
         given, requests = arrays[heads : heads + arguments], ["write"] * arguments
-        custom.backward(req=requests, out_grad=top, in_data=given, out_data=out, in_grad=grads, aux=aux)
-        return _values(grads)
+        with _running(p, "backward", attrs, is_train):
+            custom.backward(req=requests, out_grad=top, in_data=given, out_data=out, in_grad=grads, aux=aux)
+        return _values(grads, models, called_back)
 
-    return tuple(jax.pure_callback(run, tuple(models), *inputs, vmap_method="sequential"))
+    return PythonCall(run, tuple(models))
 
 
 # -- registering -----------------------------------------------------------------------------------------------------
@@ -286,7 +321,7 @@ def _declare(reg_name: str, name: str) -> None:
         flops="Python code",
         doc=f"An operator in Python, `mx.operator.register({reg_name!r})`.",
     )
-    lowers(op.name, needs=("is_train",))(_forward)
+    lowers(op.name, needs=("is_train", "attrs"), python=True)(_forward)
     register_op(
         f"{name}{_BACKWARD}",
         inputs=(),
@@ -299,4 +334,4 @@ def _declare(reg_name: str, name: str) -> None:
         recompute="never",
         TIsBackward=True,
     )
-    lowers(f"{name}{_BACKWARD}")(_backward)
+    lowers(f"{name}{_BACKWARD}", needs=("is_train", "attrs"), python=True)(_backward)

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.executor.arrays import writing
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.training.optimizers import apply_rule, check_known, rule_hyper, rule_slots
@@ -201,20 +202,21 @@ class RuleOptimizer(Optimizer):
         self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
     ) -> None:
         """Update some parameters, and their slots, in one program."""
-        self._update_count(list(indices))
-        lrs = [self._get_lr(index) for index in indices]
-        before = [self._previous.get(index, lr) for index, lr in zip(indices, lrs, strict=True)]
-        self._previous.update(zip(indices, lrs, strict=True))
-        numbers = (np.asarray(row, np.float32) for row in (lrs, before, [self.counts[index] for index in indices]))
-        wds = tuple(self._get_wd(index) for index in indices)
-        values = [[array.value for array in arrays] for arrays in (weights, grads)]
-        slots = [[slot.value for slot in state or ()] for state in states]
-        run = self._update_of(tuple(indices), wds)
-        made = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key())
-        for weight, state, (value, *kept) in zip(weights, states, made, strict=True):
-            weight.cell.assign(value)
-            for slot, new in zip(state or (), kept, strict=True):
-                slot.cell.assign(new)
+        with writing(*(array.cell for array in (*weights, *(slot for state in states for slot in state or ())))):
+            self._update_count(list(indices))
+            lrs = [self._get_lr(index) for index in indices]
+            before = [self._previous.get(index, lr) for index, lr in zip(indices, lrs, strict=True)]
+            self._previous.update(zip(indices, lrs, strict=True))
+            numbers = (np.asarray(row, np.float32) for row in (lrs, before, [self.counts[index] for index in indices]))
+            wds = tuple(self._get_wd(index) for index in indices)
+            values = [[array.value for array in arrays] for arrays in (weights, grads)]
+            slots = [[slot.value for slot in state or ()] for state in states]
+            run = self._update_of(tuple(indices), wds)
+            made = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key())
+            for weight, state, (value, *kept) in zip(weights, states, made, strict=True):
+                weight.cell.assign(value)
+                for slot, new in zip(state or (), kept, strict=True):
+                    slot.cell.assign(new)
 
     def _update_of(self, indices: tuple[Any, ...], wds: tuple[float, ...]) -> Callable[..., Any]:
         """The jitted update of these parameters, with these weight decays."""

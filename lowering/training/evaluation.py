@@ -37,7 +37,7 @@ class Evaluation:
         self._inputs = inputs
         self._placing = placing
         self._program = programs.forward(options)
-        self._forward = jit(under_auto_axes(self._run))
+        self._forward = jit(under_auto_axes(self._run), whole=self._program.segments is None)
 
     def _run(self, params: Any, frozen: Any, aux: Any, key: jax.Array, batch: Any) -> tuple[list[jax.Array], jax.Array]:
         values = self._bind(params, frozen, aux, batch)

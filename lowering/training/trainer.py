@@ -137,7 +137,7 @@ class Trainer:
             placing=self.placing,
             batch_statistics=batch_statistics,
         )
-        self.step_fn = jit(step, donate_argnums=0)
+        self.step_fn = jit(step, whole=self.program.program.segments is None, donate_argnums=0)
         evaluated = replace(options, is_train=False, wrt=None)
         self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placing)
 

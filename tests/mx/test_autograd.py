@@ -137,3 +137,35 @@ def test_what_was_not_recorded_is_told():
     with pytest.raises(nn.GradientError, match=r"Variables \[0\] are not among"):
         autograd.grad(y, [leaf(3)])
     assert autograd.get_symbol(y).list_arguments() == ["a0"]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_gradients_of_whole_numbers_are_whole_numbers(dtype: str):
+    x, y = mx.nd.array([3, 5], dtype=dtype), mx.nd.array([2, 2], dtype=dtype)
+    for array in (x, y):
+        array.attach_grad()
+    with autograd.record():
+        z = x * x + 3 * x * y
+    z.backward()
+    assert np.asarray(x.grad).dtype == np.dtype(dtype)
+    assert (np.asarray(x.grad).tolist(), np.asarray(y.grad).tolist()) == ([12, 16], [9, 15])
+    x.attach_grad("add")
+    for _ in range(2):
+        with autograd.record():
+            z = x * x
+        z.backward(mx.nd.array([1, 2], dtype=dtype))
+    assert np.asarray(x.grad).tolist() == [12, 40]
+    with autograd.record():
+        z = (x.astype("float32") * 2.5).sum()
+    assert autograd.grad(z, x).asnumpy().tolist() == [2, 2]  # cut off, as in MXNet
+
+
+def test_an_index_has_a_gradient_of_zeros():
+    rows, at = mx.nd.ones((3, 2)), mx.nd.array([0, 1], dtype="int32")
+    for array in (rows, at):
+        array.attach_grad()
+    with autograd.record():
+        taken = mx.nd.take(rows, at * 1)
+    taken.backward()
+    assert np.asarray(rows.grad).tolist() == [[1, 1], [1, 1], [0, 0]]
+    assert np.asarray(at.grad).tolist() == [0, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from math import prod
 from typing import Any, NoReturn
 
@@ -11,12 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.executor.arrays import ArrayCell
+from lowering.executor.arrays import ArrayCell, writing
 from lowering.mx import recording
 from lowering.mx.context import Context, as_context, current_context
-from lowering.mx.eager import evaluate, shared_expression, variable_name
+from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
+from lowering.python_calls import refuse_without_client
 from symjax_nnvm.errors import CallError, NNVMError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic
@@ -260,7 +262,8 @@ class NDArray(Arithmetic, Fluent):
             self.cell.assign(whole, cast=True)
         else:
             full = indexing.expanded(key, self.shape) if self.ndim else key
-            self.cell.assign(put(self.value, full, given))
+            with writing(self.cell):
+                self.cell.assign(put(self.value, full, given))
         if self.entry is not None and not isinstance(self.entry, recording.Leaf):
             self.entry = None
 
@@ -281,22 +284,28 @@ class NDArray(Arithmetic, Fluent):
         return self
 
     def __iadd__(self, other: Any) -> NDArray:
-        return self._becomes(self + other)
+        with writing(self.cell):
+            return self._becomes(self + other)
 
     def __isub__(self, other: Any) -> NDArray:
-        return self._becomes(self - other)
+        with writing(self.cell):
+            return self._becomes(self - other)
 
     def __imul__(self, other: Any) -> NDArray:
-        return self._becomes(self * other)
+        with writing(self.cell):
+            return self._becomes(self * other)
 
     def __itruediv__(self, other: Any) -> NDArray:
-        return self._becomes(self / other)
+        with writing(self.cell):
+            return self._becomes(self / other)
 
     def __imod__(self, other: Any) -> NDArray:
-        return self._becomes(self % other)
+        with writing(self.cell):
+            return self._becomes(self % other)
 
     def __ipow__(self, other: Any) -> NDArray:
-        return self._becomes(self**other)
+        with writing(self.cell):
+            return self._becomes(self**other)
 
     # -- what symbols refuse and arrays have nothing of --------------------------------------------------------------
 
@@ -324,8 +333,9 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
     array.gradient = grad
 
     def keep(value: jax.Array, request: str) -> None:
-        kept = grad.value + value if request == "add" else value
-        grad.cell.assign(kept, cast=True)
+        with writing(grad.cell):
+            kept = grad.value + value if request == "add" else value
+            grad.cell.assign(kept, cast=True)
 
     array.entry = recording.Leaf(keep, grad_req)
 
@@ -387,19 +397,37 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     parts = [made] if isinstance(made, Symbol) else list(made)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     context = arrays[0].context if arrays and ctx is None else as_context(ctx)
-    found = run_symbol(symbol, arrays, context)
+    found = run_symbol(symbol, arrays, context, out)
     if out is not None:
-        return _written(out, found)
+        return out
     return found[0] if len(found) == 1 and len(parts) == 1 else found
 
 
-def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
-    """The outputs of a symbol over a0, a1, … for arrays; states are written, and the call recorded."""
+def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context, out: Any = None) -> list[NDArray]:
+    """The outputs of a symbol over a0, a1, … for arrays; states are written, and the call recorded.
+
+    out: arrays that outputs are written to, too. Raises CallError for those that do not fit.
+    """
     device = context.device
     platform = device.platform if device is not None else jax.default_backend()
     expression = shared_expression(symbol, len(arrays), recording.is_training(), platform)
     inputs = [arrays[int(name[1:])] for name in expression.names]
-    values = [array.value for array in inputs]
+    targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
+    written = [target.cell for target in targets if isinstance(target, NDArray)]
+    written += [arrays[int(name[1:])].cell for name in expression.states]
+    with writing(*written) if written else nullcontext():
+        found = _evaluated(expression, arrays, inputs, context)
+        if out is not None:
+            _write(targets, found, out)
+    return found
+
+
+def _evaluated(
+    expression: Expression, arrays: Sequence[NDArray], inputs: Sequence[NDArray], context: Context
+) -> list[NDArray]:
+    """The outputs of an expression, whose states are written, and which is recorded."""
+    values, device = [array.value for array in inputs], context.device
+    refuse_without_client()
     outputs, states, key = evaluate(expression, values)
     for name, value in states.items():
         arrays[int(name[1:])].cell.assign(value)
@@ -414,9 +442,8 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> l
     return found
 
 
-def _written(out: Any, found: list[NDArray]) -> Any:
-    """The results in the arrays that were given for them. Raises CallError."""
-    targets = [out] if isinstance(out, NDArray) else list(out)
+def _write(targets: Sequence[Any], found: Sequence[NDArray], out: Any) -> None:
+    """Write results to the arrays that were given for them as out=. Raises CallError."""
     if len(targets) > len(found) or any(not isinstance(target, NDArray) for target in targets):
         problem = "out= takes an NDArray for each result"
         raise CallError(problem, expected=f"{len(found)} arrays", got=f"{len(targets)} of {type(out).__name__}")
@@ -426,4 +453,3 @@ def _written(out: Any, found: list[NDArray]) -> Any:
         target.cell.assign(result.value, cast=True)
         if result.entry is not None:
             target.entry = result.entry
-    return out

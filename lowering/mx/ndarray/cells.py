@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.executor.arrays import ArrayCell, Place
+from lowering.executor.arrays import ArrayCell, Place, writing
+from lowering.python_calls import refuse_without_client
 
 
 def new_cell(value: jax.Array, device: Place) -> ArrayCell:
@@ -18,20 +20,19 @@ def new_cell(value: jax.Array, device: Place) -> ArrayCell:
 
 
 class HostCell:
-    """An array in NumPy's memory: what Python code that runs within a compiled program is given to read and write.
+    """An array in NumPy's memory: what Python code that a compiled program calls is given to read and write."""
 
-    JAX must not be asked for anything there that it would do on the threads that wait for the code to end.
-    """
-
-    __slots__ = ("array", "dtype", "shape")
+    __slots__ = ("array", "dtype", "lock", "shape")
 
     place = None
 
     def __init__(self, array: np.ndarray):
         self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.lock = threading.RLock()
 
     def show(self) -> jax.Array:
-        """The value now."""
+        """The value now. Raises LoweringError where nothing may be computed with it."""
+        refuse_without_client()
         return jax.device_put(self.array.copy())
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
@@ -63,6 +64,11 @@ class View:
         """Where the whole lies."""
         return self._base.place
 
+    @property
+    def lock(self) -> Any:
+        """That of the whole: parts of one array are written one after the other."""
+        return self._base.lock
+
     def show(self) -> jax.Array:
         """The value of the part."""
         whole = self._base.show()
@@ -72,9 +78,10 @@ class View:
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
         """Write the part. value: of its shape, or one number."""
-        part = ArrayCell("", self.show(), self.place, shown=True)
-        part.assign(value, cast=cast)
-        self._base.assign(self._put(self._base.show(), part.value))
+        with writing(self):
+            part = ArrayCell("", self.show(), self.place, shown=True)
+            part.assign(value, cast=cast)
+            self._base.assign(self._put(self._base.show(), part.value))
 
 
 def host(cell: Any) -> np.ndarray:

@@ -1,0 +1,139 @@
+"""Operators that are a user's Python: run in the caller's thread, or called by a program that is compiled as a whole.
+
+XLA's client of a CPU lets no more than 32 programs be under way. Where one of them calls Python and the others wait for
+it, Python that asks the client for anything, a sum of two arrays, waits for ever. So `lowering/segments.py` runs
+programs that have such operators piece by piece, and none calls Python. Where one has to, because the caller's own
+`jax.jit` traces the network or a loop's body has the operator, the Python computes by a client that nothing else uses
+and whose programs run in the thread that calls them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lowering.registry import FLowering
+from symjax_nnvm.errors import LoweringError
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.symbol.symbol import Symbol
+
+try:
+    from jaxlib.xla_client import make_cpu_client
+except ImportError:  # of a jaxlib that makes clients otherwise
+    make_cpu_client = None
+
+__all__ = ["PythonCall", "at_home", "calls_python", "here", "is_called_back", "refuse_without_client"]
+
+_making = threading.Lock()
+
+
+class PythonCall(NamedTuple):
+    """What the rule of an operator returns that is Python, `@lowers(…, python=True)`.
+
+    run: (arrays, is_called_back) → arrays; jax.Arrays in the caller's thread, NumPy's where a program calls it. models:
+    shapes and dtypes of the results.
+    """
+
+    run: Callable[[Sequence[Any], bool], Sequence[Any]]
+    models: tuple[jax.ShapeDtypeStruct, ...]
+
+    def in_this_thread(self, inputs: Sequence[jax.Array]) -> list[Any]:
+        """The results, of arrays that are there or will be."""
+        return list(self.run(inputs, False))
+
+    def called_back(self, inputs: Sequence[jax.Array]) -> list[jax.Array]:
+        """The results within a program that JAX traces."""
+        depth = _inside.depth + 1
+        device = _client(depth)  # made before any program waits for it
+
+        def call(*values: Any) -> tuple[np.ndarray, ...]:
+            arrays = [np.array(value) for value in values]
+            with _called_back(depth, device):
+                return tuple(np.asarray(result) for result in self.run(arrays, True))
+
+        return list(jax.pure_callback(call, self.models, *inputs, vmap_method="sequential"))
+
+
+def calls_python(symbol: Symbol) -> bool:
+    """Whether operators of a network are Python; those of loops' bodies and branches do not count."""
+    rules = (FLowering.get(node.op) for node in post_order(symbol.outputs) if node.op is not None)
+    return any(rule is not None and rule.python for rule in rules)
+
+
+# -- within Python that a program calls --------------------------------------------------------------------------------
+
+
+class _Inside(threading.local):
+    depth = 0
+    device: Any = None
+
+
+_inside = _Inside()
+
+
+@contextmanager
+def _called_back(depth: int, device: Any) -> Iterator[None]:
+    before = _inside.depth, _inside.device
+    _inside.depth, _inside.device = depth, device
+    try:
+        with nullcontext() if device is None else jax.default_device(device):
+            yield
+    finally:
+        _inside.depth, _inside.device = before
+
+
+def _client(depth: int) -> Any:
+    """The device on which Python computes that a program calls; None where jaxlib makes none. depth: how many such
+    calls are within each other: an outer one may wait for an inner one, which needs threads that do not."""
+    with _making:
+        return _made_client(depth)
+
+
+@cache
+def _made_client(depth: int) -> Any:
+    if make_cpu_client is None:
+        return None
+    try:
+        return make_cpu_client(asynchronous=False, num_devices=1).devices()[0]
+    except Exception:
+        return None
+
+
+def is_called_back() -> bool:
+    """Whether this thread runs Python that a program waits for."""
+    return _inside.depth > 0
+
+
+def refuse_without_client() -> None:
+    """Raise LoweringError in Python that a program waits for, where nothing can be computed without waiting for it."""
+    if _inside.depth and _inside.device is None:
+        raise LoweringError(
+            "Python that a compiled program calls can compute with NumPy alone: this jaxlib makes no second client",
+            fix="Use array.asnumpy() and NumPy in it; or run the network by an executor, mx, or lowering.compile, "
+            "which call no Python from compiled programs.",
+        )
+
+
+def here(value: jax.Array) -> jax.Array:
+    """An array as this thread may compute with it: itself, or a copy where a program waits for the thread.
+
+    JAX would copy it between the clients by threads that may all be waiting.
+    """
+    if not _inside.depth:
+        return value
+    refuse_without_client()
+    return value if value.devices() == {_inside.device} else jax.device_put(np.asarray(value))
+
+
+def at_home(value: jax.Array) -> jax.Array:
+    """An array that this thread computed, as other threads may compute with it."""
+    if not _inside.depth or value.devices() != {_inside.device}:
+        return value
+    with jax.default_device(None):
+        return jax.device_put(np.asarray(value))
