@@ -13,6 +13,7 @@ from lowering.convolutions import onednn
 from lowering.gradient_program import GradientProgram
 from lowering.inferred import Inference
 from lowering.interpret import Program
+from lowering.keys import with_places
 from symjax_nnvm.ir.bulk import bulk_allocation
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import Shape
@@ -33,7 +34,7 @@ class Programs:
 
     def __init__(self, symbol: Symbol):
         self.symbol = symbol
-        self.pipeline = Pipeline(symbol.outputs)
+        self.pipeline = Pipeline(with_places(symbol.outputs))
         self._programs: dict[Options, Program | GradientProgram] = {}
         self._inferences: dict[int, Inference] = {}  # by the graph, which the pipeline keeps
 
