@@ -113,7 +113,7 @@ def _named(
 
 
 def read_csv(path: StrPath, shape: tuple[int, ...], dtype: str | None) -> np.ndarray:
-    """The rows (n, *shape) of a CSV file, float32 unless dtype says otherwise. Raises TrainingError, FileError, OSError."""
+    """The rows (n, *shape) of a CSV file, float32 without a dtype. Raises TrainingError, FileError, OSError."""
     with open_regular(path) as file, warnings.catch_warnings():
         warnings.filterwarnings("error", "loadtxt: input contained no data")
         try:

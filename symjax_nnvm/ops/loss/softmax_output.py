@@ -196,8 +196,8 @@ register_op(
     numbers=(1, _classes),
     doc="Softmax with the gradient of cross entropy. With multi_output the gradient is divided by the number of places "
     "unless normalization is valid, and smooth_alpha has no effect. A label of data's shape holds probabilities, of "
-    "which only grad_scale changes the gradient. Unlike in MXNet 1.9, out_grad multiplies with the head gradient, and data "
-    "of one axis are refused.",
+    "which only grad_scale changes the gradient. Unlike in MXNet 1.9, out_grad multiplies with the head gradient, and "
+    "data of one axis are refused.",
 )
 register_op(
     "_backward_softmax_target",
