@@ -126,7 +126,9 @@ def test_what_swells_is_named(symbol, shapes, least, node):
 
 
 def test_what_only_takes_long_is_a_warning():
-    aligned = sym.contrib.ROIAlign(X, sym.Variable("r"), (7, 7), 1.0, sample_ratio=100_000, name="align")
+    aligned = sym.contrib.ROIAlign(
+        X, sym.Variable("r"), pooled_size=(7, 7), spatial_scale=1.0, sample_ratio=100_000, name="align"
+    )
     shapes = {"data": (1, 16, 2, 2), "r": (3, 5)}
     cost = nn.estimate(aligned, shapes)
     assert cost.peak_bytes < 64 << 20

@@ -373,4 +373,5 @@ def test_longer_windows_see_a_beginning_an_end_all_or_nothing():
     w = windowing.windows(pool(kernel=(9,), pad=(8,)).outputs[0].node.attrs.parsed, (1, 1, 3))
     clipped, which = w.clipped()
     assert (clipped.kernel, clipped.pads, clipped.counts) == ((3,), (3,), (7,))
+    assert which is not None
     assert which.tolist() == [1, 2, 3, 3, 3, 3, 3, 3, 3, 4, 5]
