@@ -7,7 +7,6 @@ environment. Running it is a loop over steps. Traced under `jax.jit` the loop di
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -19,6 +18,7 @@ import numpy as np
 
 from lowering.arguments import misfit, require_key
 from lowering.inferred import Inference, Inferred
+from lowering.keys import fold_key, key_places
 from lowering.parts import on_each_part
 from lowering.python_calls import PythonCall
 from lowering.registry import FLowering, LoweringRule, Need
@@ -26,7 +26,7 @@ from lowering.schedule import Needed, Schedule
 from lowering.segments import Segments, is_traced
 from lowering.steps import Environment, Recomputation, Step
 from symjax_nnvm.errors import LoweringError, NNVMError, explain, plain_list
-from symjax_nnvm.ir.attributes import FLossEquivalent, TIsBackward
+from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.listing import InputOption, variables
@@ -43,8 +43,6 @@ __all__ = ["Program"]
 _NOT_EMPTY = "Leave the empty part out before, or give it at least one element."
 
 Arrays = Mapping[str, Any]
-
-_NO_KEY = (0, 0)
 
 # What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
 _TRACE_ERRORS = (
@@ -150,7 +148,7 @@ class Program:
 
     def _steps(self, rules: Mapping[Op, LoweringRule]) -> Iterator[Step]:
         """The live operators, in the order in which they run."""
-        nodes, schedule, key_ids = self.index.nodes, self._schedule, _key_ids(self.index)
+        nodes, schedule, places = self.index.nodes, self._schedule, key_places(self.index)
         for nid in schedule.order:
             attrs = nodes[nid].source.attrs
             if attrs.op is None:
@@ -160,7 +158,7 @@ class Program:
             if attrs.subgraphs and "programs" in rule.needs:
                 programs = tuple(self._subprogram(graph) for graph in attrs.subgraphs)
             inputs, outputs = schedule.inputs(nid), schedule.outputs(nid)
-            yield Step(nid, rule, attrs.parsed, inputs, outputs, key_ids.get(nid, _NO_KEY), programs)
+            yield Step(nid, rule, attrs.parsed, inputs, outputs, places.get(nid, 0), programs)
 
     def _subprogram(self, graph: Subgraph) -> Program:
         """The program of a loop's body or a branch, whose nodes are split over the mesh like others."""
@@ -305,7 +303,7 @@ class _Running:
         first, last = program.index.entry_rptr[step.nid : step.nid + 2]
         match need:
             case "key":
-                return fold_key(key, step.key_id) if key is not None and program.draws(step) else None
+                return fold_key(key, step.draw_place) if key is not None and program.draws(step) else None
             case "is_train":
                 return program.is_train
             case "platform":
@@ -376,42 +374,3 @@ def _failure(source: Node, inputs: Sequence[Any], error: object) -> LoweringErro
         problem = "The operator does not take arrays with an empty axis"
         return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}", fix=_NOT_EMPTY))
     return LoweringError(explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}"))
-
-
-def fold_key(key: jax.Array, key_id: tuple[int, int]) -> jax.Array:
-    """A node's own key, from the call's key."""
-    name_hash, occurrence = key_id
-    folded = jax.random.fold_in(key, name_hash)
-    return jax.random.fold_in(folded, occurrence) if occurrence else folded
-
-
-def _key_ids(index: IndexedGraph) -> dict[int, tuple[int, int]]:
-    """A random node's identity: the hash of its name, and which of the nodes of that name it is.
-
-    It depends on nothing but the forward graph, so the forward function, the forward+backward function and any cut of
-    the graph draw the same numbers. A mirrored copy (`{name}_mirror`) draws those of its original, and so does a
-    backward node that runs its forward node's subgraph again. A copy without its original is known by its name.
-    """
-    ops = {node.source.attrs.op for node in index.nodes}
-    drawing = {op for op in ops if (rule := FLowering.get(op)) is not None and "key" in rule.needs}
-    if not drawing:
-        return {}
-    occurrences: dict[str, int] = {}
-    ids: dict[int, tuple[int, int]] = {}
-    for nid, node in enumerate(index.nodes):
-        if node.source.op in drawing:
-            if TIsBackward.get(node.source.op) and node.control_deps and node.control_deps[0] in ids:
-                ids[nid] = ids[node.control_deps[0]]
-                continue
-            mark = node.source.info
-            original = (
-                index.node_id(mark.original) if isinstance(mark, Recomputed) and index.exist(mark.original) else None
-            )
-            if original in ids:
-                ids[nid] = ids[original]
-                continue
-            name = node.source.name
-            occurrence = occurrences.get(name, 0)
-            occurrences[name] = occurrence + 1
-            ids[nid] = (zlib.crc32(name.removesuffix("_mirror").encode()), occurrence)
-    return ids

@@ -13,6 +13,7 @@ from lowering.convolutions import onednn
 from lowering.gradient_program import GradientProgram
 from lowering.inferred import Inference
 from lowering.interpret import Program
+from lowering.keys import with_places
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
@@ -35,7 +36,7 @@ class Programs:
 
     def __init__(self, symbol: Symbol):
         self.symbol = symbol
-        self.pipeline = Pipeline(symbol.outputs)
+        self.pipeline = Pipeline(with_places(symbol.outputs))
         self._programs: Recent[Options, Program | GradientProgram] = Recent(_KEPT)
         self._inferences: Recent[int, Inference] = Recent(_KEPT)  # by the graph's id; each holds its graph
 

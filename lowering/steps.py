@@ -42,7 +42,9 @@ class Running(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """One operator: which rule, on which slots, to which slots. programs: its subgraphs, each a `Program`.
+    """One operator: which rule, on which slots, to which slots.
+
+    draw_place: its place among the nodes that draw. programs: its subgraphs, each a `Program`.
 
     Nobody changes one; to say so would double the time that building a program takes.
     """
@@ -52,7 +54,7 @@ class Step:
     params: Any
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    key_id: tuple[int, int]
+    draw_place: int
     programs: tuple[Any, ...] = ()
 
     @property

@@ -95,4 +95,7 @@ from symjax_nnvm.symbol import Symbol as Symbol
 from symjax_nnvm.symbol import Variable as Variable
 from symjax_nnvm.symbol import var as var
 
+plot = plot_network
+summary = summarize
+
 __version__ = "0.1.0"

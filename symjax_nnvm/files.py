@@ -16,6 +16,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -304,6 +305,17 @@ def read_bounded(path: StrPath, limit: int, what: str, error: type[NNVMError] = 
     if size > limit or len(data) > limit:
         raise error(f"{os.fspath(path)} is too large for {what}: expected at most {limit} bytes.")
     return data
+
+
+def bounded_lines(file: BinaryIO, limit: int, error: type[NNVMError] = FileError) -> Iterator[bytes]:
+    """The lines of an open file, one after the other. Raises `error`, with the number, for one longer than `limit`."""
+    for number in count(1):
+        line = file.readline(limit + 1)
+        if not line:
+            return
+        if len(line) > limit:
+            raise error(f"{file.name}: line {number} is too long: expected at most {limit} bytes.")
+        yield line
 
 
 def map_file(file: BinaryIO) -> mmap.mmap:

@@ -39,6 +39,10 @@ from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import lines_html
 
+WASTE = 1 << 14
+"""Operations for each element that a node reads or writes: a product of square matrices of 24,000 rows has as many."""
+
+_LONG = 1e10  # operations that take seconds on a CPU
 _NEVER = -1
 _ITEM_SIZES = {"bfloat16": 2}
 
@@ -51,7 +55,8 @@ class Footprint:
     when variables are all there is. input_bytes: arguments and states, part of the peak. flops: floating-point
     operations, 2 for each MAC. longest, longest_flops: the node with most of them. uncounted: operators without
     `FFlops`, counted as one operation for each element that they read or write. undecided: nodes with an output of
-    unknown shape, which are not in the sums.
+    unknown shape, which are not in the sums. wasteful: nodes whose parameters, and not the sizes of their arrays, make
+    them run long, with their operations: more than `WASTE` for each element that they read or write.
     """
 
     peak_bytes: int
@@ -63,6 +68,7 @@ class Footprint:
     longest_flops: int
     uncounted: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
+    wasteful: tuple[tuple[str, int], ...] = ()
 
     @property
     def place(self) -> str:
@@ -173,6 +179,7 @@ class _Measure:
         self.flops, self.longest, self.longest_flops = 0, _NEVER, 0
         self.uncounted: dict[str, None] = {}
         self.undecided: list[str] = []
+        self.wasteful: dict[str, int] = {}
 
     def run(self, *, keep: bool) -> None:
         """Walk over the nodes. keep: free nothing."""
@@ -217,6 +224,7 @@ class _Measure:
             times * self.longest_flops,
             tuple(self.uncounted),
             tuple(self.undecided),
+            tuple((name, times * flops) for name, flops in self.wasteful.items()),
         )
 
     def _needs_most(self, keep: bool) -> int:
@@ -283,6 +291,10 @@ class _Measure:
             flops = sum(map(prod, (*ins, *outs)))
             self.uncounted[op.name] = None
         self.flops += flops
+        if op not in FSubgraphRuns and flops > max(
+            _LONG, WASTE * sum(map(prod, (*ins, *outs[: source.num_visible_outputs()])))
+        ):
+            self.wasteful[source.name] = flops
         if flops > self.longest_flops:
             self.longest, self.longest_flops = nid, flops
         return beside
@@ -301,6 +313,7 @@ class _Measure:
             flops += times * inner.flops
             self.uncounted |= dict.fromkeys(inner.uncounted)
             self.undecided += [f"{inode.source.name}/{name}" for name in inner.undecided]
+            self.wasteful |= {f"{inode.source.name}/{name}": times * flops for name, flops in inner.wasteful}
         return beside, flops
 
 

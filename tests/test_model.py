@@ -11,6 +11,8 @@ import pytest
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError
+from symjax_nnvm.plot import NetworkPlot
+from symjax_nnvm.summary import Summary
 from tests.surgery.networks import arrays_for, classifier, outputs_of
 
 FILES = Path(__file__).parent / "goldens" / "files"
@@ -159,3 +161,12 @@ def test_it_becomes_an_onnx_file():
     arrays = {"fc_weight": np.ones((2, 3), np.float32), "fc_bias": np.zeros(2, np.float32)}
     made = nn.Model(nn.symbol.SoftmaxOutput(scores, name="softmax"), arrays).to_onnx({"data": ("batch", 3)})
     assert [node.op_type for node in made.graph.node] == ["Gemm", "Softmax"]
+
+
+def test_plot_and_summary_are_called_as_they_are_named():
+    """They are functions, and the modules of these names are there for those who import from them."""
+    net = sym.FullyConnected(sym.Variable("data"), num_hidden=3, name="fc")
+    assert nn.plot(net, {"data": (2, 4)}).svg() == nn.plot_network(net, {"data": (2, 4)}).svg()
+    assert str(nn.summary(net, {"data": (2, 4)})) == str(nn.summarize(net, {"data": (2, 4)}))
+    assert NetworkPlot.__module__ == "symjax_nnvm.plot"
+    assert Summary.__module__ == "symjax_nnvm.summary"

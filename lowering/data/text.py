@@ -13,7 +13,7 @@ from lowering.data.parameters import part_of
 from lowering.mxnet_words import takes_our_words
 from lowering.training.data import Batches
 from symjax_nnvm.errors import TrainingError, cut
-from symjax_nnvm.files import StrPath, open_regular
+from symjax_nnvm.files import StrPath, bounded_lines, open_regular
 
 _NUMBERS = ("float32", "float64", "int32", "int64")
 _MOST = 16 << 30
@@ -49,11 +49,11 @@ class CSVIter(Batches):
     ):
         if np.dtype(dtype or "float32").name not in _NUMBERS:
             raise TrainingError("Wrong dtype", param="dtype", expected=", ".join(_NUMBERS), got=repr(dtype))
-        data = _read_csv(data_csv, data_shape, dtype)
+        data = read_csv(data_csv, data_shape, dtype)
         if label_csv is None or str(label_csv) == "NULL":
             labels = np.zeros((len(data), *label_shape), data.dtype)
         else:
-            labels = _read_csv(label_csv, label_shape, dtype)
+            labels = read_csv(label_csv, label_shape, dtype)
         super().__init__(_named(data, labels, data_name, label_name, label_shape), batch_size, shuffle, seed,
                          "pad" if round_batch else "keep")  # fmt: skip
 
@@ -98,6 +98,11 @@ class LibSVMIter(Batches):
         super().__init__(arrays, batch_size, shuffle, seed, "pad" if round_batch else "keep")
 
 
+def _longest_line(numbers: int) -> int:
+    """Bytes that a line of so many numbers may have: a file without line ends is not read whole."""
+    return 4096 + 256 * numbers
+
+
 def _named(
     data: np.ndarray, labels: np.ndarray, data_name: str, label_name: str, label_shape: tuple[int, ...]
 ) -> dict[str, np.ndarray]:
@@ -107,12 +112,16 @@ def _named(
     return {data_name: data, label_name: labels[:, 0] if tuple(label_shape) == (1,) and labels.ndim == 2 else labels}
 
 
-def _read_csv(path: StrPath, shape: tuple[int, ...], dtype: str | None) -> np.ndarray:
+def read_csv(path: StrPath, shape: tuple[int, ...], dtype: str | None) -> np.ndarray:
+    """The rows (n, *shape) of a CSV file, float32 without a dtype. Raises TrainingError, FileError, OSError."""
     with open_regular(path) as file, warnings.catch_warnings():
         warnings.filterwarnings("error", "loadtxt: input contained no data")
         try:
-            rows = np.loadtxt(file, dtype or np.float32, delimiter=",", comments=None, ndmin=2)
+            lines = bounded_lines(file, _longest_line(prod(shape)), TrainingError)
+            rows = np.loadtxt(lines, dtype or np.float32, delimiter=",", comments=None, ndmin=2)
         except (ValueError, UserWarning) as error:
+            if isinstance(error, TrainingError):
+                raise
             fix = "Lines are numbers with commas between, without a header: tail -n +2 FILE leaves one out."
             raise TrainingError(f"{os.fspath(path)} is no CSV of numbers: {cut(str(error), 300)}", fix=fix) from None
     if rows.shape[1] != prod(shape):
@@ -128,7 +137,7 @@ def _read_libsvm(path: StrPath, shape: tuple[int], max_bytes: int) -> tuple[np.n
     labels, values = array("d"), array("d")
     rows, columns = array("q"), array("q")
     with open_regular(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(bounded_lines(file, _longest_line(shape[0]), TrainingError), 1):
             fields = line.split()
             if not fields:
                 continue

@@ -270,7 +270,10 @@ def _check_cost(shapes: Graph | None, dtypes: Graph | None, findings: Findings) 
     if cost.node is not None:
         reason += f"; most memory for {cost.place}"
     findings.add("cost", "note", None, reason)
-    if cost.flops > _LONG:
+    for name, flops in cost.wasteful:
+        reason = f"{flops_text(flops)}, far more than its arrays have elements: it may run for minutes or hours"
+        findings.add("cost", "warning", name, reason, fix="Look at its kernel, its padding, and its displacements.")
+    if cost.flops > _LONG and cost.longest not in dict(cost.wasteful):
         reason = f"{flops_text(cost.longest_flops)}: one forward pass may take minutes or hours"
         findings.add("cost", "warning", cost.longest, reason, fix="Look at its kernel sizes, and at the shapes.")
     return cost

@@ -121,6 +121,9 @@ FSubgraphRuns: OpMap[Callable[[Any, NodeAttrs, Sequence[Any]], list[tuple[list[A
 """(what is inferred, attrs, its values of the inputs) → of each subgraph: the values of its variables, and how often it
 runs at most."""
 
+FSubgraphSizes: OpMap[Callable[[NodeAttrs], Sequence[tuple[int, int]]]] = Op.get_attr("FSubgraphSizes")
+"""attrs → of each subgraph: how many variables and how many heads it has."""
+
 FNumFileOutputs: OpMap[Callable[[NodeAttrs], int]] = Op.get_attr("FNumFileOutputs")
 """attrs → outputs that MXNet's wheel counts in `node_row_ptr`, where its hidden ones are not ours: oneDNN's workspaces
 there, what gradients read here. Nothing reads that table of a file."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from symjax_nnvm.errors import GraphError, NNVMError
-from symjax_nnvm.ir.attributes import FInputGraph, FMutateInputs, TSupersedes
+from symjax_nnvm.ir.attributes import FInputGraph, FMutateInputs, FSubgraphSizes, TSupersedes
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, VariableParam
 from symjax_nnvm.ir.traverse import post_order, successors
 
@@ -26,6 +26,21 @@ def check_graph(outputs: Sequence[NodeEntry]) -> None:
     if faults:
         more = f"; and {len(faults) - _LISTED} more" if len(faults) > _LISTED else ""
         raise GraphError(f"The graph is broken: {'; '.join(faults[:_LISTED])}{more}.")
+
+
+def subgraph_misfit(node: Node) -> tuple[str, str] | None:
+    """(what the operator's parameters say of its subgraphs, what they are), where that is not the same."""
+    sizes_of = FSubgraphSizes.get(node.attrs.op)
+    if sizes_of is None or node.attrs.parsed is None:
+        return None
+    expected = list(sizes_of(node.attrs))
+    graphs = [graph.outputs for graph in node.attrs.subgraphs]
+    got = [(sum(one.is_variable for one in post_order(heads)), len(heads)) for heads in graphs]
+    return None if got == expected else (_sizes(expected), _sizes(got))
+
+
+def _sizes(sizes: Sequence[tuple[int, int]]) -> str:
+    return f"{len(sizes)} subgraphs" + "".join(f", {count} variables → {heads} outputs" for count, heads in sizes)
 
 
 def graph_faults(outputs: Sequence[NodeEntry]) -> Iterator[str]:
@@ -79,6 +94,9 @@ def _node_faults(node: Node) -> Iterator[str]:
         takes -= len(list(FInputGraph[attrs.op](attrs)))  # they are in attrs.subgraphs
     if takes is not None and len(node.inputs) != takes:
         yield f"{where} ({attrs.op.name}) has {len(node.inputs)} inputs and takes {takes}"
+    misfit = subgraph_misfit(node)
+    if misfit is not None:
+        yield f"{where} ({attrs.op.name}) has {misfit[1]}; its parameters say {misfit[0]}"
     if TSupersedes.get(attrs.op) and not node.control_deps:
         yield f"{where} ({attrs.op.name}) supersedes a node and does not say which: it has no control dependency"
     yield from _parameter_faults(attrs, where)

@@ -51,10 +51,11 @@ class NodeAttrs:
 
     op: the operator, None for a variable. name: may be empty. dict: parameters and user attributes as strings.
     parsed: what the operator's parser made of `dict`; the `VariableParam` of a variable. scalars: numbers kept for
-    operators of NNVM's 2016 form. subgraphs: symbols that control-flow operators run.
+    operators of NNVM's 2016 form. subgraphs: symbols that control-flow operators run. draw_place: which of the drawing
+    nodes of its network it is, in topological order; None until a program is made of the network.
     """
 
-    __slots__ = ("dict", "name", "op", "parsed", "scalars", "subgraphs")
+    __slots__ = ("dict", "draw_place", "name", "op", "parsed", "scalars", "subgraphs")
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class NodeAttrs:
         parsed: Any = None,
         scalars: Sequence[float] = (),
         subgraphs: Sequence[Subgraph] = (),
+        draw_place: int | None = None,
     ):
         self.op = op
         self.name = name
@@ -71,13 +73,14 @@ class NodeAttrs:
         self.parsed: Any = VariableParam() if op is None and parsed is None else parsed
         self.scalars = scalars
         self.subgraphs = subgraphs
+        self.draw_place = draw_place
 
     def copy(self) -> NodeAttrs:
         """An independent copy; subgraphs stay shared handles."""
         parsed = self.parsed
         if self.op is None and parsed is not None:
             parsed = VariableParam(parsed.version)
-        return NodeAttrs(self.op, self.name, self.dict.copy(), parsed, self.scalars, self.subgraphs)
+        return NodeAttrs(self.op, self.name, self.dict.copy(), parsed, self.scalars, self.subgraphs, self.draw_place)
 
     def parse(self) -> None:
         """Run the operator's parser, if it has one: `dict` → `parsed`."""
@@ -159,7 +162,7 @@ def altered(attrs: NodeAttrs, op: str | None = None, **params: object) -> NodeAt
     fields = operator.params.fields if operator.params else {}
     kept = {key: text for key, text in attrs.dict.items() if key in fields or key.startswith("__")}
     kept |= {key: value_to_text(value) for key, value in params.items()}
-    made = NodeAttrs(operator, attrs.name, kept, None, attrs.scalars, attrs.subgraphs)
+    made = NodeAttrs(operator, attrs.name, kept, None, attrs.scalars, attrs.subgraphs, attrs.draw_place)
     if operator.attr_parser is not None:
         operator.attr_parser(made)
     return made

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from symjax_nnvm.errors import ParamsFormatError
+from symjax_nnvm.errors import FileError, ParamsFormatError
 from symjax_nnvm.files import map_file
 from symjax_nnvm.ir.types import shape_problem
 from symjax_nnvm.mxnet.array_file import little_endian
@@ -106,6 +106,8 @@ def read_safetensors(file: BinaryIO) -> Params:
             metadata = checked.metadata() or {}
             parts = [(name, checked.get_slice(name)) for name in checked.offset_keys()]
             headers = [(name, part.get_dtype(), tuple(part.get_shape())) for name, part in parts]
+    except MemoryError as error:  # the library maps the file
+        raise FileError(f"{path} cannot be mapped into memory: {error}.") from None
     except safetensors.SafetensorError as error:
         raise ParamsFormatError(f"{path} is no readable safetensors file: {error}.") from None
     data = map_file(file)

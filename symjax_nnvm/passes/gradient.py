@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -18,7 +19,15 @@ from symjax_nnvm.passes.eliminate_common_expressions import copy_repeated
 from symjax_nnvm.passes.mirror import MirrorPlan
 from symjax_nnvm.passes.recompute import Copies
 
-__all__ = ["AggregateFun", "AttrHintFun", "MirrorFun", "check_grad_all_zero", "default_aggregate", "mx_gradient"]
+__all__ = [
+    "AggregateFun",
+    "AttrHintFun",
+    "GradientOf",
+    "MirrorFun",
+    "check_grad_all_zero",
+    "default_aggregate",
+    "mx_gradient",
+]
 
 G = TypeVar("G", bound=Graph)
 
@@ -30,6 +39,14 @@ MirrorFun = Callable[[Node], bool | int]
 
 AttrHintFun = Callable[[NodeEntry, NodeEntry], NodeEntry]
 """(gradient, entry it belongs to) → the gradient with the entry's shape and dtype."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GradientOf:
+    """What `Node.info` of a gradient says: the heads of the graph that it is a gradient of, which a graph of gradients
+    need not reach. The random numbers of its nodes are those of that graph."""
+
+    heads: tuple[NodeEntry, ...]
 
 
 class GradEntry(list[NodeEntry]):
@@ -97,6 +114,10 @@ def gradient_pass(graph: Graph) -> Graph:
     plan = graph.attrs.get("grad_mirror_plan") or _nnvm_plan(order, graph.attrs.get("grad_mirror_fun"))
     _backpropagate(order, slots, Copies(order, plan), aggregate, hint, graph.attrs.get("zero_ops", ()))
     grads = [_sum(slots[x.node][x.index], x, aggregate, hint) for x in xs]
+    mark, given = GradientOf(tuple(ys)), {grad.node for grad in ys_out_grad}
+    for grad in grads:
+        if grad.node.info is None and grad.node not in slots and grad.node not in given:
+            grad.node.info = mark
     return graph.derive(outputs=grads if not copy_op else copy_repeated(grads, copy_op), attrs={})
 
 

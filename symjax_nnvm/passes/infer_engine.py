@@ -5,6 +5,10 @@ it knows and words the contradictions, so that every operator reports errors ali
 forward; nodes that are still incomplete then go through a work list, last node first, and come back whenever one of
 their entries becomes better known. A value can only become better known, so the whole takes time linear in nodes +
 edges, where sweeping to and fro (NNVM's way to the same fixed point) may take quadratic time.
+
+What the readers of an operator's output say of it, beyond what the operator says itself, is a guess: a loss head takes
+its label to be like its data. A guess helps to learn shapes that were not given. Where the operator cannot produce it,
+the guess is dropped for good and is no error; what the operator then says is checked against all its readers again.
 """
 
 from __future__ import annotations
@@ -42,6 +46,8 @@ class InferenceEngine:
         self._rule_of: dict[Op, Callable[..., Any] | None] = {}
         self._backward: dict[int, list[tuple[int, int]]] = {}
         self._asked: dict[int, tuple[list[Any], list[Any]]] = {}
+        self._guesses: dict[int, Any] = {}  # what was known of an operator's entry before its readers said more
+        self._refused: set[int] = set()  # entries of which readers say nothing any more
 
     def apply_hints(self, hints: Mapping[NodeEntry, Any]) -> None:
         """Merge what the caller knows of entries inside the graph; hints for other graphs' nodes are ignored."""
@@ -61,14 +67,17 @@ class InferenceEngine:
     def run(self) -> None:
         """Infer until nothing more can be learnt."""
         self._check_given()
-        pending: list[int] = []
-        for nid, inode in enumerate(self.index.nodes):
-            if inode.source.attrs.op is not None:
-                _, is_open = self._visit(nid, inode)
-                if is_open:
-                    pending.append(nid)
-        if pending:
-            self._settle(pending)
+        refused = -1
+        while refused < len(self._refused):  # a second time when guesses were dropped
+            refused = len(self._refused)
+            pending: list[int] = []
+            for nid, inode in enumerate(self.index.nodes):
+                if inode.source.attrs.op is not None:
+                    _, is_open = self._visit(nid, inode)
+                    if is_open:
+                        pending.append(nid)
+            if pending:
+                self._settle(pending)
 
     def _check_given(self) -> None:
         """Refuse what was given, by callers or by variables, and cannot be."""
@@ -151,7 +160,7 @@ class InferenceEngine:
             # A rule says the same of the same: asking again would take twice the time at each level of nested loops.
             if self._asked.get(nid) == (ins, outs):
                 return _NOTHING, True
-            changed = self._merge(nid, eids, self._ask(rule, inode, ins, outs))
+            changed = self._learn(nid, inode, eids, rule, ins, outs)
         elif inode.control_deps and TIsBackward.get(op):
             changed = self._copy_from_forward(nid, inode)
         else:
@@ -160,6 +169,22 @@ class InferenceEngine:
         if is_open:
             self._asked[nid] = (ins, outs)
         return changed, is_open
+
+    def _learn(
+        self, nid: int, inode: IndexedNode, eids: list[int], rule: Callable[..., Any], ins: list[Any], outs: list[Any]
+    ) -> Sequence[int]:
+        """Merge what the rule proposes; without the guesses at the outputs, where the operator cannot produce them."""
+        try:
+            return self._merge(nid, eids, self._ask(rule, inode, ins, outs))
+        except InferenceError:
+            guesses = [eid for eid in eids[len(ins) :] if eid in self._guesses]
+            if not guesses:
+                raise
+        self._refused.update(guesses)
+        for eid in guesses:
+            self.values[eid] = self._guesses.pop(eid)
+        outs[:] = [self.values[eid] for eid in eids[len(ins) :]]
+        return self._merge(nid, eids, self._ask(rule, inode, ins, outs))
 
     def _find_rule(self, op: Op) -> Callable[..., Any] | None:
         """The operator's own rule, or the default one; None for backward operators that leave it to their forward."""
@@ -187,11 +212,13 @@ class InferenceEngine:
         return proposed
 
     def _merge(self, nid: int, eids: list[int], proposed: list[Any]) -> Sequence[int]:
+        """Merge what is proposed for the entries, all or nothing. The entries that became better known."""
         values = self.values
-        changed: list[int] = []
+        better: dict[int, Any] = {}
         for slot, value in enumerate(proposed):
-            # The entry is read here, not before: two inputs may be the same entry.
-            current = values[eids[slot]]
+            eid = eids[slot]
+            # Two inputs may be the same entry.
+            current = better.get(eid, values[eid]) if better else values[eid]
             if value is None or value is current or value == current:
                 continue
             try:
@@ -202,9 +229,16 @@ class InferenceEngine:
                 problem = self.quantity.problem(merged)
                 if problem is not None:
                     raise self._refusal(self.index.nodes[nid], problem)
-                values[eids[slot]] = merged
-                changed.append(eids[slot])
-        return changed
+                better[eid] = merged
+        first, last = self.index.entry_rptr[nid : nid + 2]
+        for eid in [eid for eid in better if not first <= eid < last]:
+            if eid in self._refused:
+                del better[eid]
+            else:
+                self._guesses.setdefault(eid, values[eid])
+        for eid, value in better.items():
+            values[eid] = value
+        return list(better)
 
     def _refusal(self, inode: IndexedNode, problem: str) -> InferenceError:
         node = inode.source

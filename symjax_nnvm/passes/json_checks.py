@@ -7,6 +7,7 @@ from typing import Any
 
 from symjax_nnvm.errors import JSONFormatError, NNVMError, explain
 from symjax_nnvm.ir.attributes import FInputGraph, FMutateInputs
+from symjax_nnvm.ir.check_graph import subgraph_misfit
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import unregistered
 from symjax_nnvm.ir.traverse import post_order
@@ -93,6 +94,9 @@ def _check_arity(node: Node, report: Report | None) -> None:
     if required is not None and len(node.inputs) != required:
         expected = f"{required} in field 'inputs'"
         tell(report, node, "Wrong number of inputs", op=op, node=node, expected=expected, got=len(node.inputs))
+    misfit = subgraph_misfit(node)
+    if misfit is not None:
+        tell(report, node, "Subgraphs do not fit the parameters", op=op, node=node, expected=misfit[0], got=misfit[1])
 
 
 def _check_output_number(entry: NodeEntry, user: Node | None, i: int, report: Report | None) -> None:

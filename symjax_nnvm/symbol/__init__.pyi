@@ -462,7 +462,7 @@ def SoftmaxActivation(data: Symbol, mode: Literal['channel', 'instance'] = 'inst
 
     mode: one of 'channel', 'instance', optional, default='instance'. channel: over axis 1; instance: over the last axis."""
 def SoftmaxOutput(data: Symbol, label: Symbol | None = None, grad_scale: float = 1.0, ignore_label: float = -1.0, multi_output: bool = False, use_ignore: bool = False, preserve_shape: bool = False, normalization: Literal['batch', 'null', 'valid'] = 'null', out_grad: bool = False, smooth_alpha: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Softmax with the gradient of cross entropy. With multi_output the gradient is divided by the number of places unless normalization is valid, and smooth_alpha has no effect. A label of data's shape holds probabilities, of which only grad_scale changes the gradient. Unlike in MXNet 1.9, out_grad multiplies with the head gradient.
+    """Softmax with the gradient of cross entropy. With multi_output the gradient is divided by the number of places unless normalization is valid, and smooth_alpha has no effect. A label of data's shape holds probabilities, of which only grad_scale changes the gradient. Unlike in MXNet 1.9, out_grad multiplies with the head gradient, and data of one axis are refused.
 
     grad_scale: float, optional, default=1.0. factor of the gradient.
 
@@ -1870,7 +1870,7 @@ def _triangle(data: Symbol, lower: bool = True, offset: int = 0, name: str | Non
 
     offset: int, optional, default=0. the diagonal; positive: above the main one."""
 def _unravel_index(data: Symbol, shape: Sequence[int] | int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Indices of elements, one in each column, from their places in memory, which may stand in an array of any shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. Of places that do not stand in a vector MXNet writes the indices beyond its result.
+    """Indices of elements, one in each column, from their places in memory, which may stand in an array of any shape; they are taken in order. Places beyond the shape continue along its first axis; fractions are cut off. Of places (a, b, …) the result is (axes, a·b·…); MXNet's is (axes, a), does not hold them, and is overrun.
 
     shape: tuple of int or None, optional, default=None. shape of the array that is indexed; its first dimension may be -1, unknown."""
 unravel_index = _unravel_index
@@ -2008,7 +2008,7 @@ def argmin(data: Symbol, axis: int | None = None, keepdims: bool = False, name: 
 
     keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def argsort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Where the elements of the sorted array are; equal ones keep their order. Unlike MXNet's it takes float16. The order of NaN is undefined.
+    """Where the elements of the sorted array are; equal ones keep their order, whatever the length. MXNet's do so in lines of up to 16 values; in longer ones their order is arbitrary. Unlike MXNet's it takes float16. The order of NaN is undefined.
 
     axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 
@@ -2826,7 +2826,7 @@ def softmin(data: Symbol, axis: int = -1, temperature: float | None = None, dtyp
 def softsign(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """x / (1 + |x|)."""
 def sort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Elements in order; equal ones keep theirs. Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and takes float16. The order of NaN is undefined.
+    """Elements in order; equal ones keep theirs, to which the gradient goes (in MXNet in lines of up to 16 values alone). Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and takes float16. The order of NaN is undefined.
 
     axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 
@@ -2881,7 +2881,7 @@ def tile(data: Symbol, reps: Sequence[int] | int, name: str | None = None, attr:
     reps: tuple of int ≥ 1, required. how often along each axis, aligned at the last axis."""
 _npi_tile = tile
 def topk(data: Symbol, axis: int | None = -1, k: int = 1, ret_typ: Literal['both', 'indices', 'mask', 'value'] = 'indices', is_ascend: bool = False, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The k largest or smallest elements along an axis, in order; of equal ones the first. Hidden output of values: where they were. The order of NaN is undefined.
+    """The k largest or smallest elements along an axis, in order; of equal ones the first, whatever the length. In MXNet that is so in lines of up to 16 values; in longer ones equal elements are chosen arbitrarily. Hidden output of values: where they were. The order of NaN is undefined.
 
     axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 

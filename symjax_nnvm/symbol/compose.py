@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from symjax_nnvm.errors import ComposeError, listed, unknown_keyword
 from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, FMutateInputs, FSetInputVarAttrOnCompose
+from symjax_nnvm.ir.check_graph import subgraph_misfit
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph, create_variable_node, update_node_version
 from symjax_nnvm.ir.sharding import SHARDING
@@ -79,6 +80,8 @@ def compose_atomic(node: Node, args: Sequence[Heads], kwargs: Mapping[str, Heads
     else:
         _check_single(node, args, kwargs)
         inputs = [arg[0] for arg in args]
+    if subgraphs:
+        _check_subgraphs(node, subgraphs)
     previous = node.inputs
     node.inputs = inputs
     try:
@@ -95,6 +98,17 @@ def compose_atomic(node: Node, args: Sequence[Heads], kwargs: Mapping[str, Heads
         for i, entry in enumerate(node.inputs):
             if entry.node.is_variable:
                 set_input_attr(attrs, entry.node, i)
+
+
+def _check_subgraphs(node: Node, subgraphs: Sequence[Subgraph]) -> None:
+    """Raise ComposeError unless the subgraphs have as many variables and heads as the parameters say."""
+    attrs = node.attrs.copy()
+    attrs.subgraphs = [*attrs.subgraphs, *subgraphs]
+    misfit = subgraph_misfit(Node(attrs))
+    if misfit is not None:
+        raise ComposeError(
+            "Subgraphs do not fit the parameters", op=node.op, node=node, expected=misfit[0], got=misfit[1]
+        )
 
 
 def _check_single(

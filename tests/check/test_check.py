@@ -346,6 +346,27 @@ def test_report_is_plain_data():
         report.num_nodes = 3  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.parametrize(
+    ("net", "shapes"),
+    [
+        (sym.LRN(X, nsize=100_001, name="long"), {"data": (1, 100, 40, 40)}),
+        (sym.contrib.ROIAlign(X, sym.Variable("r"), (7, 7), 1.0, sample_ratio=10_000, name="long"),
+         {"data": (1, 1, 4, 4), "r": (1, 5)}),
+        (sym.Correlation(X, sym.Variable("r"), kernel_size=2999, max_displacement=3000, pad_size=4500, stride2=100,
+                         name="long"), {"data": (1, 1, 4, 4), "r": (1, 1, 4, 4)}),
+    ],
+)  # fmt: skip
+def test_parameters_that_make_a_node_run_long_whatever_its_arrays_are_told(net: Symbol, shapes: dict[str, Any]):
+    warnings = [p for p in nn.check(net, shapes=shapes).problems if (p.kind, p.severity) == ("cost", "warning")]
+    assert [p.nodes for p in warnings] == [("long",)]
+    assert "far more than its arrays have elements" in warnings[0].reason
+
+
+def test_large_arrays_are_no_waste():
+    net = sym.Convolution(sym.FullyConnected(X, num_hidden=64 * 64, flatten=False), kernel=(3, 3), num_filter=512)
+    assert nn.estimate(net, {"data": (8, 512, 64, 64)}).wasteful == ()
+
+
 def test_the_given_symbol_is_not_touched():
     net = classifier()
     before = net.tojson()

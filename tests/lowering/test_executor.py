@@ -338,7 +338,7 @@ def test_training_as_people_write_it() -> None:
             if name not in ("data", "softmax_label"):
                 executor.arg_dict[name] -= 0.1 * grad
         losses.append(-np.log(np.asarray(executor.outputs[0])[np.arange(8), label]).mean())
-    assert losses[-1] < 0.5 * losses[0]
+    assert np.mean(losses[-20:]) < 0.5 * losses[0]  # a single one depends on which units Dropout drops
 
 
 # -- looking inside ----------------------------------------------------------------------------------------------------

@@ -141,31 +141,6 @@ def test_a_graph_that_draws_needs_a_key():
         run(net, x=ONE)
 
 
-def test_a_nodes_key_depends_on_its_name_and_not_on_the_rest_of_the_graph():
-    x = sym.Variable("x")
-    r = sym._test_low_random(x, name="r")
-    other = sym._test_low_random(x, name="other")
-    key = jax.random.key(3)
-    alone, _ = lowering.to_jax(r)({"x": ONE}, key=key)
-    both, _ = lowering.to_jax(sym.Group([other, r]))({"x": ONE}, key=key)
-    assert np.array_equal(alone[0], both[1])
-    assert not np.array_equal(both[0], both[1])
-
-
-def test_nodes_of_one_name_draw_different_numbers():
-    x = sym.Variable("x")
-    net = sym.Group([sym._test_low_random(x, name="r"), sym._test_low_random(x, name="r")])
-    outputs, _ = lowering.to_jax(net)({"x": ONE}, key=jax.random.key(0))
-    assert not np.array_equal(outputs[0], outputs[1])
-
-
-def test_a_mirrored_node_draws_the_numbers_of_its_original():
-    x = sym.Variable("x")
-    net = sym.Group([sym._test_low_random(x, name="r"), sym._test_low_random(x, name="r_mirror")])
-    outputs, _ = lowering.to_jax(net)({"x": ONE}, key=jax.random.key(0))
-    assert np.array_equal(outputs[0], outputs[1])
-
-
 def test_jit_compiles_once_per_shape_and_inference_runs_once_per_signature():
     net = sym.FullyConnected(sym.Variable("x"), num_hidden=2, no_bias=True, name="fc")
     traced: list[int] = []

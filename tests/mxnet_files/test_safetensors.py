@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -102,3 +103,42 @@ def test_a_missing_library_says_what_to_install(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'symjax-nnvm\[safetensors\]'"):
         nn.load_safetensors(tmp_path / "w")
+
+
+_SPARSE = """
+import json, resource, struct, sys
+import symjax_nnvm as nn
+from symjax_nnvm.errors import FileError, ParamsFormatError
+
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+size = 1 << 40
+header = json.dumps({"a": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+array = struct.pack("<QQQIiiqiii", 0x112, 0, 1, 0xF993FAC9, 0, 1, size, 1, 0, 3)
+npy = b"{'descr': '|u1', 'fortran_order': False, 'shape': (%d,), }" % size
+npy += b" " * (-len(npy) - 11 & 63) + b"\\n"
+heads = {
+    "a.safetensors": struct.pack("<Q", len(header)) + header,
+    "long.safetensors": struct.pack("<Q", size - 8) + b"{",
+    "a.params": array,
+    "a.npy": b"\\x93NUMPY" + struct.pack("<BBH", 1, 0, len(npy)) + npy,
+    "a.npz": b"PK" + struct.pack("<H", 0x0403),
+}
+for name, head in heads.items():
+    with open(name, "wb") as file:
+        file.write(head)
+        file.truncate(len(head) + size)
+    for load in (nn.load_arrays, nn.load_safetensors):
+        try:
+            load(name)
+        except (FileError, ParamsFormatError) as error:
+            print(name, error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space and sparse files are Linux's")
+def test_a_sparse_file_that_memory_cannot_map_is_told(tmp_path: Path):
+    script = _SPARSE.replace("\\\\", "\\")
+    run = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.splitlines()) == 10, run.stdout
+    assert run.stdout.count("cannot be mapped into memory") >= 5

@@ -126,14 +126,18 @@ def test_what_swells_is_named(symbol, shapes, least, node):
 
 
 def test_what_only_takes_long_is_a_warning():
-    pooling = sym.Pooling(X, kernel=(1000, 1000), pad=(999, 999), pool_type="max", name="pool")
-    cost = nn.estimate(pooling, {"data": (1, 1, 2, 2)})
+    aligned = sym.contrib.ROIAlign(
+        X, sym.Variable("r"), pooled_size=(7, 7), spatial_scale=1.0, sample_ratio=100_000, name="align"
+    )
+    shapes = {"data": (1, 16, 2, 2), "r": (3, 5)}
+    cost = nn.estimate(aligned, shapes)
     assert cost.peak_bytes < 64 << 20
-    assert cost.flops >= 10**12
-    assert cost.longest == "pool"
-    report = nn.check(pooling, shapes={"data": (1, 16, 2, 2)})
+    assert cost.flops >= 10**13
+    assert cost.longest == "align"
+    assert cost.wasteful == (("align", cost.longest_flops),)
+    report = nn.check(aligned, shapes=shapes)
     (warning,) = [problem for problem in report.problems if problem.severity == "warning"]
-    assert (warning.kind, warning.nodes) == ("cost", ("pool",))
+    assert (warning.kind, warning.nodes) == ("cost", ("align",))
     assert "hours" in warning.reason
     short = nn.check(sym.Pooling(X, kernel=(2, 2)), shapes={"data": (1, 16, 8, 8)})
     assert [problem.severity for problem in short.problems] == ["note"]

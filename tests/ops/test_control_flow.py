@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 
 import jax
 import numpy as np
@@ -10,7 +12,14 @@ import pytest
 
 import lowering
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import ComposeError, InferenceError, LoweringError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.errors import (
+    ComposeError,
+    InferenceError,
+    JSONFormatError,
+    LoweringError,
+    SymbolTypeError,
+    SymbolValueError,
+)
 from tests.comparison import assert_close
 
 KEY = jax.random.key(3)
@@ -173,3 +182,88 @@ def test_inference_of_nested_loops_takes_no_longer_at_each_level():
     assert outputs.infer_shape_partial()[1] == [(*[0] * 25, 2)]
     assert outputs.infer_type_partial()[1] == [np.float32]
     assert outputs.infer_type_partial(x="float16", s="float64")[1] == [np.float16]
+
+
+# -- subgraphs and parameters of files that do not fit each other ----------------------------------------------------
+
+
+def control_flow(op: str):
+    i, x, y = map(sym.Variable, "ixy")
+    if op == "_foreach":
+        outputs, states = sym.contrib.foreach(lambda d, s: (d * s + y, s + d), x, i)
+        return sym.Group([outputs, states])
+    if op == "_cond":
+        return sym.contrib.cond(i < 1, lambda: x + y, lambda: x * y)
+    outputs, states = sym.contrib.while_loop(
+        lambda i, x, y: i < 3, lambda i, x, y: ([x + y], [i + 1, x * 2, y]), [i, x, y], max_iterations=4
+    )
+    return sym.Group([outputs[0], states[1]])
+
+
+LOCS = {
+    "_foreach": ("in_data_locs", "in_state_locs", "remain_locs"),
+    "_cond": ("cond_input_locs", "then_input_locs", "else_input_locs"),
+    "_while_loop": ("cond_input_locs", "func_input_locs", "func_var_locs"),
+}
+VALUES = [
+    "()",
+    *(f"({','.join('0' * count)},)" for count in (1, 2, 3, 4)),
+    "(0,1,2)",
+    "(2,1,0)",
+    "(0,1,2,0)",
+    "(0,1,9)",
+]
+
+
+@pytest.mark.parametrize("op", LOCS)
+def test_locations_that_do_not_fit_are_told_when_a_file_is_loaded(op: str):
+    """What is loaded can be differentiated, and both graphs inferred, or the family's errors say why not."""
+    told = 0
+    for key in LOCS[op]:
+        for value in VALUES:
+            document = json.loads(control_flow(op).tojson())
+            node = next(node for node in document["nodes"] if node["op"] == op)
+            node["attrs"][key] = value
+            try:
+                symbol = sym.load_json(json.dumps(document))
+            except JSONFormatError:
+                told += 1
+                continue
+            gradient = symbol.gradient()
+            for one in (symbol, gradient):
+                with suppress(InferenceError):
+                    one.infer_shape_partial(**dict.fromkeys(one.list_arguments(), (1,)))
+    assert told > len(VALUES)
+
+
+@pytest.mark.parametrize("op", LOCS)
+def test_a_node_without_its_subgraphs_is_told_when_a_file_is_loaded(op: str):
+    document = json.loads(control_flow(op).tojson())
+    node = next(node for node in document["nodes"] if node["op"] == op)
+    for graphs in ([], node["subgraphs"][:-1], [*node["subgraphs"], node["subgraphs"][0]]):
+        node["subgraphs"] = graphs
+        with pytest.raises(JSONFormatError, match=r"Subgraphs do not fit the parameters.*expected \d subgraphs?, \d"):
+            sym.load_json(json.dumps(document))
+
+
+def test_a_loop_that_feeds_one_input_to_several_variables_adds_up_their_gradients():
+    document = json.loads(control_flow("_while_loop").tojson())
+    node = next(node for node in document["nodes"] if node["op"] == "_while_loop")
+    node["attrs"]["func_input_locs"] = "(0,0,0)"
+    symbol = sym.load_json(json.dumps(document))
+    lowering.check_gradients(symbol, {name: ones(1) for name in symbol.list_arguments()})
+
+
+def test_subgraphs_that_do_not_fit_cannot_be_composed():
+    body = sym.Variable("a") + sym.Variable("b")
+    with pytest.raises(ComposeError, match="Subgraphs do not fit the parameters"):
+        sym._foreach(
+            body,
+            sym.Variable("x"),
+            num_args=2,
+            num_outputs=1,
+            num_out_data=1,
+            in_data_locs=(0,),
+            in_state_locs=(),
+            remain_locs=(),
+        )

@@ -13,6 +13,7 @@ import lowering
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FDeviation
+from symjax_nnvm.ir.op import Op
 from symjax_nnvm.symbol import Symbol
 
 X, I = sym.Variable("x"), sym.Variable("i")  # noqa: E741  (indices)
@@ -137,3 +138,16 @@ def test_fused_operators_of_int8_models_are_refused_with_the_way_out(op: str):
         sym.load_json(text)
     for words in ("8-bit models", "load the float32 model", "quantize_model", "conv0"):
         assert words in str(error.value)
+
+
+@pytest.mark.parametrize("length", [8, 16, 17, 40])
+def test_deviation_equal_values_keep_their_order_in_lines_of_any_length(length: int):
+    """MXNet's sort is not stable from 17 values on; its description says so."""
+    x = (np.arange(length) % 3 == 0).astype(np.float32)
+    ascending, descending = np.argsort(x, kind="stable"), np.argsort(-x, kind="stable")
+    assert run(sym.argsort(X), x=x).tolist() == ascending.tolist()
+    assert run(sym.argsort(X, is_ascend=False), x=x).tolist() == descending.tolist()
+    for k in (3, length):
+        assert run(sym.topk(X, k=k), x=x).tolist() == descending[:k].tolist()
+        assert run(sym.topk(X, k=k, is_ascend=True), x=x).tolist() == ascending[:k].tolist()
+    assert all("16 values" in Op.get(name).description for name in ("sort", "argsort", "topk"))

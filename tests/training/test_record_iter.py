@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import lowering
+from lowering import mx
 from lowering.data import CSVIter, ImageRecordIter, ImageTransform, LibSVMIter, RecordFile, RecordWriter
 from lowering.data.draws import draws_of
 from lowering.data.parameters import part_of
@@ -469,3 +470,20 @@ def test_images_are_decoded_while_batches_are_waited_for(monkeypatch: pytest.Mon
         time.sleep(0.01)
     assert sorted(begun) == [0, 1, 2, 3, 4, 5]
     epoch.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: CSVIter(path, (2,), 1),
+        lambda path: LibSVMIter(path, (2,), 1),
+        lambda path: mx.io.CSVIter(path, (2,)),
+    ],
+    ids=["CSVIter", "LibSVMIter", "mx.io.CSVIter"],
+)
+def test_a_line_that_does_not_end_is_not_read_whole(read: Any, tmp_path: Path):
+    with (tmp_path / "sparse").open("wb") as file:
+        file.write(b"1 0:2\n" if read.__code__.co_names[0] == "LibSVMIter" else b"1,2\n")
+        file.truncate(1 << 40)
+    with pytest.raises(TrainingError, match=r"sparse: line 2 is too long: expected at most \d+ bytes"):
+        read(tmp_path / "sparse")

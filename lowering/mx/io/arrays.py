@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.data.text import read_csv
 from lowering.mx.io.desc import DataBatch, DataDesc, DataIter
 from lowering.mx.ndarray.array import NDArray
 from lowering.mx.ndarray.creation import array
@@ -152,7 +153,7 @@ class CSVIter(NDArrayIter):
     """Batches of a table of numbers in a file, and of another with the labels; without one, labels are zeros.
 
     data_shape, label_shape: of one sample. round_batch: fill up the last batch with the first samples, else leave it
-    out. Raises OSError, ValueError.
+    out. Raises TrainingError for what is no table of such samples, FileError, OSError, ValueError.
     """
 
     def __init__(
@@ -168,9 +169,9 @@ class CSVIter(NDArrayIter):
         dtype: str = "float32",
         **_: Any,
     ):
-        data = _table(data_csv, data_shape, dtype)
+        data = read_csv(data_csv, _sizes(data_shape), dtype)
         label = np.zeros((len(data), *_sizes(label_shape)), dtype) if label_csv is None else None
-        label = _table(str(label_csv), label_shape, dtype) if label is None else label
+        label = read_csv(str(label_csv), _sizes(label_shape), dtype) if label is None else label
         label = label[:, 0] if label.shape[1:] == (1,) else label
         handle = "pad" if round_batch else "discard"
         super().__init__({data_name: data}, {label_name: label}, batch_size, False, handle)
@@ -178,7 +179,3 @@ class CSVIter(NDArrayIter):
 
 def _sizes(shape: Any) -> tuple[int, ...]:
     return (int(shape),) if isinstance(shape, int) else tuple(shape)
-
-
-def _table(path: str, shape: Any, dtype: str) -> np.ndarray:
-    return np.loadtxt(path, dtype, delimiter=",", ndmin=2).reshape(-1, *_sizes(shape))

@@ -63,10 +63,18 @@ def add(whole: Array, x: Array, axes: Sequence[int], begin: Sequence[Any], strid
     return lax.dynamic_update_slice(whole, lax.dynamic_slice(whole, first, reaches) + apart, first)
 
 
-def fold(kernel: Sequence[int], step: Callable[[Number, Array], Array], value: Array, first: int = 0) -> Array:
-    """`value = step(i, value)` for the number of each place from `first` on, in order; a loop where these are many."""
+def fold(
+    kernel: Sequence[int],
+    step: Callable[[Number, Array], Array],
+    value: Array,
+    first: int = 0,
+    *,
+    loop: bool = False,
+) -> Array:
+    """`value = step(i, value)` for the number of each place from `first` on, in order; a loop where these are many, or
+    where one is asked for."""
     count = math.prod(kernel)
-    if count > WRITTEN_OUT:
+    if loop or count > WRITTEN_OUT:
         return lax.fori_loop(first, count, step, value)
     for i in range(first, count):
         value = step(i, value)

@@ -132,7 +132,11 @@ class _Phases:
 def _overlap_add_in_turn(part: Callable[[Number], Array], shape: tuple[int, ...], w: Windows) -> Array:
     """`overlap_add` of many places, one after the other."""
     whole = reached(lax.full(shape, 0, jax.eval_shape(part, 0).dtype), w, 0)
-    whole = fold(w.kernel, lambda i, total: add(total, part(i), w.axes, position(w.kernel, i), w.stride), whole)
+
+    def step(i: Number, total: Array) -> Array:
+        return add(total, part(i), w.axes, position(w.kernel, i), w.stride)
+
+    whole = fold(w.kernel, step, whole, loop=True)
     low = per_axis(len(shape), w.axes, w.pads, 0)
     return lax.slice(whole, low, [a + d for a, d in zip(low, shape, strict=True)])
 
@@ -233,6 +237,10 @@ def _sums_of_rows(x: Array) -> Array:
 
 def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array], platform: str) -> Array:
     """Every window reduced by a function whose neutral element is `initial`."""
+    if w.are_long and not w.are_blocks:
+        for i in reversed(range(len(w.axes))):
+            x = _reduce_along(x, w.along(i), initial, function)
+        return x
     if math.prod(w.kernel) <= _UNROLLED:
         padded = reached(x, w, initial)
         return fold(w.kernel, lambda i, value: function(value, element(padded, w, i)), element(padded, w, 0), first=1)
@@ -243,6 +251,17 @@ def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Arr
         return reduction(x, w.axes, keepdims=True)
     if _goes_by_rows(x, w, platform):
         return _by_samples(lambda samples: _reduce_axes(samples, w, initial, function), x)
+    return _reduce_windows(x, w, initial, function)
+
+
+def _reduce_along(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
+    """`_reduce` of long windows along one axis."""
+    w, which = w.clipped()
+    x = _reduce_windows(x, w, initial, function)
+    return x if which is None else jnp.take(x, which, w.axes[0])
+
+
+def _reduce_windows(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
     padding = [(0, 0)] * x.ndim
     for axis, low, high in zip(w.axes, w.pads, w.overhangs, strict=True):
         padding[axis] = (low, max(high, 0))
@@ -290,11 +309,22 @@ def _sum_gradient(p: ops.PoolingParams, ograd: Array, data: Array) -> Array:
     for axis in reversed(range(len(w.axes))):  # sums of sums
         shape = list(dy.shape)
         shape[w.axes[axis]] = w.sizes[axis]
-        dy = overlap_add(lambda i, at, dy=dy: at(dy), tuple(shape), w.along(axis))
+        one, which = w.along(axis).clipped() if w.are_long else (w.along(axis), None)
+        dy = _gathered_back(dy, one, which)
+        dy = overlap_add(lambda i, at, dy=dy: at(dy), tuple(shape), one)
     return dy.astype(data.dtype)
 
 
-def _first_maxima(data: Array, output: Array, w: Windows) -> Array:
+def _gathered_back(dy: Array, w: Windows, which: np.ndarray | None) -> Array:
+    """The transpose of taking `which` of the windows along an axis."""
+    if which is None:
+        return dy
+    axis, shape = w.axes[0], list(dy.shape)
+    shape[axis] = w.counts[0]
+    return jnp.zeros(shape, dy.dtype).at[(slice(None),) * axis + (which,)].add(dy)
+
+
+def _first_maxima(data: Array, output: Array, w: Windows, *, loop: bool = False) -> Array:
     """The number of the place in each window that attains its maximum first."""
     padded, count = reached(data, w, -np.inf), math.prod(w.kernel)
 
@@ -302,7 +332,19 @@ def _first_maxima(data: Array, output: Array, w: Windows) -> Array:
         place = count - 1 - i
         return lax.select(element(padded, w, place) == output, lax.full_like(number, place), number)
 
-    return fold(w.kernel, step, lax.full(output.shape, count, np.int32))
+    return fold(w.kernel, step, lax.full(output.shape, count, np.int32), loop=loop)
+
+
+def _maxima_along(data: Array, w: Windows) -> list[tuple[Windows, Array, Array]]:
+    """Of long windows the stages of reduction along one axis: (windows, before, after), the last axis first. The first
+    maximum of a window is in the first row that attains it, and the first there."""
+    stages: list[tuple[Windows, Array, Array]] = []
+    for i in reversed(range(len(w.axes))):
+        one = w.along(i)
+        reduced = _reduce_along(data, one, -np.inf, lax.max)
+        stages.append((one, data, reduced))
+        data = reduced
+    return stages
 
 
 def _first_maxima_in_blocks(blocks: _Blocks, data: Array, output: Array) -> Array:
@@ -319,6 +361,10 @@ def _max_gradient(p: ops.PoolingParams, ograd: Array, data: Array, output: Array
         blocks = _Blocks(w, data.shape)
         chosen = _first_maxima_in_blocks(blocks, data, output) == blocks.order
         return blocks.join(jnp.where(chosen, blocks.expand(ograd), _number(0, ograd)))
+    if w.are_long:
+        for one, before, after in reversed(_maxima_along(data, w)):
+            ograd = _max_gradient_along(ograd, before, after, one)
+        return ograd
     if platform == "cpu" and w.are_padded and math.prod(w.kernel) <= places.WRITTEN_OUT:
         # On a CPU padding and comparisons are one loop, which takes half as long again where it is not one sample's;
         # data without padding are read by a loop over samples three times as slowly.
@@ -328,6 +374,22 @@ def _max_gradient(p: ops.PoolingParams, ograd: Array, data: Array, output: Array
     return overlap_add(lambda i, at: jnp.where(at(first) == i, at(ograd), _number(0, ograd)), data.shape, w)
 
 
+def _max_gradient_along(ograd: Array, data: Array, output: Array, w: Windows) -> Array:
+    clipped, which = w.clipped()
+    if which is not None:
+        output = _reduce_windows(data, clipped, -np.inf, lax.max)
+    first, dy = _first_maxima(data, output, clipped, loop=True), _gathered_back(ograd, clipped, which)
+    return _overlap_add_in_turn(lambda i: jnp.where(first == i, dy, _number(0, dy)), data.shape, clipped)
+
+
+def _pick_along(value: Array, data: Array, output: Array, w: Windows) -> Array:
+    clipped, which = w.clipped()
+    if which is not None:
+        output = _reduce_windows(data, clipped, -np.inf, lax.max)
+    picked = _pick_first(value, data, output, clipped, loop=True)
+    return picked if which is None else jnp.take(picked, which, w.axes[0])
+
+
 @lowers("_backward_Pooling_pick")
 def _pick(p: ops.PoolingParams, value: Array, data: Array, output: Array) -> Array:
     w = ops.windows(p, data.shape)
@@ -335,6 +397,18 @@ def _pick(p: ops.PoolingParams, value: Array, data: Array, output: Array) -> Arr
         blocks = _Blocks(w, data.shape)
         chosen = _first_maxima_in_blocks(blocks, data, output) == blocks.order
         return jnp.sum(jnp.where(chosen, blocks.split(value), _number(0, value)), blocks.inner, dtype=value.dtype)
-    first, zero = _first_maxima(data, output, w), lax.full_like(output, 0)
+    if w.are_long:
+        for one, before, after in _maxima_along(data, w):
+            value = _pick_along(value, before, after, one)
+        return value
+    return _pick_first(value, data, output, w)
+
+
+def _pick_first(value: Array, data: Array, output: Array, w: Windows, *, loop: bool = False) -> Array:
+    first, zero = _first_maxima(data, output, w, loop=loop), lax.full_like(output, 0)
     padded = reached(value, w, 0)
-    return fold(w.kernel, lambda i, total: total + lax.select(first == i, element(padded, w, i), zero), zero)
+
+    def step(i: Number, total: Array) -> Array:
+        return total + lax.select(first == i, element(padded, w, i), zero)
+
+    return fold(w.kernel, step, zero, loop=loop)

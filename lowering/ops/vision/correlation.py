@@ -1,7 +1,8 @@
 """JAX rules of correlation and of its gradients.
 
 A loop over the rows of displacements, whose body treats all displacements of a row: they are slices of one strip of the
-second map. So neither the program nor the memory grows with the square of the neighbourhood.
+second map. So neither the program nor the memory grows with the square of the neighbourhood. More than `_SLICED`
+of them are gathered at once: the program does not grow with a row either (XLA takes 0.1 s to compile each slice).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from jax import Array, lax
 from lowering.ops.vision.sampling import wide
 from lowering.registry import lowers
 from symjax_nnvm.ops.vision import correlation as ops
+
+_SLICED = 32
 
 
 def _padded(p: ops.CorrelationParams, x: Array) -> Array:
@@ -47,6 +50,17 @@ def _moved(p: ops.CorrelationParams, x: Array, row: Array, extents: list[int]) -
         yield lax.slice_in_dim(strip, column, column + extents[1], axis=3)
 
 
+def _columns(p: ops.CorrelationParams, extent: int) -> np.ndarray:
+    """The columns that patches cover, for each displacement: (displacements of a row, extent)."""
+    return np.add.outer(_first_columns(p), np.arange(extent)).astype(np.int32)
+
+
+def _all_moved(p: ops.CorrelationParams, x: Array, row: Array, extents: list[int]) -> Array:
+    """`_moved` as one array, displacements first."""
+    strip = lax.dynamic_slice_in_dim(x, _first_row(p, row), extents[0], 2)
+    return jnp.moveaxis(jnp.take(strip, _columns(p, extents[1]), 3), 3, 0)
+
+
 def _first_columns(p: ops.CorrelationParams) -> list[int]:
     """Where patches begin in x, for each displacement of a row."""
     return [p.max_displacement + (i - p.radius) * p.stride2 for i in range(p.width)]
@@ -62,12 +76,15 @@ def _compare(p: ops.CorrelationParams, fixed: list[Array], moving: list[Array], 
     extents = [_extent(p, size) for size in fixed[0].shape[2:]]
     unmoved = [_unmoved(p, _padded(p, wide(x)), extents) for x in fixed]
     padded = [_padded(p, wide(x)) for x in moving]
-    kernel, stride = (1, 1, p.kernel_size, p.kernel_size), (1, 1, p.stride1, p.stride1)
 
     def one_row(row: Array) -> Array:
-        places = zip(*(_moved(p, x, row, extents) for x in padded), strict=True)
-        sums = jnp.stack([jnp.sum(term(*unmoved, *moved), 1) for moved in places], 1)
-        return lax.reduce_window(sums, np.zeros((), sums.dtype), lax.add, kernel, stride, "VALID")
+        if p.width > _SLICED:
+            moved = (_all_moved(p, x, row, extents) for x in padded)
+            sums = jnp.moveaxis(jnp.sum(term(*unmoved, *moved), 2), 0, 1)
+        else:
+            places = zip(*(_moved(p, x, row, extents) for x in padded), strict=True)
+            sums = jnp.stack([jnp.sum(term(*unmoved, *moved), 1) for moved in places], 1)
+        return _patch_sums(p, sums, p.stride1)
 
     found = lax.map(one_row, _rows(p))  # (rows of displacements, n, columns of displacements, h', w')
     _, n, _, *counts = found.shape
@@ -82,10 +99,18 @@ def _spread_patches(p: ops.CorrelationParams, ograd: Array, channels: int) -> Ar
     apart = (margin, margin, p.stride1 - 1)
     scaled = wide(ograd) / (p.kernel_size**2 * channels)
     spread = lax.pad(scaled, np.zeros((), scaled.dtype), [(0, 0, 0)] * 2 + [apart] * 2)
-    kernel = (1, 1, p.kernel_size, p.kernel_size)
-    whole = lax.reduce_window(spread, np.zeros((), spread.dtype), lax.add, kernel, (1,) * 4, "VALID")
+    whole = _patch_sums(p, spread, 1)
     whole = whole.reshape(n, p.width, p.width, 1, *whole.shape[2:])
     return whole.transpose(1, 2, 0, 3, 4, 5)
+
+
+def _patch_sums(p: ops.CorrelationParams, x: Array, stride: int) -> Array:
+    """Sums over patches (…, h, w); over large ones along one axis after the other."""
+    k, zero = p.kernel_size, np.zeros((), x.dtype)
+    for kernel in [(k, k)] if k <= _SLICED else [(1, k), (k, 1)]:
+        strides = [stride if size == k else 1 for size in kernel]
+        x = lax.reduce_window(x, zero, lax.add, (1, 1, *kernel), (1, 1, *strides), "VALID")
+    return x
 
 
 def _sign(a: Array, b: Array) -> Array:
@@ -113,6 +138,9 @@ def _data1(p: ops.CorrelationParams, ograd: Array, data1: Array, data2: Array) -
 
     def add_row(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
         number, received = row
+        if p.width > _SLICED:
+            b = _all_moved(p, padded, number, extents)
+            return total + jnp.sum(received * (b if p.is_multiply else _sign(a, b)), 0), None
         for i, b in enumerate(_moved(p, padded, number, extents)):
             total = total + received[i] * (b if p.is_multiply else _sign(a, b))
         return total, None
@@ -135,6 +163,10 @@ def _data2(p: ops.CorrelationParams, ograd: Array, data1: Array, data2: Array) -
         number, received = row
         at = _first_row(p, number)
         strip = lax.dynamic_slice_in_dim(total, at, extents[0], 2)
+        if p.width > _SLICED:
+            parts = received * (a if p.is_multiply else -_sign(a, _all_moved(p, padded, number, extents)))
+            strip = strip.at[:, :, :, _columns(p, extents[1])].add(jnp.moveaxis(parts, 0, 3))
+            return lax.dynamic_update_slice_in_dim(total, strip, at, 2), None
         for i, (column, b) in enumerate(zip(_first_columns(p), _moved(p, padded, number, extents), strict=True)):
             part = received[i] * (a if p.is_multiply else -_sign(a, b))
             margin = (column, width - column - extents[1], 0)

@@ -53,6 +53,11 @@ def _cond_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Seq
     return inputs, outputs
 
 
+def _cond_sizes(p: CondParams) -> list[tuple[int, int]]:
+    """Variables and heads of the predicate and of the branches."""
+    return [(len(locs), heads) for locs, heads in zip(p.locs, (1, p.num_outputs, p.num_outputs), strict=True)]
+
+
 def _cond_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
     """Predicate and branches, once each: only one branch runs, whichever it is."""
     p: CondParams = attrs.parsed
@@ -126,6 +131,7 @@ for _name, _attributes, _deviation, _doc in (
         _name,
         ("cond", "then_branch", "else_branch"),
         _cond_rule,
+        _cond_sizes,
         params=CondParams,
         num_outputs=lambda p: p.num_outputs,
         gradient=_cond_gradient,

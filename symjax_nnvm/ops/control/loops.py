@@ -93,6 +93,8 @@ class WhileLoopParams(Params):
             return f"cond_input_locs and func_input_locs must be numbers of the {inputs} inputs"
         if any(loc >= len(self.func_input_locs) for loc in self.func_var_locs):
             return f"func_var_locs must be numbers of the body's {len(self.func_input_locs)} variables"
+        if len(set(self.func_var_locs)) < len(self.func_var_locs):
+            return f"func_var_locs must name each loop variable once, not {self.func_var_locs}"
         if self.num_outputs != self.num_out_data + len(self.func_var_locs):
             return f"num_outputs must be num_out_data + {len(self.func_var_locs)} variables, not {self.num_outputs}"
         return None
@@ -172,6 +174,16 @@ def _variables(infer: Inference, p: ForeachParams, data: list[Any], states: list
     locs = (*p.in_data_locs, *p.in_state_locs, *p.remain_locs)
     by_loc = dict(zip(locs, (*map(infer.slice, data), *states, *rest), strict=True))
     return [by_loc[loc] for loc in range(len(locs))]
+
+
+def _foreach_sizes(p: ForeachParams) -> list[tuple[int, int]]:
+    """Variables and heads of the body."""
+    return [(len(p.in_data_locs) + p.num_states + len(p.remain_locs), p.num_outputs)]
+
+
+def _while_loop_sizes(p: WhileLoopParams) -> list[tuple[int, int]]:
+    """Variables and heads of the condition and of the body."""
+    return [(len(p.cond_input_locs), 1), (len(p.func_input_locs), p.num_outputs)]
 
 
 def _foreach_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[tuple[list[Any], int]]:
@@ -346,12 +358,14 @@ def _while_loop_gradient(node: Node, ograds: list[NodeEntry]):
 _FOREACH: dict[str, Any] = {
     "graphs": ("fn",),
     "rule": _foreach_rule,
+    "sizes": _foreach_sizes,
     "gradient": _foreach_gradient,
     "FSubgraphRuns": _foreach_runs,
 }
 _WHILE_LOOP: dict[str, Any] = {
     "graphs": ("cond", "func"),
     "rule": _while_loop_rule,
+    "sizes": _while_loop_sizes,
     "params": WhileLoopParams,
     "gradient": _while_loop_gradient,
     "FSubgraphRuns": _while_loop_runs,

@@ -86,8 +86,13 @@ Rule = Callable[[Inference, NodeAttrs, Sequence[Any], Sequence[Any]], Any]
 """One rule for shapes and dtypes: (what is inferred, attributes, ins, outs) → (ins, outs)."""
 
 
-def register_control(name: str, graphs: Sequence[str], rule: Rule, **card: Any) -> None:
-    """Register an operator that runs subgraphs, inputs called `graphs`, before `data0`, `data1`, …; card: the rest."""
+def register_control(
+    name: str, graphs: Sequence[str], rule: Rule, sizes: Callable[[Any], Sequence[tuple[int, int]]], **card: Any
+) -> None:
+    """Register an operator that runs subgraphs, inputs called `graphs`, before `data0`, `data1`, …
+
+    sizes: parameters → of each subgraph, how many variables and heads it has. card: the rest.
+    """
     numbers = tuple(range(len(graphs)))
     register_op(
         name,
@@ -96,6 +101,7 @@ def register_control(name: str, graphs: Sequence[str], rule: Rule, **card: Any) 
         infer_type=None,
         drawing="recurrent",
         FInputGraph=lambda attrs: numbers,
+        FSubgraphSizes=lambda attrs: sizes(attrs.parsed),
         FInferShape=lambda attrs, ins, outs: rule(SHAPES, attrs, ins, outs),
         FInferType=lambda attrs, ins, outs: rule(DTYPES, attrs, ins, outs),
         FInferDefaultType=lambda attrs, ins, outs: rule(DEFAULT_DTYPES, attrs, ins, outs),

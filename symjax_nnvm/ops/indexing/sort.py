@@ -72,8 +72,9 @@ register_op(
     gradient=lambda node, ograds: [_to_data(ograds[0], NodeEntry(node, 1, 0), node.inputs[0], node.attrs.parsed.axis)],
     flops=sort_flops,
     workspace=as_much_as("input", 2),
-    doc="Elements in order; equal ones keep theirs. Hidden output: where they were. Unlike MXNet's it has a gradient "
-    "also when no axis is given, and takes float16. The order of NaN is undefined.",
+    doc="Elements in order; equal ones keep theirs, to which the gradient goes (in MXNet in lines of up to 16 values "
+    "alone). Hidden output: where they were. Unlike MXNet's it has a gradient also when no axis is given, and takes "
+    "float16. The order of NaN is undefined.",
 )
 register_op(
     "argsort",
@@ -84,8 +85,9 @@ register_op(
     gradient=lambda node, ograds: [None],
     flops=sort_flops,
     workspace=as_much_as("input", 2),
-    doc="Where the elements of the sorted array are; equal ones keep their order. Unlike MXNet's it takes float16. "
-    "The order of NaN is undefined.",
+    doc="Where the elements of the sorted array are; equal ones keep their order, whatever the length. MXNet's do so "
+    "in lines of up to 16 values; in longer ones their order is arbitrary. Unlike MXNet's it takes float16. The order "
+    "of NaN is undefined.",
 )
 
 # -- topk ------------------------------------------------------------------------------------------------------------
@@ -156,8 +158,9 @@ register_op(
     gradient=_topk_gradient,
     flops=sort_flops,
     workspace=as_much_as("input", 2),
-    doc="The k largest or smallest elements along an axis, in order; of equal ones the first. Hidden output of values: "
-    "where they were. The order of NaN is undefined.",
+    doc="The k largest or smallest elements along an axis, in order; of equal ones the first, whatever the length. In "
+    "MXNet that is so in lines of up to 16 values; in longer ones equal elements are chosen arbitrarily. Hidden output "
+    "of values: where they were. The order of NaN is undefined.",
 )
 
 # -- taking along an axis --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, size_of
+from symjax_nnvm.ir.axes import known, size_of, solve_sizes
 from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
@@ -71,6 +71,8 @@ def _regression_shapes(p: RegressionParams, ins: Shapes, outs: Shapes):
     if label:
         batch = known(data[0], label[0])
         data, label = (batch, *data[1:]), (known(label[0], batch), *label[1:])
+        if None not in data and label.count(None) == 1:
+            data, label = solve_sizes(data, label)
         fits = None in (*data, *label) or (label[0] == data[0] and size_of(label) == size_of(data))
         return [data, label if fits else data], [data]
     if len(data) == 2 and data[1] is None:

@@ -43,7 +43,7 @@ class SoftmaxOutputParams(Params):
 def _softmax_output_shapes(p: SoftmaxOutputParams, ins: Shapes, outs: Shapes):
     """data (n, …, k), label (n, …); with multi_output data (n, k, a, b…), label (n, ab…), (n, a, b…) or (n, 1, a, b…).
 
-    A label of data's shape holds probabilities.
+    A label of data's shape holds probabilities; one that may yet be either, classes.
     """
     (data,), (out,) = same_shape(p, ins[:1], outs)
     label = ins[1]
@@ -53,7 +53,7 @@ def _softmax_output_shapes(p: SoftmaxOutputParams, ins: Shapes, outs: Shapes):
         raise InferenceError(
             "Samples and classes need an axis each", expected="at least 2 axes", got=format_shape(data)
         )
-    if label is not None and _agrees(label, data):
+    if label is not None and _agrees(label, data) and not (p.multi_output and _form(data, label)):
         (data, label), outputs = same_shape(p, [data, label], [out])
         return [data, label], outputs
     if p.multi_output:
@@ -76,15 +76,23 @@ def _agrees(a: Shape, b: Shape) -> bool:
 
 def _places(data: Shape, label: Shape | None) -> Shape | None:
     """The label's shape when each place of a sample has one: one of three forms; flat unless it is given."""
-    n, _, *places = data
-    forms = [(n, size_of(places)), (n, *places), (n, 1, *places)]
     if label is None:
-        return forms[0]
-    for form in forms:
-        if _agrees(label, form):
-            return form
-    expected = " or ".join(format_shape(form) for form in dict.fromkeys(forms))
-    raise InferenceError("Label does not fit data", input="label", expected=expected, got=format_shape(label))
+        return _forms(data)[0]
+    form = _form(data, label)
+    if form is None:
+        expected = " or ".join(format_shape(form) for form in dict.fromkeys(_forms(data)))
+        raise InferenceError("Label does not fit data", input="label", expected=expected, got=format_shape(label))
+    return form
+
+
+def _forms(data: Shape) -> list[Shape]:
+    n, _, *places = data
+    return [(n, size_of(places)), (n, *places), (n, 1, *places)]
+
+
+def _form(data: Shape, label: Shape) -> Shape | None:
+    """The first of the forms that agrees with a label."""
+    return next((form for form in _forms(data) if _agrees(label, form)), None)
 
 
 def _probabilities(p: SoftmaxOutputParams, data: NodeEntry) -> NodeEntry:
@@ -188,7 +196,8 @@ register_op(
     numbers=(1, _classes),
     doc="Softmax with the gradient of cross entropy. With multi_output the gradient is divided by the number of places "
     "unless normalization is valid, and smooth_alpha has no effect. A label of data's shape holds probabilities, of "
-    "which only grad_scale changes the gradient. Unlike in MXNet 1.9, out_grad multiplies with the head gradient.",
+    "which only grad_scale changes the gradient. Unlike in MXNet 1.9, out_grad multiplies with the head gradient, and "
+    "data of one axis are refused.",
 )
 register_op(
     "_backward_softmax_target",

@@ -22,6 +22,9 @@ from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]
 
+LONG = 1024
+"""Windows of more elements are reduced along one axis after the other, and no further than data reach."""
+
 DEFAULT_LAYOUTS = ("NCW", "NCHW", "NCDHW")
 
 
@@ -87,6 +90,22 @@ class Windows:
         """The windows of spatial axis number i alone."""
         sides = (self.axes, self.sizes, self.kernel, self.stride, self.pads, self.counts)
         return Windows(*((side[i],) for side in sides))
+
+    @property
+    def are_long(self) -> bool:
+        """Whether a window has so many elements that it is reduced along one axis after the other."""
+        return prod(self.kernel) > LONG
+
+    def clipped(self) -> tuple[Windows, np.ndarray | None]:
+        """Windows along one axis of which none is longer than the data; and which of them each window is, None where
+        they are the same. A longer window sees a beginning of the data, an end, all or nothing: size · 2 + 1 cases."""
+        (size,), (kernel,), (stride,), (pad,), (count,) = self.sizes, self.kernel, self.stride, self.pads, self.counts
+        if kernel <= size:
+            return self, None
+        begin = np.arange(count) * stride - pad
+        low, high = np.clip(begin, 0, size), np.clip(begin + kernel, 0, size)
+        which = np.where(high == size, low, high - size) + size
+        return Windows(self.axes, (size,), (size,), (1,), (size,), (2 * size + 1,)), which
 
     @property
     def are_padded(self) -> bool:
@@ -252,12 +271,18 @@ def _rank(shape: Shape | None) -> int | None:
 
 def pooling_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
     """Each window sees each of its elements."""
-    return Flops(0, prod(ins[0]) if p.global_pool else prod(outs[0]) * prod(p.kernel))
+    return Flops(0, prod(ins[0]) if p.global_pool else prod(outs[0]) * _work(p, ins[0]))
 
 
 def pooling_gradient_flops(p: Any, ins: Sizes, outs: Sizes) -> Flops:
     """Each window's head gradient meets each element of the window."""
-    return Flops(0, prod(ins[1]) if p.global_pool else prod(ins[0]) * prod(p.kernel))
+    return Flops(0, prod(ins[1]) if p.global_pool else prod(ins[0]) * _work(p, ins[1]))
+
+
+def _work(p: PoolingParams, data: tuple[int, ...]) -> int:
+    """How many elements are looked at for each window."""
+    w = windows(p, data)
+    return sum(map(min, w.kernel, w.sizes)) if w.are_long else prod(w.kernel)
 
 
 def _reached(number: int) -> WorkspaceRule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import pytest
 from jax import lax
 
 import lowering
+import symjax_nnvm as nn
 from lowering.ops.nn import places, pooling
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
@@ -313,3 +315,63 @@ def test_the_gradient_of_a_large_window_is_a_small_program(operator: str):
     heads = [jax.ShapeDtypeStruct((1, 1, 101, 101), np.dtype("float32"))]
     program = jax.make_jaxpr(lowering.grad_fn(net, ["data"], is_train=True))(args, {}, jax.random.key(0), heads)
     assert len(str(program)) < 20_000
+
+
+# -- windows far larger than data ------------------------------------------------------------------------------------
+
+LONG_WINDOWS = [
+    ((1, 2, 5, 6), {"kernel": (8, 9), "pad": (7, 8)}),
+    ((1, 2, 5, 6), {"kernel": (7, 3), "pad": (6, 2), "stride": (2, 1)}),
+    ((1, 1, 5, 6), {"kernel": (12, 12), "pad": (11, 11), "stride": (3, 5), "pooling_convention": "full"}),
+    ((2, 6, 5, 3), {"kernel": (8, 9), "pad": (7, 8), "layout": "NHWC"}),
+    ((1, 1, 7), {"kernel": (20,), "pad": (19,)}),
+]
+
+
+@pytest.mark.parametrize("pool_type", ["max", "avg", "sum", "lp"])
+@pytest.mark.parametrize(("shape", "params"), LONG_WINDOWS)
+def test_long_windows_along_one_axis_after_the_other_are_windows(
+    shape: tuple[int, ...], params: dict[str, Any], pool_type: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Value, gradient, and the gradient's gradient; there are equal maxima."""
+    monkeypatch.setattr(places, "WRITTEN_OUT", 0)
+    data = np.round(np.random.RandomState(0).randn(*shape) * 2).astype(np.float32)
+    net = pool(pool_type=pool_type, p_value=2, **params)
+    gradient = net.gradient(["data"], head_grads=sym.Variable("head"))
+    found = []
+    for long in (windowing.LONG, 1):
+        monkeypatch.setattr(windowing, "LONG", long)
+        out = lowering.to_jax(net)({"data": data})[0][0]
+        head = np.random.RandomState(1).randn(*out.shape).astype(np.float32)
+        args = {"data": data, "head": head}
+        (grad,), seconds, _ = lowering.grad_fn(gradient, ["head"])(args, head_grads=[data])
+        found.append((out, grad, seconds["head"]))
+    for whole, along in zip(*found, strict=True):
+        assert_close(along, whole, 1e-5, "windows")
+
+
+@pytest.mark.parametrize("pool_type", ["max", "avg"])
+def test_a_window_of_a_million_elements_over_sixteen_takes_no_time(pool_type: str):
+    """Its cost was that of the window, 10¹² operations."""
+    net = pool(pool_type=pool_type, kernel=(1000, 1000), pad=(999, 999), count_include_pad=False)
+    data = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    start = time.process_time()
+    out, gradient = value_and_gradient(
+        data, np.ones((1, 1, 1003, 1003), np.float32), pool_type=pool_type, kernel=(1000, 1000), pad=(999, 999)
+    )
+    assert time.process_time() - start < 60
+    assert out.shape == (1, 1, 1003, 1003)
+    if pool_type == "max":
+        assert out[0, 0, 0, 0] == 0
+        assert out[0, 0, 500, 500] == out[0, 0, -1, -1] == 15
+        assert gradient.sum() == 1003**2
+    assert nn.check(net, shapes={"data": (1, 1, 4, 4)}).ok
+    assert nn.estimate(net, {"data": (1, 1, 4, 4)}).flops < 1e8
+
+
+def test_longer_windows_see_a_beginning_an_end_all_or_nothing():
+    w = windowing.windows(pool(kernel=(9,), pad=(8,)).outputs[0].node.attrs.parsed, (1, 1, 3))
+    clipped, which = w.clipped()
+    assert (clipped.kernel, clipped.pads, clipped.counts) == ((3,), (3,), (7,))
+    assert which is not None
+    assert which.tolist() == [1, 2, 3, 3, 3, 3, 3, 3, 3, 4, 5]

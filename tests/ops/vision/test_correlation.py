@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import lowering
+from lowering.ops.vision import correlation as rules
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.comparison import assert_close
@@ -64,3 +66,37 @@ def test_channels_of_the_result_are_displacements_in_order():
     moved = np.pad(b, [(0, 0), (0, 0), (1, 1), (1, 1)])
     expected = [np.mean(a * moved[:, :, y : y + 5, x : x + 6], 1) for y in range(3) for x in range(3)]
     assert_close(ours, np.stack(expected, 1), 1e-12, "correlation")
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"kernel_size": 1, "max_displacement": 4, "pad_size": 4},
+        {"kernel_size": 3, "max_displacement": 4, "pad_size": 5, "stride1": 2},
+        {"kernel_size": 3, "max_displacement": 3, "pad_size": 4, "is_multiply": False},
+    ],
+)
+def test_displacements_of_long_rows_at_once_are_those_one_by_one(
+    params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    rng = np.random.RandomState(0)
+    args = {name: rng.rand(2, 3, 6, 7).astype(np.float32) for name in "ab"}
+    net = correlation(**params)
+    head = rng.randn(*net.infer_shape(a=(2, 3, 6, 7))[1][0]).astype(np.float32)
+    found = []
+    for sliced in (32, 1):
+        monkeypatch.setattr(rules, "_SLICED", sliced)
+        outputs, gradients, _ = lowering.grad_fn(net)(args, head_grads=[head])
+        found.append((outputs[0], gradients["a"], gradients["b"]))
+    for one_by_one, at_once in zip(*found, strict=True):
+        assert_close(at_once, one_by_one, 1e-5, "displacements")
+
+
+def test_a_neighbourhood_of_thousands_compiles_in_no_time():
+    """Each displacement of a row was a slice of the program, which XLA took a tenth of a second to compile."""
+    start = time.process_time()
+    ones = np.ones((1, 1, 4, 4), np.float32)
+    out = lowering.compile(correlation(max_displacement=1000, pad_size=1000, stride2=2))({"a": ones, "b": ones})[0][0]
+    assert out.shape == (1, 1001**2, 4, 4)
+    assert float(out[0, :, 0, 0].sum()) == 4  # every other place of the other map
+    assert time.process_time() - start < 30
