@@ -187,6 +187,25 @@ def test_so_many_signatures_are_kept(tmp_path: Path):
             lowering.Predictor(NET, ARGS, AUX, keep=keep)  # pyright: ignore[reportArgumentType]
 
 
+def test_threads_may_use_what_others_let_go():
+    net = sym.broadcast_mul(sym.Variable("data"), sym.exp(sym.Variable("w")))
+    predict = lowering.Predictor(net, {"w": np.zeros(1, "float32")}, keep=1)
+    wrong: list[int] = []
+
+    def ask(size: int) -> None:
+        for turn in range(4):
+            (output,) = predict(data=np.full(size, turn, "float32"))
+            if not np.array_equal(output, np.full(size, turn)):
+                wrong.append(size)
+
+    threads = [threading.Thread(target=ask, args=(size,)) for size in (1, 2, 3, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
 def test_what_is_made_for_a_signature_goes_with_it():
     """Executables, values that others do not use, plans and programs."""
     net = sym.FullyConnected(sym.Variable("data"), sym.Variable("w") * 2, no_bias=True, flatten=False, num_hidden=3)
