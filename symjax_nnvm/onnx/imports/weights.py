@@ -99,6 +99,8 @@ class Weights:
     def _decoded(self, tensor: onnx.TensorProto) -> np.ndarray:
         if tensor.data_location == self._onnx.TensorProto.EXTERNAL:  # onnx would read it from the current folder
             raise OnnxError(f"The tensor {printable(tensor.name)} lies in another file.")
+        if min(tensor.dims, default=0) < 0:  # which NumPy and old versions of onnx take for what is left
+            raise OnnxError(f"The tensor {printable(tensor.name)} is malformed: its shape is {list(tensor.dims)[:65]}.")
         try:
             array = self._onnx.numpy_helper.to_array(tensor)
         except OF_ONNX as error:
