@@ -155,7 +155,7 @@ def test_a_page_says_above_its_first_block_what_more_has_to_be_installed(tmp_pat
     for page, (code, why) in lacking.items():
         extra = re.search(r"symjax-nnvm\[(\w+)\]", why)
         assert extra is not None, why
-        assert f'pip install -e ".[{extra[1]}]"' in text_of(page).partition(code)[0]
+        assert f"pip install '.[{extra[1]}]'" in text_of(page).partition(code)[0]
 
 
 def test_contributing_operator_works_as_written():
