@@ -31,6 +31,8 @@ Place = Any
 """A `jax.Device`, or the `jax.sharding.Sharding` of an array on several; None: JAX decides."""
 
 
+_making = threading.Lock()
+
 _PATIENCE = 10
 """Seconds."""
 
@@ -52,7 +54,7 @@ class ArrayCell:
     must not be given to XLA. lock: held by what reads the value to write another one made of it (`writing`).
     """
 
-    __slots__ = ("dtype", "lock", "name", "place", "shape", "shown", "value")
+    __slots__ = ("_lock", "dtype", "name", "place", "shape", "shown", "value")
 
     def __init__(self, name: str, value: jax.Array, place: Place, *, shown: bool):
         self.name = name
@@ -61,7 +63,15 @@ class ArrayCell:
         self.dtype = value.dtype
         self.place = place
         self.shown = shown
-        self.lock = threading.RLock()
+        self._lock: Any = None
+
+    @property
+    def lock(self) -> Any:
+        """Made when it is asked for first: most arrays are written by none but their maker."""
+        if self._lock is None:
+            with _making:
+                self._lock = self._lock or threading.RLock()
+        return self._lock
 
     @classmethod
     def zeros(cls, name: str, shape: Sequence[int], dtype: Any, place: Place) -> ArrayCell:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from math import prod
 from typing import Any, NoReturn
 
@@ -412,10 +411,12 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context, out:
     platform = device.platform if device is not None else jax.default_backend()
     expression = shared_expression(symbol, len(arrays), recording.is_training(), platform)
     inputs = [arrays[int(name[1:])] for name in expression.names]
+    if out is None and not expression.states:
+        return _evaluated(expression, arrays, inputs, context)
     targets = [] if out is None else [out] if isinstance(out, NDArray) else list(out)
     written = [target.cell for target in targets if isinstance(target, NDArray)]
     written += [arrays[int(name[1:])].cell for name in expression.states]
-    with writing(*written) if written else nullcontext():
+    with writing(*written):
         found = _evaluated(expression, arrays, inputs, context)
         if out is not None:
             _write(targets, found, out)
