@@ -12,6 +12,8 @@ from typing import Any
 
 import jax
 
+from lowering.platforms import here
+
 OPTIONS: Mapping[str, Mapping[str, str]] = {
     "cpu": {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"},
 }
@@ -63,7 +65,7 @@ class Jitted:
 
     @cached_property
     def _compiling(self) -> Any:
-        found = options_for(self._platform or jax.default_backend(), self._once)
+        found = options_for(self._platform or here(), self._once)
         return self.plain if found is None else jax.jit(self._function, compiler_options=found, **self._options)
 
     def __call__(self, *args: Any) -> Any:

@@ -17,6 +17,7 @@ from lowering.mx.context import Context, as_context, current_context
 from lowering.mx.eager import evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
+from lowering.platforms import here, kind_of
 from symjax_nnvm.errors import CallError, NNVMError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic
@@ -396,7 +397,7 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
 def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context) -> list[NDArray]:
     """The outputs of a symbol over a0, a1, … for arrays; states are written, and the call recorded."""
     device = context.device
-    platform = device.platform if device is not None else jax.default_backend()
+    platform = here() if device is None else kind_of(device)
     expression = shared_expression(symbol, len(arrays), recording.is_training(), platform)
     inputs = [arrays[int(name[1:])] for name in expression.names]
     values = [array.value for array in inputs]
