@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import numpy as np
 from lowering.arguments import require_key, require_named, require_symbol
 from lowering.function import CALL, to_jax
 from lowering.mxnet_words import takes_our_words
+from lowering.platforms import exported_kind
 from lowering.python_calls import calls_python
 from lowering.xla_options import jit
 from symjax_nnvm.errors import LoweringError, MissingExtraError
@@ -41,7 +43,7 @@ def compile(
     consumed. max_memory: bytes, or text such as "4G": the first call with shapes that are estimated to need more
     (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced. mesh: as in
     `to_jax`; arrays that lie on several devices stay there, and `hlo` shows what each of them does.
-    Raises what `to_jax` raises; SymbolValueError for text that is no size.
+    Raises what `to_jax` raises; SymbolValueError for text that is no size. platform: as in `to_jax`.
     """
     limit = None if max_memory is None else parse_size(max_memory)
     return CompiledFunction(
@@ -69,9 +71,10 @@ class CompiledFunction:
         self.symbol = require_symbol(symbol, "compile")
         self._max_memory = max_memory
         self._fitting: set[Any] = set()
-        function = to_jax(symbol, is_train=is_train, platform=platform, mesh=mesh)
+        self._platform = platform
+        self._to_jax = partial(to_jax, symbol, is_train=is_train, mesh=mesh)
         donated, whole = (1,) if donate_aux else (), not calls_python(symbol)
-        self._jitted = jit(function, platform=platform, whole=whole, donate_argnums=donated)
+        self._jitted = jit(self._to_jax(platform=platform), platform=platform, whole=whole, donate_argnums=donated)
         self._latest: tuple[Any, ...] | None = None
         self._compiled: dict[Any, jax.stages.Compiled] = {}
 
@@ -128,11 +131,16 @@ class CompiledFunction:
         key: jax.Array | None = None,
         platforms: tuple[str, ...] | None = None,
     ) -> jax.export.Exported:
-        """Write the function as serialized StableHLO; `jax.export.deserialize` reads it. platforms: default this one.
+        """Write the function as serialized StableHLO; `jax.export.deserialize` reads it.
 
-        Raises MissingExtraError without flatbuffers, OSError.
+        platforms: "cpu", "cuda", "rocm", "tpu"; default this one. The program is made for them, for several kinds of
+        them without what one kind alone gains by. Raises SymbolValueError for other platforms, MissingExtraError
+        without flatbuffers, OSError.
         """
-        exported = jax.export.export(self._jitted.plain, platforms=platforms)(*self._signature(args, aux, key))
+        function, kind = self._jitted.plain, exported_kind(platforms)
+        if platforms is not None or self._platform is None:
+            function = jax.jit(self._to_jax(platform=kind))
+        exported = jax.export.export(function, platforms=platforms)(*self._signature(args, aux, key))
         write_file(path, serialized(exported))
         return exported
 

@@ -17,18 +17,24 @@ from lowering.compile import serialized
 from lowering.convolutions import onednn
 from lowering.home import OneDevice
 from lowering.kept import Kept
+from lowering.platforms import exported_kind
 from lowering.programs import Programs
 from lowering.served import Served, serve
-from symjax_nnvm.errors import InferenceError, LoweringError, SymbolValueError, plain_list, printable
+from symjax_nnvm.errors import (
+    InferenceError,
+    LoweringError,
+    OpenSizeError,
+    SymbolValueError,
+    plain_list,
+    printable,
+)
 from symjax_nnvm.files import atomic_writes
-from symjax_nnvm.pipeline import Options
+from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.roles import label_variables
 from symjax_nnvm.surgery import inference_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 
 _NEW = "lowering.export_program(path, net, args, aux, {'data': ('N', 3, 224, 224)})"
-_KINDS = {"cuda": "gpu", "rocm": "gpu"}
-"""`jax.export`'s platforms → those of `Options`."""
 
 
 def export_program(
@@ -47,31 +53,60 @@ def export_program(
     process that loads a file runs what its writer chose of the runtime's native code (docs/serving.md says more).
 
     shapes: of every input by name; a name in the place of a size, `("N", 3, 224, 224)`, leaves it open, the same name
-    the same size. The program's `call(data=x)` takes arrays by name and gives the list of outputs; where the network
-    draws random numbers at inference it takes `key=`, too. Training heads are what they compute, and what depends on
-    parameters alone is computed now. Where no size is open, algorithms are chosen as for a `Predictor`, oneDNN's aside.
+    the same size. Where an operator takes only some of the sizes (a piece cut out of an axis, a window), the program
+    has that for a condition, and its call refuses others. The program's `call(data=x)` takes arrays by name and gives
+    the list of outputs; where the network draws random numbers at inference it takes `key=`, too. Training heads are
+    what they compute, and what depends on parameters alone is computed now. Where no size is open, algorithms are
+    chosen as for a `Predictor`, oneDNN's aside.
     this_machine: with oneDNN's, as fast as a Predictor, on machines of this processor and this jaxlib alone: weights
     lie in the blocks that it wants, and elsewhere nothing tells that the numbers are wrong. All sizes must be given.
     weights: "beside" puts them into a `.npz` of the same name, which are then the first argument:
-    `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one. dtypes: of
-    inputs, default float32.
+    `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one; the program is
+    made for them. dtypes: of inputs, default float32.
 
     Raises LoweringError for arrays or shapes that are missing or unknown, and where an operator needs a size that was
     left open; SymbolValueError for options that do not go together; InferenceError for shapes that do not fit;
     MissingExtraError without flatbuffers; FileError, OSError.
     """
     labels = {node.name for node in label_variables(require_symbol(symbol, "export_program"))}
-    network = symbol if labels.issubset(args) else inference_symbol(symbol)
+    network = symbol if labels.issubset({*args, *(shapes or {})}) else inference_symbol(symbol)
     arrays = {**require_named(args, "args", _NEW), **require_named(aux or {}, "aux", _NEW)}
     if weights not in ("inside", "beside"):
         raise SymbolValueError("No place for weights", expected="'inside' or 'beside'", got=repr(weights)[:40])
     names, states = network.list_arguments(), set(network.list_auxiliary_states())
     given = {name: array for name, array in arrays.items() if name in states or name in names}
-    inputs = _avals(shapes or {}, dtypes or {})
+    inputs = _avals(shapes or {}, dtypes or {}, ())
     if {*given, *inputs} != {*names, *states} or set(given) & set(inputs):
         raise misfit(network, {*inputs, *(name for name in given if name in names)}, states.intersection(given))
     if this_machine:
         _require_this_machine(inputs, platforms)
+    conditions: list[str] = []
+    while True:  # once more with each condition that an operator has for sizes that are open
+        try:
+            inputs = _avals(shapes or {}, dtypes or {}, conditions)
+            exported, held = _exported(network, given, inputs, weights, platforms, this_machine)
+            break
+        except OpenSizeError as error:
+            if error.condition in conditions:
+                raise _cannot_stay_open(shapes, error) from error
+            conditions.append(error.condition)
+        except (jax.errors.InconclusiveDimensionOperation, LoweringError, InferenceError, NotImplementedError) as error:
+            if not any(isinstance(size, str) for shape in (shapes or {}).values() for size in shape):
+                raise
+            raise _cannot_stay_open(shapes, error) from error
+    _write(Path(path), serialized(exported), held if weights == "beside" else None)
+    return exported
+
+
+def _exported(
+    network: Symbol,
+    given: Mapping[str, Any],
+    inputs: dict[str, Any],
+    weights: str,
+    platforms: Sequence[str] | None,
+    this_machine: bool,
+) -> tuple[jax.export.Exported, dict[str, np.ndarray]]:
+    """The program, and the arrays that it holds or takes."""
     served = _served(network, given, inputs, platforms, this_machine)
     held = {name: np.asarray(array) for name, array in served.wanted.make().items()}
     if served.needs_key:
@@ -87,22 +122,18 @@ def export_program(
         function, call = (lambda **data: run(jax.lax.optimization_barrier(held), data)), ()
     else:
         function, call = (lambda values, /, **data: run(values, data)), (jax.tree.map(_aval, held),)
-    try:
-        jitted = jax.jit(function)
-        if this_machine:
-            exported = onednn.exported(jitted, *call, platforms=["cpu"], **inputs)
-        else:
-            exported = jax.export.export(jitted, platforms=platforms)(*call, **inputs)
-    except (jax.errors.InconclusiveDimensionOperation, LoweringError, InferenceError) as error:
-        if not any(isinstance(size, str) for shape in (shapes or {}).values() for size in shape):
-            raise
-        raise LoweringError(
-            f"The network cannot leave these sizes open: {printable(str(error).splitlines()[0])}",
-            got=f"shapes {dict(shapes or {})}",
-            fix="Give numbers in the place of names; where a Reshape has the batch size, symjax_nnvm.set_batch_size.",
-        ) from error
-    _write(Path(path), serialized(exported), held if weights == "beside" else None)
-    return exported
+    jitted = jax.jit(function)
+    if this_machine:
+        return onednn.exported(jitted, *call, platforms=["cpu"], **inputs), held
+    return jax.export.export(jitted, platforms=platforms)(*call, **inputs), held
+
+
+def _cannot_stay_open(shapes: Mapping[str, Sequence[int | str]] | None, error: Exception) -> LoweringError:
+    return LoweringError(
+        f"The network cannot leave these sizes open: {printable(str(error).splitlines()[0])}",
+        got=f"shapes {dict(shapes or {})}",
+        fix="Give numbers in the place of names; where a Reshape has the batch size, symjax_nnvm.set_batch_size.",
+    )
 
 
 def _served(
@@ -113,11 +144,10 @@ def _served(
     owned: bool,
 ) -> Served:
     """By the fastest algorithms, where no size was left open and one kind of platform is meant."""
-    kinds = {_KINDS.get(name, name) for name in platforms or (jax.default_backend(),)}
-    one = kinds.pop() if len(kinds) == 1 else None
-    options = Options(platform=one, constants=frozenset(arrays), owned=owned)
+    kind = exported_kind(platforms)
+    options = Options(platform=kind, constants=frozenset(arrays), owned=owned)
     fixed = all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
-    known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if one and fixed else None
+    known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if kind != ANY and fixed else None
     return serve(Programs(network), Kept(arrays, OneDevice(None), None), options, known)
 
 
@@ -133,9 +163,14 @@ def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms:
         )
 
 
-def _avals(shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any]) -> dict[str, jax.ShapeDtypeStruct]:
-    """Inputs with sizes that are numbers or names. Raises SymbolValueError for a name that is none."""
-    scope = jax.export.SymbolicScope()
+def _avals(
+    shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any], conditions: Sequence[str]
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Inputs with sizes that are numbers or names, of which the conditions hold.
+
+    Raises SymbolValueError for a name that is none.
+    """
+    scope = jax.export.SymbolicScope(conditions)
 
     def size(name: str, given: int | str) -> Any:
         if not isinstance(given, str):

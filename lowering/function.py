@@ -29,12 +29,14 @@ def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = Non
     states after the call. The function composes with jit, vmap, grad and sharding; nothing is hidden or global.
 
     is_train: whether Dropout drops, BatchNorm uses batch statistics, and so on. platform: "cpu", "gpu" or "tpu" to
-    lower for; default the one JAX runs on. mesh: a `jax.sharding.Mesh`, to whose axes the graph's `__sharding__`
-    refers; default the one that `jax.set_mesh` has set when the function is traced; without any the attribute means
-    nothing. Arrays lie where they are, on one device or many. Of arguments on explicit axes outputs are on such, too,
-    split along the first axis like the first argument of as many samples, unless `__sharding__` says otherwise.
+    lower for, "any" for all of them; default that of the mesh, or of the device on which JAX runs where the function is
+    traced. What runs elsewhere than where it is traced, as `jax.export`'s programs do, has to say it. mesh: a
+    `jax.sharding.Mesh`, to whose axes the graph's `__sharding__` refers; default the one that `jax.set_mesh` has set
+    when the function is traced; without any the attribute means nothing. Arrays lie where they are, on one device or
+    many. Of arguments on explicit axes outputs are on such, too, split along the first axis like the first argument of
+    as many samples, unless `__sharding__` says otherwise.
     Raises LoweringError (no rule, missing or unknown arguments), InferenceError (shapes that contradict the graph),
-    CallError (arguments that are no dicts).
+    CallError (arguments that are no dicts), SymbolValueError (no such platform).
     """
     symbol = require_symbol(symbol, "to_jax")
     programs, options = Programs(symbol), Options(is_train=is_train, platform=platform)

@@ -10,8 +10,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding
 
+from lowering.platforms import device_of, kind_of
 from lowering.sharding import Placement, Shape, place
-from symjax_nnvm.errors import LoweringError, printable
 
 __all__ = ["Home", "OneDevice", "OverMesh", "on_host"]
 
@@ -24,13 +24,9 @@ class OneDevice:
     processes = 1
 
     def __init__(self, platform: str | None):
-        try:
-            first, *_ = jax.devices(platform)
-        except RuntimeError as error:
-            told = printable(str(error).splitlines()[0])
-            raise LoweringError(f"No device of platform {printable(platform or '')[:40]!r}: {told}.") from None
-        self._here = SingleDeviceSharding(first)
-        self.platform: str = next(iter(self._here.device_set)).platform
+        device = device_of(platform)
+        self._here = SingleDeviceSharding(device)
+        self.platform: str = kind_of(device)
 
     def parameter(self, name: str) -> Sharding:
         """Where a parameter lies."""
@@ -59,7 +55,7 @@ class OverMesh:
 
     def __init__(self, placement: Placement, shapes: Mapping[str, Shape]):
         self._placement, self.mesh, self.data_axes = placement, placement.mesh, placement.data_axes
-        self.platform: str = placement.mesh.devices.flat[0].platform
+        self.platform: str = kind_of(placement.mesh.devices.flat[0])
         self.processes = placement.processes
         self._parameters = placement.parameters(shapes)
 

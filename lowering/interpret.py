@@ -20,6 +20,7 @@ from lowering.arguments import misfit, require_key
 from lowering.inferred import Inference, Inferred
 from lowering.keys import fold_key, key_places
 from lowering.parts import on_each_part
+from lowering.platforms import here
 from lowering.python_calls import PythonCall
 from lowering.registry import FLowering, LoweringRule, Need
 from lowering.schedule import Needed, Schedule
@@ -32,6 +33,7 @@ from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.listing import InputOption, variables
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.recompute import Recomputed
@@ -47,6 +49,7 @@ Arrays = Mapping[str, Any]
 # What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
 _TRACE_ERRORS = (
     *(TypeError, ValueError, IndexError, KeyError, NotImplementedError, ArithmeticError, AssertionError),
+    jax.errors.InconclusiveDimensionOperation,  # of sizes that are left open
     MemoryError,  # NumPy's, of constants that a rule makes
 )
 
@@ -178,8 +181,8 @@ class Program:
 
     @property
     def platform(self) -> str:
-        """Where the program runs: "cpu", "cuda", "tpu", …"""
-        return self.options.platform or jax.default_backend()
+        """Where the program runs: "cpu", "gpu", "tpu", or "any"."""
+        return self.options.platform or here(self.options.mesh)
 
     def stand_in(self, nid: int) -> int:
         """The node that runs in the place of a node; most run themselves."""
@@ -333,7 +336,7 @@ class _Running:
         shapes, dtypes = self._inferred.shapes[first:last], self._inferred.dtypes[first:last]
         if len(step.outputs) != last - first or None in dtypes:  # it writes states, too, or nobody knows
             return None
-        empty = [shape for shape in shapes if shape is not None and 0 in shape]
+        empty = [shape for shape in shapes if shape is not None and 0 in shape and None not in shape]
         if len(empty) != last - first:
             return None
         return [jnp.zeros(s, jax.dtypes.canonicalize_dtype(t)) for s, t in zip(empty, dtypes, strict=True)]
@@ -350,12 +353,16 @@ class _Running:
 
     def call(self, step: Step, inputs: list[Any], extra: dict[str, Any], env: Environment) -> list[Any]:
         """The values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
-        source = self._program.index.nodes[step.nid].source
+        source, numbers = self._program.index.nodes[step.nid].source, step.rule.numbers
+        if numbers is not None and inputs and numbers.are_missing(np.shape(inputs[0])):
+            raise _failure(source, inputs, numbers.reason)
         try:
             result = self._apply(step, inputs, extra)
         except NNVMError:
             raise
-        except _TRACE_ERRORS as error:
+        except (*_TRACE_ERRORS, AttributeError) as error:
+            if isinstance(error, AttributeError) and not _are_open(inputs):
+                raise
             self._program.inference.check_dtypes(env)
             raise _failure(source, inputs, error) from error
         results = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -368,9 +375,17 @@ class _Running:
         return results
 
 
+def _are_open(inputs: Sequence[Any]) -> bool:
+    return any(is_open(size) for x in inputs for size in np.shape(x))
+
+
 def _failure(source: Node, inputs: Sequence[Any], error: object) -> LoweringError:
     met = ", ".join(f"{getattr(x, 'dtype', type(x).__name__)}{format_shape(np.shape(x))}" for x in inputs)
     if any(0 in np.shape(x) for x in inputs):  # MXNet has no such arrays: there 0 is an unknown size
         problem = "The operator does not take arrays with an empty axis"
         return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}", fix=_NOT_EMPTY))
+    if _are_open(inputs):
+        first, *_ = str(error).splitlines() or [""]  # JAX goes on with advice for those who write rules
+        problem = f"The operator has to know a size that was left open: {first}"
+        return LoweringError(explain(problem, op=source.op, node=source, got=f"inputs {met}"))
     return LoweringError(explain(f"Lowering failed: {error}", op=source.op, node=source, got=f"inputs {met or 'none'}"))

@@ -14,6 +14,7 @@ from lowering.gradient_program import GradientProgram
 from lowering.inferred import Inference
 from lowering.interpret import Program
 from lowering.keys import with_places
+from lowering.platforms import here
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.pipeline import Options, Pipeline, Plan
@@ -98,7 +99,7 @@ def on_mesh_around(options: Options) -> Options:
 
 def _placed(options: Options) -> Options:
     """Options that say where the program runs, and what it may call there."""
-    platform = options.platform or jax.default_backend()
+    platform = options.platform or here(options.mesh)
     alone = options.mesh is None or options.mesh.size == 1
     calls = platform == "cpu" and alone and (options.owned or _may_be_undone(options))
     return replace(options, platform=platform, library=(options.library or onednn.block) if calls else None)

@@ -15,6 +15,7 @@ from symjax_nnvm.ir import attributes
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.op import Op, OpMap
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.custom import custom_name
 
 Rule = Callable[..., Any]
@@ -37,6 +38,17 @@ class ByPart(NamedTuple):
     summed: bool = False
 
 
+class Numbers(NamedTuple):
+    """What a rule says that can leave no size open: why, and along which axes of its first input; None: all."""
+
+    reason: str
+    axes: tuple[int, ...] | None = None
+
+    def are_missing(self, shape: Sequence[int]) -> bool:
+        """Whether a size that has to be a number was left open."""
+        return any(is_open(shape[axis]) for axis in (range(len(shape)) if self.axes is None else self.axes))
+
+
 @dataclass(frozen=True)
 class LoweringRule:
     """A rule and what it needs besides parameters and inputs.
@@ -45,7 +57,7 @@ class LoweringRule:
     says (FDraws); None, where the card says nothing: always, or, of a rule that needs programs, when one of them does.
     Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one. by_part:
     how devices share its work, where XLA cannot say (`lowering/parts.py`). python: it is Python on arrays that are
-    there, and returns a `PythonCall`.
+    there, and returns a `PythonCall`. numbers: which sizes an exported program cannot leave open, and why.
     """
 
     rule: Rule
@@ -53,6 +65,7 @@ class LoweringRule:
     draws: Callable[[Any, bool], bool] | None = None
     by_part: ByPart | None = None
     python: bool = False
+    numbers: Numbers | None = None
 
 
 FLowering: OpMap[LoweringRule] = attributes.FLowering
@@ -60,7 +73,11 @@ FLowering: OpMap[LoweringRule] = attributes.FLowering
 
 
 def lowers(
-    *names: str, needs: Sequence[Need] = (), by_part: ByPart | None = None, python: bool = False
+    *names: str,
+    needs: Sequence[Need] = (),
+    by_part: ByPart | None = None,
+    python: bool = False,
+    numbers: Numbers | None = None,
 ) -> Callable[[Rule], Rule]:
     """Register the decorated function as the rule of the named operators."""
     unknown = set(needs) - set(get_args(Need))
@@ -71,7 +88,7 @@ def lowers(
         for name in names:
             op = Op.get(name)
             draws = _draws(op) if "key" in needs and op in FDraws else None
-            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws, by_part, python))
+            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws, by_part, python, numbers))
         return rule
 
     return register

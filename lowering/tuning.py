@@ -18,6 +18,7 @@ import numpy as np
 from lowering import convolutions
 from lowering.arguments import require_symbol, shapes_by_name
 from lowering.convolutions import onednn
+from lowering.platforms import here
 from lowering.programs import Programs
 from lowering.progress import Progress
 from lowering.xla_options import jit, options_for
@@ -60,7 +61,7 @@ def tune(
     is measured. Raises InferenceError for shapes that do not fit, FileError for a table of the user's that is none.
     """
     known = shapes_by_name(shapes, "shapes", "lowering.tune(net, {'data': (1, 3, 224, 224)})")
-    platform = jax.default_backend()
+    platform = here()
     found = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, platform, is_train)))
     rows = []
     with Progress(progress, len(found), what="measuring") as bar:
@@ -117,7 +118,7 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
     found = {}
     for name in applicable(direction, g):
-        if name == LIBRARY and not (jax.default_backend() == "cpu" and convolutions.has_library(direction, g)):
+        if name == LIBRARY and not (here() == "cpu" and convolutions.has_library(direction, g)):
             continue
         found[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
         tile = winograd_tile(name)
@@ -125,7 +126,7 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
             factors = convolutions.winograd_weight(weight, tile)
             rule = jit(partial(convolutions.forward_transformed, geometry=g, algorithm=name))
             found[name + CONSTANT] = partial(rule, data, factors)
-    block = onednn.block(g, Epilogue()) if direction == "forward" and jax.default_backend() == "cpu" else None
+    block = onednn.block(g, Epilogue()) if direction == "forward" and here() == "cpu" else None
     if block is not None:
         blocks = Blocks.of(block, g).lay(weight, jnp).ravel()
         library = jit(lambda data, blocks: onednn.convolve(data, blocks, g, Epilogue(), ()))

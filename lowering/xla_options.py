@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from lowering.native.unpromised import OURS_ALONE, knows_option
+from lowering.platforms import here
 
 OPTIONS: Mapping[str, Mapping[str, str]] = {
     "cpu": {
@@ -61,7 +62,7 @@ class Jitted:
 
     @cached_property
     def _compiling(self) -> Any:
-        found = options_for(self._platform or jax.default_backend(), self._once)
+        found = options_for(self._platform or here(), self._once)
         return self.plain if found is None else jax.jit(self._function, compiler_options=found, **self._options)
 
     def __call__(self, *args: Any) -> Any:

@@ -33,6 +33,7 @@ from symjax_nnvm.errors import NNVMError as NNVMError
 from symjax_nnvm.errors import NonFiniteWarning as NonFiniteWarning
 from symjax_nnvm.errors import NotImplementedForSymbol as NotImplementedForSymbol
 from symjax_nnvm.errors import OnnxError as OnnxError
+from symjax_nnvm.errors import OpenSizeError as OpenSizeError
 from symjax_nnvm.errors import OpNotRegisteredError as OpNotRegisteredError
 from symjax_nnvm.errors import ParamError as ParamError
 from symjax_nnvm.errors import ParamsFormatError as ParamsFormatError

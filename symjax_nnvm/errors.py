@@ -156,6 +156,14 @@ class LoweringError(NNVMError):
     """A graph that cannot be translated to JAX, or fails while it is being traced."""
 
 
+class OpenSizeError(LoweringError):
+    """An operator that takes only some of the sizes that were left open. condition: which, as `N >= 3`."""
+
+    def __init__(self, message: str, condition: str = "", /, **facts: Any):
+        super().__init__(message, **facts)
+        self.condition = condition
+
+
 class OnnxError(NNVMError):
     """A graph, or a node of it, that an ONNX file cannot hold, or an ONNX file that no symbol can."""
 

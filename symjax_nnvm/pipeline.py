@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from symjax_nnvm.errors import GradientError, PassError, close_names, explain, listed, refuse_unknown
+from symjax_nnvm.errors import GradientError, PassError, SymbolValueError, close_names, explain, listed, refuse_unknown
 from symjax_nnvm.geometry import Library
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import variables
@@ -35,6 +35,8 @@ from symjax_nnvm.recent import Recent
 from symjax_nnvm.tables import table_html, table_text
 
 __all__ = [
+    "ANY",
+    "PLATFORMS",
     "STAGES",
     "Mesh",
     "Options",
@@ -44,8 +46,15 @@ __all__ = [
     "StageRecord",
     "arguments",
     "optional_stages",
+    "require_platform",
     "without",
 ]
+
+ANY = "any"
+"""A program for several kinds of platform: without what one of them alone gains by."""
+
+PLATFORMS = ("cpu", "gpu", "tpu", ANY)
+"""The kinds of platform that a program is made for."""
 
 _without: ContextVar[frozenset[str]] = ContextVar("without", default=frozenset())
 
@@ -69,16 +78,17 @@ class Options:
     """What is wanted of a network.
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
-    gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for; None: where JAX runs. mirror: what
-    the backward part computes again (`passes/mirror.py`). shapes: of variables by name, as pairs; read by mirror
-    "blocks" alone. precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says.
-    witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
-    constants: names of the variables, arguments or states, that do not change between calls: what depends on them alone
-    is a graph of its own, `Plan.precompute`; None: all may change. owned: the program is compiled as it is, and nobody
-    differentiates, maps or exports it: so weights may lie as a library wants them. library: of convolutions, that the
-    platform has besides XLA; lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the
-    attribute means nothing. data_axes: those of its axes that samples are split over. without: names of the stages that
-    do not run, by default those that `without` says. Raises PassError for a name that is none of `optional_stages()`.
+    gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
+    JAX runs. mirror: what the backward part computes again (`passes/mirror.py`). shapes: of variables by name, as
+    pairs; read by mirror "blocks" alone. precision: "bfloat16" or "float16" for matrix products and convolutions; None:
+    as the graph says. witness: JAX is going to differentiate the function, and no derivative passes through the outputs
+    of loss heads. constants: names of the variables, arguments or states, that do not change between calls: what
+    depends on them alone is a graph of its own, `Plan.precompute`; None: all may change. owned: the program is compiled
+    as it is, and nobody differentiates, maps or exports it: so weights may lie as a library wants them. library: of
+    convolutions, that the platform has besides XLA; lowering says which. mesh: of devices, to whose axes `__sharding__`
+    refers; None: the attribute means nothing. data_axes: those of its axes that samples are split over. without: names
+    of the stages that do not run, by default those that `without` says. Raises PassError for a name that is none of
+    `optional_stages()`, SymbolValueError for a platform that is none.
     """
 
     is_train: bool = False
@@ -97,8 +107,16 @@ class Options:
     without: frozenset[str] = field(default_factory=_without.get)
 
     def __post_init__(self):
+        require_platform(self.platform)
         fix = "A network's stages are printed by lowering.explain(net)."
         refuse_unknown(PassError, "Cannot run without", self.without, optional_stages(), "optional stages", fix)
+
+
+def require_platform(platform: str | None) -> None:
+    """Raises SymbolValueError for a word that is no kind of platform."""
+    if platform is not None and platform not in PLATFORMS:
+        fix = "cuda and rocm are gpu." if platform in ("cuda", "rocm") else ""
+        refuse_unknown(SymbolValueError, "No such platform:", [platform], PLATFORMS, "platforms", fix)
 
 
 @contextmanager

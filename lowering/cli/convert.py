@@ -20,6 +20,7 @@ import jax
 import lowering
 from lowering.cli.budget import add_max_memory, check_budget
 from lowering.cli.inputs import InputError, signature
+from lowering.platforms import exported_kind
 from symjax_nnvm.cli.arguments import file_path, whole
 from symjax_nnvm.cli.console import note, print_json, show, working
 from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes, make_folder, of_options
@@ -151,7 +152,8 @@ def _stablehlo(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Pat
         return {name: jax.ShapeDtypeStruct(shapes[name], _dtype(dtypes[name])) for name in names}
 
     call = (described(symbol.list_arguments()), described(symbol.list_auxiliary_states()), jax.random.key(0))
-    compiled = lowering.compile(symbol, is_train=options.train)
+    platform = None if options.platforms is None else exported_kind(options.platforms)
+    compiled = lowering.compile(symbol, is_train=options.train, platform=platform)
     with working("exporting"):
         make_folder(options.out)
         if options.out.suffix == ".mlir" or options.to == "mlir":

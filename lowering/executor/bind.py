@@ -15,6 +15,7 @@ from lowering.executor.executor import Executor
 from lowering.executor.functions import ExecutorFunctions
 from lowering.executor.groups import layouts_of_groups
 from lowering.mxnet_words import keyword_hint, takes_our_words
+from lowering.platforms import device_of, kind_of
 from lowering.programs import Programs, on_mesh
 from lowering.sharding import check_fits, chosen_mesh, on_auto_axes
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
@@ -242,7 +243,7 @@ def _device(ctx: Context) -> Place:
     if ctx is None or isinstance(ctx, jax.Device):
         return ctx
     if isinstance(ctx, str):
-        return jax.devices(ctx)[0]
+        return device_of(ctx)
     raise ExecutorTypeError(f'Context type error: expected a jax.Device, "cpu", "gpu", "tpu" or None, got {ctx!r}')
 
 
@@ -348,7 +349,7 @@ def _places(
 
 
 def _platform(place: Place) -> str:
-    return next(iter(place.device_set)).platform if isinstance(place, Sharding) else place.platform
+    return kind_of(next(iter(place.device_set)) if isinstance(place, Sharding) else place)
 
 
 # -- what follows from it --------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 from symjax_nnvm.errors import GraphError, InferenceError, NNVMError, SymbolValueError
 from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.roles import data_inputs
@@ -63,7 +64,7 @@ def _axes(symbol: Symbol, shapes: Shapes, fed: Mapping[str, Any]) -> Iterator[st
             yield _transposed(name, shape, "last", "first", _TO_FIRST)
         if len(shape) == 4 and shape[1] in _CHANNELS and _fit(symbol, shapes, name, tuple(shape[i] for i in _TO_LAST)):
             yield _transposed(name, shape, "first", "last", _TO_LAST)
-        if shape and _fit(symbol, shapes, name, (1, *shape)):
+        if shape and not any(map(is_open, shape)) and _fit(symbol, shapes, name, (1, *shape)):
             yield (
                 f"{name!r} has no batch axis: for one sample pass {name}[None], of shape {format_shape((1, *shape))}."
             )

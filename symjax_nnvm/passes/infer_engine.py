@@ -18,12 +18,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from symjax_nnvm.errors import InferenceError, NNVMError
+from symjax_nnvm.errors import InferenceError, NNVMError, OpenSizeError
 from symjax_nnvm.ir.attributes import FGradient, FListInputNames, TIsBackward
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
 from symjax_nnvm.ir.node import NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op, OpMap
-from symjax_nnvm.passes.infer_quantity import Quantity
+from symjax_nnvm.ir.open_sizes import are_undecided, is_open, needed
+from symjax_nnvm.passes.infer_quantity import SHAPE, Quantity
 
 _NOTHING: tuple[int, ...] = ()
 _SHOWN = 20  # inputs in one message
@@ -196,6 +197,13 @@ class InferenceEngine:
         node = inode.source
         try:
             new_ins, new_outs = rule(node.attrs, ins, outs)
+        except OpenSizeError as error:
+            raise needed(error.condition, op=node.op, node=node) from error
+        except (TypeError, AttributeError, *are_undecided()) as error:
+            if self.quantity is not SHAPE or not any(is_open(size) for shape in (*ins, *outs) for size in shape or ()):
+                raise
+            first, *_ = str(error).splitlines() or [""]
+            raise self._refusal(inode, f"it has to know a size that was left open: {first.rstrip('.')}") from error
         except (NNVMError, ValueError, OverflowError) as error:
             raise self._refusal(inode, str(error)) from error
         except ZeroDivisionError as error:  # MXNet has no empty arrays: there 0 is an unknown size

@@ -38,6 +38,9 @@ def test_stablehlo_as_text(net: Path):
     out = net.with_name("net.mlir")
     assert main(["convert", str(net), str(out), *SHAPE]) == 0
     assert "stablehlo.convolution" in out.read_text()
+    assert "[b, f, 0, 1]" not in out.read_text()
+    assert main(["convert", str(net), str(out), *SHAPE, "--platforms", "cuda"]) == 0
+    assert "[b, f, 0, 1]" in out.read_text()  # channels last is for CPUs
 
 
 def test_stablehlo_in_training_keeps_the_labels(net: Path, capsys: pytest.CaptureFixture[str]):

@@ -17,6 +17,7 @@ from lowering.mx.context import Context, as_context, current_context
 from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
+from lowering.platforms import here, kind_of
 from lowering.python_calls import refuse_without_client
 from symjax_nnvm.errors import CallError, NNVMError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol import Group, NameManager, function_named
@@ -408,7 +409,7 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context, out:
     out: arrays that outputs are written to, too. Raises CallError for those that do not fit.
     """
     device = context.device
-    platform = device.platform if device is not None else jax.default_backend()
+    platform = here() if device is None else kind_of(device)
     expression = shared_expression(symbol, len(arrays), recording.is_training(), platform)
     inputs = [arrays[int(name[1:])] for name in expression.names]
     if out is None and not expression.states:

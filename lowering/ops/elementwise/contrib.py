@@ -10,6 +10,7 @@ from jax import Array, lax
 
 from lowering.ops.elementwise.unary import in_float
 from lowering.registry import lowers
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.elementwise import contrib as ops
 
 
@@ -20,7 +21,9 @@ def _quadratic(p: ops.QuadraticParams, data: Array) -> Array:
 
 @lowers("_contrib_div_sqrt_dim")
 def _div_sqrt_dim(p: Any, data: Array) -> Array:
-    root = jnp.asarray(sqrt(data.shape[-1]), data.dtype)
+    size = data.shape[-1]
+    number = lax.sqrt(jnp.asarray(size, jnp.float32)) if is_open(size) else sqrt(size)
+    root = jnp.asarray(number, data.dtype)
     if data.dtype.itemsize == 2:  # XLA multiplies with the reciprocal instead, which float16 rounds too coarsely
         return (data.astype(jnp.float32) / root.astype(jnp.float32)).astype(data.dtype)
     return lax.div(data, root)

@@ -11,6 +11,7 @@ from jax import Array, lax
 
 from lowering.ops.indexing.gather_nd import nd_places
 from lowering.ops.indexing.take import CLIP, integers
+from lowering.ops.shape.slice import cuts_open_axes, index_of
 from lowering.registry import lowers
 from symjax_nnvm.ops.indexing import slice_assign as ops
 from symjax_nnvm.ops.indexing.gather_nd import ScatterNDParams
@@ -29,6 +30,8 @@ def _scatter_set_nd(p: ScatterNDParams, lhs: Array, rhs: Array, indices: Array) 
 
 def _assigned(p: SliceParams, lhs: Array, rhs: Array) -> Array:
     """lhs with rhs in the place of a slice: a static slice, where indexing would scatter."""
+    if cuts_open_axes(p, lhs.shape):
+        return lhs.at[index_of(p)].set(rhs)
     places = [kept_indices(p, axis, length) for axis, length in enumerate(lhs.shape)]
     if not all(places):  # nothing is assigned
         return lhs
@@ -59,6 +62,9 @@ def _slice_assign(p: SliceParams, lhs: Array, rhs: Array) -> Array:
 
 @lowers("_slice_assign_scalar")
 def _slice_assign_scalar(p: ops.SliceAssignScalarParams, data: Array) -> Array:
+    value = jnp.asarray(p.scalar).astype(data.dtype)
+    if cuts_open_axes(p, data.shape):
+        return _assigned(p, data, value)
     shape = [len(kept_indices(p, axis, length)) for axis, length in enumerate(data.shape)]
     return _assigned(p, data, jnp.full(shape, p.scalar, data.dtype))
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.ops.indexing.take import CLIP, integers
-from lowering.registry import lowers
+from lowering.registry import Numbers, lowers
 from symjax_nnvm.ops.linalg import fft as ops
 
 
@@ -15,14 +15,17 @@ def _at_least_float32(data: Array) -> Array:
     return data.astype(jnp.promote_types(data.dtype, jnp.float32))
 
 
-@lowers("_contrib_fft")
+_LENGTH = Numbers("XLA transforms lines of a known length alone", axes=(-1,))
+
+
+@lowers("_contrib_fft", numbers=_LENGTH)
 def _fft(p: ops.FFTParams, data: Array) -> Array:
     transformed = jnp.fft.fft(_at_least_float32(data))
     pairs = jnp.stack([transformed.real, transformed.imag], axis=-1)
     return pairs.reshape(*data.shape[:-1], 2 * data.shape[-1]).astype(data.dtype)
 
 
-@lowers("_contrib_ifft")
+@lowers("_contrib_ifft", numbers=_LENGTH)
 def _ifft(p: ops.FFTParams, data: Array) -> Array:
     length = data.shape[-1] // 2
     pairs = _at_least_float32(data).reshape(*data.shape[:-1], length, 2)

@@ -32,7 +32,7 @@ def _makediag(p: ops.DiagonalParams, a: Array) -> Array:
     # Each element stands in its row, and a mask of the diagonal fuses with its users; a scatter would not.
     side = a.shape[-1] + abs(p.offset)
     rows = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(max(0, -p.offset), max(0, p.offset))])
-    return jnp.where(np.eye(side, k=p.offset, dtype=bool), rows[..., None], jnp.zeros((), a.dtype))
+    return jnp.where(jnp.eye(side, k=p.offset, dtype=bool), rows[..., None], jnp.zeros((), a.dtype))
 
 
 def _places(p: ops.PackedParams, side: int) -> tuple[np.ndarray, np.ndarray]:

@@ -28,7 +28,7 @@ def position(kernel: Sequence[int], i: Number) -> tuple[Any, ...]:
     return tuple(reversed(found))
 
 
-def per_axis(ndim: int, axes: Sequence[int], values: Sequence[Any], default: int = 1) -> list[Any]:
+def per_axis(ndim: int, axes: Sequence[int], values: Sequence[Any], default: Any = 1) -> list[Any]:
     """The values at their axes, the default at others."""
     found = [default] * ndim
     for axis, value in zip(axes, values, strict=True):

@@ -22,6 +22,7 @@ from jax import Array, lax
 from lowering.ops.nn import places
 from lowering.ops.nn.places import Number, add, cut, fold, per_axis, position
 from lowering.registry import ByPart, lowers
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.nn import pooling as ops
 from symjax_nnvm.ops.nn.pooling import Windows
 
@@ -269,6 +270,37 @@ def _reduce_windows(x: Array, w: Windows, initial: float, function: Callable[[Ar
     return lax.reduce_window(x, _number(initial, x), function, kernel, stride, padding)
 
 
+def _reduce_open(
+    p: ops.PoolingParams,
+    x: Array,
+    w: Windows,
+    initial: float,
+    function: Callable[[Array, Array], Array],
+    padded: bool = False,
+) -> Array:
+    """`_reduce` of sizes that were left open: how far windows reach follows from the convention. padded: x has its
+    padding already."""
+    if p.global_pool:
+        return (jnp.max if function is lax.max else jnp.sum)(x, w.axes, keepdims=True)
+    padding = [(0, 0)] * x.ndim
+    for axis, low, k, s in zip(w.axes, w.pads, w.kernel, w.stride, strict=True):
+        high = {"valid": low, "full": low + s - 1, "same": k - 1 - low}[p.pooling_convention]
+        padding[axis] = (0, high - low) if padded else (low, high)
+    kernel, stride = per_axis(x.ndim, w.axes, w.kernel), per_axis(x.ndim, w.axes, w.stride)
+    return lax.reduce_window(x, _number(initial, x), function, kernel, stride, padding)
+
+
+def _divide_open(p: ops.PoolingParams, x: Array, w: Windows) -> Array:
+    """`_divide` of sizes that were left open: the elements of each window are counted."""
+    if p.global_pool:
+        return x / jnp.asarray(math.prod(w.sizes), x.dtype)
+    ones = jnp.ones(per_axis(x.ndim, w.axes, w.sizes), x.dtype)
+    padded = p.count_include_pad is not False
+    if padded:
+        ones = jnp.pad(ones, per_axis(x.ndim, w.axes, [(pad, pad) for pad in w.pads], (0, 0)), constant_values=1)
+    return x / jnp.maximum(_reduce_open(p, ones, w, 0, lax.add, padded), 1)
+
+
 def _divide(p: ops.PoolingParams, x: Array, w: Windows) -> Array:
     """A pooled array over the number of elements of each window."""
     counts = ops.divisors(p, w)
@@ -281,14 +313,18 @@ def _divide(p: ops.PoolingParams, x: Array, w: Windows) -> Array:
 @lowers("Pooling", needs=("platform",), by_part=ByPart((0,)))
 def _pooling(p: ops.PoolingParams, data: Array, *, platform: str) -> Array:
     w = ops.windows(p, data.shape)
+    if any(map(is_open, w.sizes)):
+        reduced, divided = partial(_reduce_open, p), _divide_open
+    else:
+        reduced, divided = partial(_reduce, platform=platform), _divide
     if p.pool_type == "max":
-        return _reduce(data, w, -np.inf, lax.max, platform)
+        return reduced(data, w, -np.inf, lax.max)
     x = _wide(data)
     if p.pool_type == "lp" and p.p_value in (2, 3):
-        total = _reduce(lax.integer_pow(x, p.p_value), w, 0, lax.add, platform)
+        total = reduced(lax.integer_pow(x, p.p_value), w, 0, lax.add)
         return (lax.sqrt(total) if p.p_value == 2 else lax.cbrt(total)).astype(data.dtype)
-    total = _reduce(x, w, 0, lax.add, platform)
-    return (_divide(p, total, w) if p.pool_type == "avg" else total).astype(data.dtype)
+    total = reduced(x, w, 0, lax.add)
+    return (divided(p, total, w) if p.pool_type == "avg" else total).astype(data.dtype)
 
 
 # -- gradients -------------------------------------------------------------------------------------------------------

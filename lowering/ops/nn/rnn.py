@@ -27,6 +27,7 @@ from lowering.ops.nn.rnn_cells import (
 from lowering.ops.nn.rnn_layout import BATCH_FIRST, FEATURES_FIRST, Layout, cast, wide_dtype
 from lowering.ops.nn.sequence import whole_lengths
 from lowering.registry import lowers
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.nn import rnn as ops
 
 SMALL = 2**19
@@ -45,6 +46,11 @@ The shares of a cell of one gate are no larger than data, and their products sta
 """
 
 
+def _are_many(size: int, least: int) -> bool:
+    """Whether a size is at least a number, as one that was left open is taken to be."""
+    return is_open(size) or size >= least
+
+
 def _layout(p: ops.RNNParams, data: Array) -> Layout:
     """How everything lies inside, for data (t, n, d).
 
@@ -56,11 +62,11 @@ def _layout(p: ops.RNNParams, data: Array) -> Layout:
     """
     steps, batch, _ = data.shape
     small = ops.GATES[p.mode] * p.state_size * p.output_size <= SMALL
-    return BATCH_FIRST if small and batch > 1 and steps >= MANY else FEATURES_FIRST
+    return BATCH_FIRST if small and _are_many(batch, 2) and _are_many(steps, MANY) else FEATURES_FIRST
 
 
 def _is_wide(p: ops.RNNParams, layout: Layout, x: Number) -> bool:
-    return ops.GATES[p.mode] > 1 and dual.plain(x).shape[layout.batch] >= WIDE
+    return ops.GATES[p.mode] > 1 and _are_many(dual.plain(x).shape[layout.batch], WIDE)
 
 
 def _stacked(layout: Layout, states: Sequence[Number]) -> Any:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax, random
 
-from lowering.registry import lowers
+from lowering.registry import Numbers, lowers
 from symjax_nnvm.ops.random import multinomial as ops
 
 _FEW_CLASSES = 64
@@ -129,6 +129,6 @@ def _zipfian_candidates(key: Array, range_max: int, count: int) -> tuple[Array, 
     return m - 1, accepted & (m <= range_max)
 
 
-@lowers("_shuffle", needs=("key",))
+@lowers("_shuffle", needs=("key",), numbers=Numbers("JAX draws an order of a known length alone", axes=(0,)))
 def _shuffle(p: Any, data: Array, *, key: Array) -> Array:
     return random.permutation(key, data, axis=0)

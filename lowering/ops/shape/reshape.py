@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -34,15 +35,15 @@ for _name, _shapes in (
     _lower_by_shape(_name, _shapes)
 
 
-def _int64(values: np.ndarray) -> Array:
+def _int64(values: Sequence[int]) -> Array:
     return jnp.asarray(values, jax.dtypes.canonicalize_dtype(np.int64))
 
 
 @lowers("shape_array")
 def _shape_array(p, data: Array) -> Array:
-    return _int64(np.array(data.shape))
+    return _int64(data.shape)
 
 
 @lowers("size_array")
 def _size_array(p, data: Array) -> Array:
-    return _int64(np.array([math.prod(data.shape)]))
+    return _int64([math.prod(data.shape)])

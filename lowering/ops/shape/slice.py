@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.registry import lowers
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.shape import slice as ops
 
 
@@ -32,8 +35,20 @@ def _ranges(p: ops.SliceParams, data: Array) -> list[range]:
     return [ops.kept_indices(p, i, length) for i, length in enumerate(data.shape)]
 
 
+def index_of(p: ops.SliceParams) -> tuple[slice, ...]:
+    """The slice as JAX takes it."""
+    return tuple(map(slice, p.begin, p.end, p.steps))
+
+
+def cuts_open_axes(p: ops.SliceParams, shape: Sequence[int]) -> bool:
+    """Whether an axis is cut whose size was left open, so that there is no range of its indices."""
+    return any(is_open(length) for length in shape[: len(p.begin)])
+
+
 @lowers("slice")
 def _slice(p: ops.SliceParams, data: Array) -> Array:
+    if cuts_open_axes(p, data.shape):
+        return data[index_of(p)]
     # Backwards pieces are cut forwards and turned around: static slices, where indexing might gather.
     kept = _ranges(p, data)
     forward = [r if r.step > 0 else r[::-1] for r in kept]
@@ -50,6 +65,8 @@ def _turned(array: Array, kept: list[range]) -> Array:
 
 @lowers("_backward_slice")
 def _backward_slice(p: ops.SliceParams, ograd: Array, data: Array) -> Array:
+    if cuts_open_axes(p, data.shape):
+        return jnp.zeros(data.shape, ograd.dtype).at[index_of(p)].set(ograd)
     kept = _ranges(p, data)
     forward = [r if r.step > 0 else r[::-1] for r in kept]
     widths = [

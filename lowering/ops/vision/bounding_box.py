@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.registry import lowers
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.vision import bounding_box as ops
 
 Sides = Sequence[Array]
@@ -54,9 +55,9 @@ def descending(scores: Array, valid: Array, count: int | None = None) -> Array:
     count: how many places are wanted; a few are found many times as fast as all are sorted (400 of 8732 on a CPU:
     0.1 ms against 2 ms).
     """
-    if count is not None and count < scores.shape[0]:
+    if count is not None and not is_open(scores.shape[0]) and count < scores.shape[0]:
         return lax.top_k(jnp.where(valid, scores, -np.inf), count)[1]
-    return jnp.argsort(jnp.where(valid, -scores, np.inf), stable=True).astype(np.int32)
+    return jnp.argsort(jnp.where(valid, -scores, np.inf), stable=True).astype(np.int32)[:count]
 
 
 def in_front(mask: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from lowering.ops.nn.convolution import with_bias
 from lowering.ops.vision.sampling import Border, Taps, sample, spread, taps, wide
@@ -25,13 +25,14 @@ def _places(p: ops.ColumnsParams, offset: Array, data: tuple[int, ...]) -> tuple
         # Where the window's elements lie without offsets, in the axes (kernel of y, of x, windows of y, of x).
         shape = [1, 1, 1, 1]
         shape[axis], shape[2 + axis] = p.kernel[axis], count
-        regular = np.arange(p.kernel[axis])[:, None] * dilation + np.arange(count) * stride - pad
+        windows = lax.iota(np.int32, count) * stride  # NumPy makes no range of an open size
+        regular = np.arange(p.kernel[axis], dtype=np.int32)[:, None] * dilation + windows - pad
         coordinate = offsets[:, :, :, :, axis] + regular.reshape(shape).astype(offsets.dtype)
         coordinate = coordinate.reshape(n, groups, -1, *counts)
         found.append(taps(coordinate, data[2 + axis], _BORDERS[p.border], p.order[axis]))
-    maps = np.arange(n * groups, dtype=np.int32).reshape(n, groups, 1, 1, 1)
+    maps = lax.iota(np.int32, n * groups).reshape(n, groups, 1, 1, 1)
     in_y, in_x = found
-    return jnp.asarray(maps), in_y, in_x
+    return maps, in_y, in_x
 
 
 def _maps(p: ops.ColumnsParams, data: Array) -> Array:

@@ -21,11 +21,11 @@ from lowering.ops.vision.bounding_box import (
     survivors,
     wide,
 )
-from lowering.registry import lowers
+from lowering.registry import Numbers, lowers
 from symjax_nnvm.ops.vision import multibox as ops
 
 
-@lowers("_contrib_MultiBoxPrior")
+@lowers("_contrib_MultiBoxPrior", numbers=Numbers("The boxes are made with the program", axes=(2, 3)))
 def _multi_box_prior(p: ops.MultiBoxPriorParams, data: Array) -> Array:
     return jnp.asarray(ops.prior_boxes(p, *data.shape[2:4]), data.dtype)[None]
 

@@ -39,7 +39,7 @@ def _candidates(p: ops.ProposalParams, cls_prob: Array, deltas: Array, im_info: 
     boxes = jnp.clip(boxes, 0, jnp.tile(im_info[1::-1], 2) - 1)
 
     real_h, real_w = (jnp.floor(im_info[i] / p.feature_stride) for i in (0, 1))
-    is_real = (np.arange(h)[:, None] < real_h) & (np.arange(w) < real_w)
+    is_real = (lax.iota(np.int32, h)[:, None] < real_h) & (lax.iota(np.int32, w) < real_w)
     least = p.rpn_min_size * im_info[2]
     is_small = jnp.any(boxes[..., 2:] - boxes[..., :2] + 1 < least, -1)
     grown = boxes + jnp.stack([-least, -least, least, least]) / 2

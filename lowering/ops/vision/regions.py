@@ -6,6 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from symjax_nnvm.ir.open_sizes import is_open
+
 _CHUNK = 1 << 25
 """The most elements of an intermediate array when regions are pooled: more regions are treated in turn."""
 
@@ -52,9 +54,11 @@ def _product(equation: str, a: Array, b: Array) -> Array:
 def _in_turn(regions: tuple[Array, ...], size: int) -> tuple[tuple[Array, ...], int]:
     """The arrays' regions in chunks (turns, regions, …), filled up with zeros; and the number of regions in one.
 
-    size: elements of the intermediate array for one region.
+    size: elements of the intermediate array for one region. Where one of these is open all regions are one chunk.
     """
     count = regions[0].shape[0]
+    if is_open(count) or is_open(size):
+        return tuple(x[None] for x in regions), count
     chunk = max(1, min(count, _CHUNK // max(size, 1)))
     turns = -(-count // chunk)
     rest = turns * chunk - count

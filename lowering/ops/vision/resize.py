@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from lowering.registry import lowers
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.vision import resize as ops
 
 
@@ -55,15 +57,25 @@ class _Matrix:
         return jnp.moveaxis(lax.full((self.new, *x.shape[1:]), 0, x.dtype).at[self.rows].add(terms), 0, axis)
 
 
-def _along_axes(x: Array, sizes: Sequence[int], matrix: Callable[[int, int], _Matrix]) -> Array:
+def _along_axes(
+    x: Array,
+    sizes: Sequence[int],
+    matrix: Callable[[int, int], _Matrix],
+    of_open_sizes: Callable[[Array, int, int], Array],
+) -> Array:
     """x (n, c, h, w) → (n, c, *sizes): `matrix(new, old)` applied to each of the last axes, the cheaper order first.
 
+    of_open_sizes: the same for x, an axis and its new size, where no matrix can be made as a size was left open.
     In full precision, which accelerators leave to the caller; half precision is computed in float32.
     """
     shape = (*x.shape[:2], *sizes)
     if 0 in x.shape or 0 in shape:  # whatever the other sizes are
         return lax.full(shape, 0, x.dtype)
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    if any(is_open(size) for size in (*x.shape[2:], *sizes)):
+        for axis in (2, 3):
+            wide = of_open_sizes(wide, axis, shape[axis])
+        return wide.astype(x.dtype)
     steps = [(axis, matrix(shape[axis], x.shape[axis])) for axis in (2, 3)]
     if _cost(x.shape, steps[::-1]) < _cost(x.shape, steps):
         steps.reverse()
@@ -80,6 +92,10 @@ def _cost(shape: tuple[int, ...], steps: list[tuple[int, _Matrix]]) -> int:
         total += math.prod(sizes.values()) * matrix.new
         sizes[axis] = matrix.new
     return total
+
+
+def _not_transposed(x: Array, axis: int, new: int) -> Array:
+    raise TypeError("the transpose of a resizing is made for sizes that are numbers")
 
 
 # -- bilinear resizing -----------------------------------------------------------------------------------------------
@@ -100,17 +116,37 @@ def _interpolation(new: int, size: int, *, align_corners: bool) -> _Matrix:
     return _Matrix(new, size, rows[used], columns[used], weights[used])
 
 
+def _interpolated(x: Array, axis: int, new: int, *, align_corners: bool) -> Array:
+    """What `_interpolation` makes of x along an axis, of open sizes. Places are exact: fractions of whole numbers."""
+    size = jnp.asarray(x.shape[axis], np.int32)
+    number, count = lax.iota(np.int32, new), jnp.asarray(new, np.int32)
+    if align_corners:
+        place, whole = number * (size - 1), jnp.maximum(count - 1, 1)
+    else:
+        place, whole = jnp.maximum((2 * number + 1) * size - count, 0), 2 * count
+    low = jnp.minimum(place // whole, size - 1)
+    part = (place - low * whole).astype(x.dtype) / whole.astype(x.dtype)
+    part = part.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+    first, second = (jnp.take(x, at, axis, mode="clip") for at in (low, jnp.minimum(low + 1, size - 1)))
+    return first * (1 - part) + second * part
+
+
 @lowers("_contrib_BilinearResize2D")
 def _bilinear_resize(p: ops.BilinearResizeParams, data: Array, like: Array | None = None) -> Array:
     sizes = ops.bilinear_sizes(p, data.shape, None if like is None else like.shape)
     known = [size for size in sizes if size is not None]  # of known sizes come known ones
-    return _along_axes(data, known, lambda new, old: _interpolation(new, old, align_corners=p.align_corners))
+    return _along_axes(
+        *(data, known, lambda new, old: _interpolation(new, old, align_corners=p.align_corners)),
+        partial(_interpolated, align_corners=p.align_corners),
+    )
 
 
 @lowers("_backward_contrib_BilinearResize2D")
 def _bilinear_resize_gradient(p: ops.BilinearResizeParams, ograd: Array, data: Array) -> Array:
     sizes = data.shape[2:]
-    return _along_axes(ograd, sizes, lambda new, old: _interpolation(old, new, align_corners=p.align_corners).T)
+    return _along_axes(
+        *(ograd, sizes, lambda new, old: _interpolation(old, new, align_corners=p.align_corners).T), _not_transposed
+    )
 
 
 # -- adaptive average pooling ----------------------------------------------------------------------------------------
@@ -126,18 +162,29 @@ def _means(new: int, size: int) -> _Matrix:
     return _Matrix(new, size, rows, columns, 1 / lengths[rows])
 
 
+def _averaged(x: Array, axis: int, new: int) -> Array:
+    """What `_means` makes of x along an axis, of open sizes."""
+    size, number = jnp.asarray(x.shape[axis], np.int32), lax.iota(np.int32, new)
+    begin, end = number * size // new, -(-(number + 1) * size // new)
+    place = lax.iota(np.int32, x.shape[axis])
+    inside = (place >= begin[:, None]) & (place < end[:, None])
+    matrix = inside.astype(x.dtype) / (end - begin).astype(x.dtype)[:, None]
+    subscripts = "nchw,gh->ncgw" if axis == 2 else "nchw,vw->nchv"
+    return jnp.einsum(subscripts, x, matrix, precision=lax.Precision.HIGHEST)
+
+
 @lowers("_contrib_AdaptiveAvgPooling2D")
 def _adaptive_avg_pooling(p: ops.AdaptiveAvgPoolingParams, data: Array) -> Array:
     if p.sizes == (1, 1):
         return jnp.mean(data, (2, 3), keepdims=True)
-    return _along_axes(data, p.sizes, _means)
+    return _along_axes(data, p.sizes, _means, _averaged)
 
 
 @lowers("_backward_contrib_AdaptiveAvgPooling2D")
 def _adaptive_avg_pooling_gradient(p: ops.AdaptiveAvgPoolingParams, ograd: Array, data: Array) -> Array:
     if p.sizes == (1, 1):
         return jnp.broadcast_to(ograd / math.prod(data.shape[2:]), data.shape)
-    return _along_axes(ograd, data.shape[2:], lambda new, old: _means(old, new).T)
+    return _along_axes(ograd, data.shape[2:], lambda new, old: _means(old, new).T, _not_transposed)
 
 
 # -- Crop ------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from jax import Array, lax
 
 from lowering.ops.vision.regions import divided, group_of_bin, images, pool, rounded, stored, unpool
 from lowering.ops.vision.sampling import wide
-from lowering.registry import lowers
+from lowering.registry import Numbers, lowers
 from symjax_nnvm.ops.vision import roi_pooling as ops
 
 
@@ -91,7 +91,7 @@ def _covers(span: _Spans) -> tuple[Array, tuple[Array, Array]]:
     return level, (span.begin, span.end - (np.int32(1) << level))
 
 
-@lowers("ROIPooling")
+@lowers("ROIPooling", numbers=Numbers("There is a table of maxima for each power of two in a map", axes=(2, 3)))
 def _roi_pooling(p: ops.ROIPoolingParams, data: Array, rois: Array) -> tuple[Array, Array]:
     n, _, h, w = data.shape
     regions = wide(rois)

@@ -7,11 +7,12 @@ from typing import Any
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape
 from symjax_nnvm.ir.types import DType, Shape, format_shape
 from symjax_nnvm.ops.indexing.gather_nd import ScatterNDParams, scatter_nd_shapes
-from symjax_nnvm.ops.shape.slice import SliceParams, kept_indices
+from symjax_nnvm.ops.shape.slice import SliceParams, kept_length
 
 
 def _values_type(position: int):
@@ -37,7 +38,7 @@ def _index_copy_shapes(p: NoParams, ins: Shapes, outs: Shapes):
     count = known(*(shape[0] for shape in (index, new) if shape))
     _, (row,) = same_shape(p, [None if whole is None else whole[1:]], [None if new is None else new[1:]])
     rows = None if whole is None else whole[0]
-    if count is not None and rows is not None and count > rows:
+    if count is not None and rows is not None and not is_at_most(count, rows):
         raise InferenceError(
             "More new rows than places", input="new_tensor", expected=f"at most {rows} rows", got=count
         )
@@ -111,11 +112,11 @@ class SliceAssignScalarParams(SliceParams, ScalarFirst):  # fields of the last b
     pass
 
 
-def assigned_places(p: SliceParams, shape: Shape) -> list[range | None]:
-    """The indices assigned of each axis; None where its length is not known. Raises ParamError for too many axes."""
+def assigned_shape(p: SliceParams, shape: Shape) -> Shape:
+    """How many indices are assigned of each axis; None where that is not known. Raises ParamError for too many axes."""
     if len(p.begin) > len(shape):
         raise ParamError("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
-    return [None if dim is None else kept_indices(p, axis, dim) for axis, dim in enumerate(shape)]
+    return tuple(kept_length(p, axis, dim) for axis, dim in enumerate(shape))
 
 
 def _slice_assign_shapes(p: SliceParams, ins: Shapes, outs: Shapes):
@@ -123,14 +124,14 @@ def _slice_assign_shapes(p: SliceParams, ins: Shapes, outs: Shapes):
     _, (whole,) = same_shape(p, [ins[0]], [outs[0]])
     if whole is None:
         return ins, outs
-    return [whole, tuple(None if r is None else len(r) for r in assigned_places(p, whole))], [whole]
+    return [whole, assigned_shape(p, whole)], [whole]
 
 
 def _slice_assign_scalar_shapes(p: SliceAssignScalarParams, ins: Shapes, outs: Shapes):
     """data (d0, d1, …) ↔ the same shape."""
     _, (whole,) = same_shape(p, ins, outs)
     if whole is not None:
-        assigned_places(p, whole)
+        assigned_shape(p, whole)
     return [whole], [whole]
 
 

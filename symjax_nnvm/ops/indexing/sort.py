@@ -10,6 +10,7 @@ from symjax_nnvm.ir.axes import normal_axis, replaced, size_of
 from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, first_type, register_op
 from symjax_nnvm.ir.types import Shape
@@ -105,7 +106,7 @@ class TopKParams(Params):
 
 def chosen(p: TopKParams, length: int) -> int:
     """How many elements of a line are chosen. Raises ParamError when there are not so many."""
-    if p.k > length:
+    if not is_at_most(p.k, length):
         raise ParamError("k must not exceed the axis", param="k", expected=f"k ≤ {length}", got=p.k)
     return p.k if p.k > 0 else length
 

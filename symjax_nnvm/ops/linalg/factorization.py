@@ -12,6 +12,7 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import Flops, FlopsRule
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, register_op
 from symjax_nnvm.ir.types import format_shape
@@ -99,7 +100,7 @@ def _gelqf_shapes(p: NoParams, ins: Shapes, outs: Shapes):
         return ins, outs
     a, q, l = found  # noqa: E741  (the factor's name)
     m, n = known(a[-2], q[-2], *l[-2:]), known(a[-1], q[-1])
-    if m is not None and n is not None and m > n:
+    if m is not None and n is not None and not is_at_most(m, n):
         raise InferenceError("More rows than columns", input="A", expected="m ≤ n", got=format_shape(a))
     batch = batch_of(a, q, l)
     return [(*batch, m, n)], [(*batch, m, n), (*batch, m, m)]

@@ -8,6 +8,7 @@ from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op
 from symjax_nnvm.ir.types import Shape
@@ -47,7 +48,7 @@ def _shortened(n: int | None, offset: int) -> int | None:
     """Length of a diagonal of an n × n matrix. Raises ParamError when the matrix has no such diagonal."""
     if n is None:
         return None
-    if abs(offset) >= n:
+    if not is_at_most(abs(offset) + 1, n):
         raise ParamError("The matrix has no such diagonal", param="offset", expected=f"|offset| < {n}", got=offset)
     return n - abs(offset)
 

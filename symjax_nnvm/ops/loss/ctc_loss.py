@@ -11,6 +11,7 @@ from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Deviation
+from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, need_float, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -49,7 +50,7 @@ def _operand_shapes(p: CTCLossParams, at: Operands) -> Operands:
     names = _labelling(p)[1:]
     lengths = [_ranked(shape, 1, name, "(batch size,)")[0] for name, shape in zip(names, at.fixed[1:-1], strict=True)]
     batch = known(batch, rows, *lengths, at.heads[0][0] if at.heads[0] else None)
-    if steps is not None and count is not None and count > steps:
+    if steps is not None and count is not None and not is_at_most(count, steps):
         raise InferenceError(
             "The max number of labels cannot exceed the maximum sequence length of the data",
             input="label",

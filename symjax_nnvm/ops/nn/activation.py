@@ -9,6 +9,7 @@ from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.layout import AGNOSTIC
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -82,7 +83,16 @@ def slopes_shape(gamma: Shape, data: Shape) -> Shape:
     places: list[int | None] = [1] * len(data)
     left = len(gamma)
     for axis in reversed(range(min(max(2, len(gamma)), len(data)))):
-        if left and (gamma[left - 1] in (1, None, data[axis]) or data[axis] is None):
+        if not left:
+            break
+        if is_open(gamma[left - 1]) and not is_open(data[axis]):
+            raise InferenceError(
+                "Whether gamma has a slope for each channel is unknown",
+                input="gamma",
+                expected="numbers for the sizes of gamma",
+                got=format_shape(gamma),
+            )
+        if gamma[left - 1] in (1, None, data[axis]) or data[axis] is None:
             left -= 1
             places[axis] = gamma[left]
     if left:

@@ -12,6 +12,7 @@ from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.linear import Adjoint, At, multilinear
 from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Dim, Shape
@@ -144,7 +145,7 @@ def output_size(size: Dim, step: Step) -> Dim:
     kernel, stride, _, pad = step
     if size is None:
         return None
-    if kernel > size + 2 * pad:
+    if not is_at_most(kernel, size + 2 * pad):
         raise InferenceError(
             "kernel size exceed input",
             param="kernel",

@@ -11,6 +11,7 @@ from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.layout import ChannelsLast, Corrected, windowed
 from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Dim
@@ -103,7 +104,7 @@ def _output_size(size: Dim, step: Step, adj: int, target: int | None) -> Dim:
     pad, adj = _margins(size, step, adj, target)
     kernel, stride, _, _ = step
     result = (size - 1) * stride + kernel - 2 * pad + adj
-    if result < 1:
+    if not is_at_most(1, result):
         raise InferenceError(
             "The padding leaves nothing of the output",
             param="pad",

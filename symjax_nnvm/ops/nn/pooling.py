@@ -16,6 +16,7 @@ from symjax_nnvm.ir.layout import windowed
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
+from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Dim, Shape, format_shape
@@ -166,16 +167,16 @@ def _count(p: PoolingParams, i: int, size: Dim) -> Dim:
         return None
     kernel, stride, pad = p.kernel[i], _stride(p)[i], _pad(p)[i]
     if p.pooling_convention == "same":
-        return -(-size // stride)
+        return (size + stride - 1) // stride
     room = size + 2 * pad - kernel
-    if room < 0:
+    if not is_at_most(kernel, size + 2 * pad):
         raise InferenceError(
             f"kernel size ({kernel}) exceeds input ({size} padded to {size + 2 * pad})",
             param="kernel",
             expected=f"at most {size + 2 * pad} in spatial axis {i}",
             got=kernel,
         )
-    return 1 + (-(-room // stride) if p.pooling_convention == "full" else room // stride)
+    return 1 + (room + (stride - 1 if p.pooling_convention == "full" else 0)) // stride
 
 
 def _ranked(p: PoolingParams, shape: Shape) -> Shape:

@@ -13,6 +13,7 @@ from symjax_nnvm.ir.layout import ChannelsLast, Corrected, along
 from symjax_nnvm.ir.linear import jointly_linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, apply
 from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.open_sizes import is_at_most, is_open
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.samples import across
@@ -189,7 +190,7 @@ def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
     if isinstance(p, SplitV2Params) and not p.sections:
         bounds = [*p.indices, length]
         parts = [after - before for before, after in pairwise(bounds)]
-        if min(parts) < 0 or p.indices[0] != 0:
+        if p.indices[0] != 0 or not all(is_at_most(0, part) for part in parts):
             raise ParamError(
                 f"Cannot split an axis of length {length}",
                 param="indices",
@@ -198,6 +199,8 @@ def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
             )
     else:
         count = p.num_outputs
+        if is_open(length):
+            raise ParamError(f"An axis of open length {length} cannot be split evenly", param="axis", got=p.axis)
         part, longer = divmod(length, count)
         if longer and isinstance(p, SliceChannelParams):
             raise ParamError(

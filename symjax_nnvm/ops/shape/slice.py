@@ -11,10 +11,11 @@ from symjax_nnvm.ir.card import ARRANGES, MOVES
 from symjax_nnvm.ir.layout import along
 from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.open_sizes import is_at_most, is_open
 from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op, same_shape
 from symjax_nnvm.ir.samples import across
-from symjax_nnvm.ir.types import Shape, format_shape
+from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 # -- slice_axis, slice -----------------------------------------------------------------------------------------------
 
@@ -29,7 +30,7 @@ def axis_piece(p: SliceAxisParams, length: int) -> slice:
     """The piece kept of an axis of this length. Raises ParamError when it is empty or reaches outside."""
     begin = p.begin + length * (p.begin < 0)
     end = length if p.end is None else p.end + length * (p.end < 0)
-    if not 0 <= begin < end <= length:
+    if not (is_at_most(0, begin) and is_at_most(begin + 1, end) and is_at_most(end, length)):
         raise ParamError(
             f"Invalid begin and end for an axis of length {length}",
             param="begin, end",
@@ -76,7 +77,8 @@ class SliceParams(Params):
         """Whether an axis keeps its length, whatever that is."""
         if axis >= len(self.begin):
             return True
-        return self.begin[axis] is None and self.end[axis] is None and abs(self.steps[axis]) == 1
+        first = (None, 0) if self.steps[axis] > 0 else (None, -1)
+        return self.begin[axis] in first and self.end[axis] is None and abs(self.steps[axis]) == 1
 
 
 def kept_indices(p: SliceParams, axis: int, length: int) -> range:
@@ -84,6 +86,14 @@ def kept_indices(p: SliceParams, axis: int, length: int) -> range:
     if axis >= len(p.begin):
         return range(length)
     return range(length)[slice(p.begin[axis], p.end[axis], p.steps[axis])] or range(0)
+
+
+def kept_length(p: SliceParams, axis: int, length: Dim) -> Dim:
+    """How many indices are kept of an axis of this length; None where that is unknown: of an open one that is cut, the
+    engine knows."""
+    if p.is_whole(axis):
+        return length
+    return None if length is None or is_open(length) else len(kept_indices(p, axis, length))
 
 
 def _slice_shapes(p: SliceParams, ins: Shapes, outs: Shapes):
@@ -95,10 +105,7 @@ def _slice_shapes(p: SliceParams, ins: Shapes, outs: Shapes):
     if len(p.begin) > len(shape):
         raise ParamError("Slice of too many axes", param="begin", expected=f"at most {len(shape)} axes", got=p.begin)
     back = None if out is None else tuple(dim if p.is_whole(i) else None for i, dim in enumerate(out))
-    kept = tuple(
-        dim if p.is_whole(i) else None if dim is None else len(kept_indices(p, i, dim)) for i, dim in enumerate(shape)
-    )
-    return [back], [kept]
+    return [back], [tuple(kept_length(p, i, dim) for i, dim in enumerate(shape))]
 
 
 for _name, _aliases, _params, _shapes, _doc in (
@@ -160,7 +167,7 @@ def cut_shape(p: SliceLikeParams, data: Shape, like: Shape) -> Shape:
                 fix="Negative axes are counted from the end of data.",
             )
         dim, length = data[axis], like[axis]
-        if length is not None and dim is not None and length > dim:
+        if length is not None and dim is not None and not is_at_most(length, dim):
             raise InferenceError(
                 f"Slice axis {axis} is longer in shape_like than in data",
                 input="shape_like",
@@ -267,7 +274,7 @@ def _pad_shapes(p: PadParams, ins: Shapes, outs: Shapes):
     if data is None:
         return [back], outs
     for dim, width in zip(data, p.widths, strict=True):
-        if p.mode == "reflect" and dim is not None and max(width) >= dim:
+        if p.mode == "reflect" and dim is not None and not is_at_most(max(width) + 1, dim):
             raise ParamError(
                 "A mirror image is shorter than its original", param="pad_width", expected=f"< {dim}", got=width
             )

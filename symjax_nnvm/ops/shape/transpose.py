@@ -9,6 +9,7 @@ from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axi
 from symjax_nnvm.ir.card import ARRANGES, MOVES
 from symjax_nnvm.ir.layout import arrangement
 from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ir.params import Axes, Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -54,6 +55,13 @@ def squeeze_shapes(p: SqueezeParams, ins: Shapes, outs: Shapes):
     if p.axis is None:
         if None in data:
             return ins, outs
+        if any(is_open(dim) for dim in data):
+            raise ParamError(
+                "An open size that is 1 would be squeezed out, and no other",
+                param="axis",
+                expected="the axes to squeeze out",
+                got=f"None, and data of shape {format_shape(data)}",
+            )
         return ins, [tuple(dim for dim in data if dim != 1) or (1,)]
     axes = normal_axes(p.axis, len(data))
     for axis in axes:

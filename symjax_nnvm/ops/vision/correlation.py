@@ -11,6 +11,7 @@ from symjax_nnvm.ir.card import Flops, Sizes, extended
 from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, apply
+from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
 from symjax_nnvm.ir.types import Dim
@@ -50,7 +51,7 @@ def _count(p: CorrelationParams, size: Dim) -> Dim:
     if size is None:
         return None
     free = size + 2 * p.pad_size - 2 * p.border
-    if free < 1:
+    if not is_at_most(1, free):
         raise InferenceError(
             "Neighborhood and kernel don't fit in blob",
             param="max_displacement",

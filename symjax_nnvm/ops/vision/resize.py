@@ -4,6 +4,7 @@ so that each has its transpose for a gradient."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from math import prod
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.card import MOVES, Flops, Sizes, per_input
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.named_dims import image_shape
+from symjax_nnvm.ir.open_sizes import is_at_most, is_open
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, Types, first_type, float_type, register_op
 from symjax_nnvm.ir.types import Dim, Shape
@@ -60,8 +62,21 @@ class BilinearResizeParams(Params):
         return None
 
 
+_EXACT = 1 << 10
+"""Sizes below 2¹⁴ times multiples of its inverse are exact in single precision."""
+
+
 def _scaled(size: int, scale: float | None) -> int:
-    """The size times a factor, in single precision as in MXNet, without its fraction."""
+    """The size times a factor, in single precision as in MXNet, without its fraction.
+
+    Raises InferenceError for an open size and a factor whose product single precision may round.
+    """
+    if is_open(size):
+        ratio = Fraction(float(np.float32(scale)))
+        if ratio.denominator > _EXACT:
+            problem = f"The factor {scale} of an open size is rounded"
+            raise InferenceError(problem, expected=f"a multiple of 1 / {_EXACT}", got=str(scale))
+        return size * ratio.numerator // ratio.denominator
     return int(np.float32(size) * np.float32(scale))
 
 
@@ -85,7 +100,7 @@ def _bilinear_size(p: BilinearResizeParams, size: Dim, given: int, scale: float 
             new = size - (1 - odd)
         case "to_odd_up":
             new = size + (1 - odd)
-    if new < 1:
+    if not is_at_most(1, new):
         problem = f"Nothing would be left of {size} elements"
         raise InferenceError(problem, param="mode", expected="an output of at least 1 element", got=p.mode)
     return new
@@ -222,11 +237,11 @@ def _check_room(p: CropParams, whole: Extent, part: Extent) -> None:
         if size is None or kept is None:
             continue
         room = size - kept
-        if room < 0:
+        if not is_at_most(kept, size):
             problem = f"The crop {name} should be less than the input data's {name}"
             given = "h_w" if p.num_args == 1 else None
             raise InferenceError(problem, param=given, expected=f"at most {size}", got=kept)
-        if not p.center_crop and p.offset[i] > room:
+        if not p.center_crop and not is_at_most(p.offset[i], room):
             problem = f"offset[{i}] should be less than the residual space of {name}"
             raise InferenceError(problem, param="offset", expected=f"at most {room}", got=p.offset[i])
 

@@ -1,0 +1,48 @@
+"""Sizes that are left open: no numbers, but symbols of the engine, which compare and add up as numbers do.
+
+Where the engine cannot decide a comparison of them it raises an exception of its own. It names that here, once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symjax_nnvm.errors import OpenSizeError
+
+__all__ = ["are_undecided", "decide_by", "is_at_most", "is_open", "needed"]
+
+_undecided: list[type[Exception]] = []
+
+
+def decide_by(kind: type[Exception]) -> None:
+    """Name what the engine raises where it cannot decide a comparison."""
+    if kind not in _undecided:
+        _undecided.append(kind)
+
+
+def are_undecided() -> tuple[type[Exception], ...]:
+    """What comparisons of open sizes raise, for an `except`."""
+    return tuple(_undecided)
+
+
+def is_open(size: Any) -> bool:
+    """Whether a size is a symbol: neither a number nor unknown."""
+    return size is not None and not isinstance(size, int)
+
+
+def is_at_most(small: Any, large: Any) -> bool:
+    """Whether small ≤ large. Raises OpenSizeError, which says what has to be promised, where that is not decided."""
+    try:
+        return bool(small <= large)
+    except are_undecided() as error:
+        raise needed(f"{large} >= {small}") from error
+
+
+def needed(condition: str, **where: Any) -> OpenSizeError:
+    """The error of an operator that takes only sizes of which a condition holds; where: the operator and its node."""
+    return OpenSizeError(
+        f"The operator needs {condition}, and the sizes were left open",
+        condition,
+        fix=f"Where the sizes are made: jax.export.symbolic_shape(..., constraints=[{condition!r}]).",
+        **where,
+    )
