@@ -219,6 +219,11 @@ def _one_of(*choices: Any) -> Field:
     return read
 
 
+_PLATFORM = re.compile("[A-Za-z0-9_]{1,32}")
+_SHA256 = re.compile("[0-9a-f]{64}")
+_FOLDER = re.compile("saved-[1-9][0-9]{0,17}")
+
+
 def _whole(most: int) -> Field:
     def read(value: Any) -> int:
         if type(value) is not int or not 0 <= value <= most:
@@ -228,9 +233,9 @@ def _whole(most: int) -> Field:
     return read
 
 
-def _text(pattern: str, words: str) -> Field:
+def _text(pattern: re.Pattern[str], words: str) -> Field:
     def read(value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+        if not isinstance(value, str) or not pattern.fullmatch(value):
             raise _MisfitError(words, value)
         return value
 
@@ -307,16 +312,16 @@ def _is_readable(row: Mapping[str, Any]) -> bool:
 
 _SIGNATURE = _object(inputs=_by_name(_input), key=_one_of(False, True))
 _OPTIONS = _object(
-    platform=_optional(_text("[A-Za-z0-9_]{1,32}", "a platform's name")),
+    platform=_optional(_text(_PLATFORM, "a platform's name")),
     dtype=_optional(_one_of("bfloat16", "float16")),
 )
-_MEMBER = _object(bytes=_whole((1 << 63) - 1), sha256=_text("[0-9a-f]{64}", "64 digits of hexadecimal numbers"))
+_MEMBER = _object(bytes=_whole((1 << 63) - 1), sha256=_text(_SHA256, "64 digits of hexadecimal numbers"))
 _FIRST: Mapping[str, Field] = {
     "version": _whole(_VERSION),
     "options": _OPTIONS,
     "signatures": _list(_SIGNATURE, MAX_SIGNATURES),
 }
-_SECOND = {**_FIRST, "files": _text(r"saved-[1-9][0-9]{0,17}", "a folder's name: saved- and a number")}
+_SECOND = {**_FIRST, "files": _text(_FOLDER, "a folder's name: saved- and a number")}
 _SCHEMAS: Mapping[int, Field] = {
     **dict.fromkeys(_NO_FOLDER, _object(**_FIRST)),
     **dict.fromkeys((3, 4), _object(**_SECOND)),

@@ -20,7 +20,7 @@ from lowering.native.ask import answers_file
 from lowering.xla_options import options_for
 from symjax_nnvm import __version__
 from symjax_nnvm.algorithms import user_table
-from symjax_nnvm.cli.console import print_json
+from symjax_nnvm.cli.console import print_json, show
 from symjax_nnvm.errors import printable
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "onnx", "onnxruntime", "orbax-checkpoint", "optax", "safetensors", "mxnet")
@@ -39,8 +39,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(facts)
         return 0
     width = max(map(len, facts))
-    for name, value in facts.items():
-        print(f"{name:{width}}  {printable(value)}")
+    show("\n".join(f"{name:{width}}  {printable(value)}" for name, value in facts.items()))
     return 0
 
 

@@ -112,23 +112,41 @@ _WORKER = "XLAEigen"
 _TASKS = Path("/proc/self/task")
 
 
+_of_clients_made: set[int] = set()
+"""Threads of the clients that are made here."""
+
+_making = threading.Lock()
+
+
+def another_cpu() -> Any:
+    """The device of another client of XLA's CPU, whose programs run in the thread that calls them and wait for no
+    others; None where jaxlib makes none."""
+    try:
+        jax.devices("cpu")  # has its workers before
+        with _making:
+            before = _threads_or_none()
+            device = import_module("jaxlib.xla_client").make_cpu_client(asynchronous=False, num_devices=1).devices()[0]
+            _of_clients_made.update(_threads_or_none().keys() - before.keys())
+        return device
+    except Exception:
+        return None
+
+
 def one_worker_device() -> Any:
-    """The device of a second client of XLA's CPU that has one worker, whose programs run in the thread that calls them;
-    None where jaxlib makes none, or where it cannot be seen that it has one.
+    """The device of a client as `another_cpu`'s that has one worker; None where jaxlib makes none, or where it cannot
+    be seen that it has one.
 
     A client makes as many workers as the thread that makes it may use cores: a thread of our own may use one, and the
     client's threads get their cores back.
     """
     try:
-        make_cpu_client = import_module("jaxlib.xla_client").make_cpu_client
-        jax.devices("cpu")  # has its workers before
-        before, cores = _threads(), os.sched_getaffinity(0)
-        made: list[Any] = []
+        jax.devices("cpu")
+        before, cores, made = _threads(), os.sched_getaffinity(0), list[Any]()
 
         def make() -> None:
             with suppress(Exception):
                 os.sched_setaffinity(0, {min(cores)})
-                made.append(make_cpu_client(asynchronous=False, num_devices=1))
+                made.append(another_cpu())
 
         maker = threading.Thread(target=make)
         maker.start()
@@ -137,18 +155,27 @@ def one_worker_device() -> Any:
         for thread in new:
             if os.sched_getaffinity(thread) == {min(cores)}:
                 os.sched_setaffinity(thread, cores)
-        return made[0].devices()[0] if sum(name.endswith(_WORKER) for name in new.values()) == 1 else None
+        return made[0] if sum(name.endswith(_WORKER) for name in new.values()) == 1 else None
     except Exception:
         return None
 
 
 def workers() -> int:
-    """How many threads XLA's CPU computes with, and so how oneDNN's weights lie; 0 where that cannot be seen."""
+    """How many threads JAX's client of the CPU computes with, and so how oneDNN's weights lie; 0 where that cannot be
+    seen."""
     jax.devices("cpu")  # has them from here on
     try:
-        return sum(name.endswith(_WORKER) for name in _threads().values())
+        return sum(name.endswith(_WORKER) for id, name in _threads().items() if id not in _of_clients_made)
     except Exception:
         return 0
+
+
+def _threads_or_none() -> dict[int, str]:
+    """The threads; none where they cannot be seen."""
+    try:
+        return _threads()
+    except OSError:
+        return {}
 
 
 def _threads() -> dict[int, str]:

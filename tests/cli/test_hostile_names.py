@@ -113,6 +113,8 @@ def lines_of(folder: Path) -> list[list[str]]:
         ["convert", model, f"{folder}.mlir", *shape],
         ["convert", model, f"{folder}.{EVIL}"],
         ["convert", "broken", "copy"],
+        ["env"],
+        ["env", "--json"],
         ["records", "list", f"{folder}.rec"],
         ["records", "verify", f"{folder}.rec", "--decode"],
         ["records", "verify", f"{folder}.lst"],

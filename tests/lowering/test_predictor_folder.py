@@ -20,7 +20,7 @@ import lowering
 from lowering import kept
 from lowering.predictor_folder import MAX_BYTES, MAX_SIGNATURES, Folder, Signature, read_folder, write_folder
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import FileError, LoweringError, NNVMError
+from symjax_nnvm.errors import FileError, NNVMError, SymbolValueError
 from symjax_nnvm.mxnet.params import save_arrays
 from tests.fuzz.targets import check_message
 
@@ -299,7 +299,7 @@ def test_of_older_folders_the_network_is_read_and_no_program(served: Path, versi
 
 def test_what_cannot_be_here_is_told(served: Path):
     rewritten(served, options={"platform": "nonsense", "dtype": None})
-    with pytest.raises(LoweringError, match="No device of platform 'nonsense'"):
+    with pytest.raises(SymbolValueError, match="No such platform.*'nonsense'"):
         lowering.Predictor.load(served)
     one = {"inputs": {"data": [[2, 3], "float32"]}, "key": False}
     for signatures, words in (

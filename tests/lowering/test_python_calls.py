@@ -95,12 +95,6 @@ def test_without_such_a_client_numpy_computes_and_all_else_is_refused(computes: 
     assert lowering.compile(_net())({"x": X})[0][0].tolist() == ((X + 1) * 6).tolist()
 
 
-def test_where_make_cpu_client_is_another_there_is_none(monkeypatch: pytest.MonkeyPatch):
-    for made in (None, lambda **_: 1 / 0):
-        monkeypatch.setattr(python_calls, "make_cpu_client", made)
-        assert python_calls._made_client.__wrapped__(1) is None
-
-
 def test_what_python_writes_while_another_thread_does_is_told(computes: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("lowering.executor.arrays._PATIENCE", 0.1)
     held, done, shared = threading.Event(), threading.Event(), mx.nd.zeros(2)

@@ -69,10 +69,11 @@ def test_segments_agree_with_the_program_as_a_whole():
 
 def test_each_shape_is_compiled_once():
     ex = _net().simple_bind(mx.cpu(), x=(2, 3))
-    ex.forward_backward(mx.nd.ones(1))
+    for _ in range(5):  # operators with a number, which the CustomOp has, are compiled at their fourth call
+        ex.forward_backward(mx.nd.ones(1))
     with jax.no_tracing():
         ex.forward_backward(mx.nd.ones(1))
-    assert ex.aux_dict["op_count"].asscalar() == 2
+    assert ex.aux_dict["op_count"].asscalar() == 6
 
 
 def test_it_stays_traced_where_arguments_are_constants():
