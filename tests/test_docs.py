@@ -86,6 +86,7 @@ RUN_BY_THEIR_TESTS = {
     "CONTRIBUTING.md": "below, under another name than the page's",
     "docs/extending.md": "tests/test_extending.py, which takes out again what each example adds",
     "docs/command.md": "tests/cli/test_docs.py, in a folder with the models of which it speaks",
+    "docs/versions.md": "tests/cli/test_env.py",
 }
 
 

@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -269,7 +270,7 @@ class Checkpoints:
         probe = self.directory / f"{secrets.token_hex(8)}{_TEMPORARY}"
         probe.mkdir()
         try:
-            with (probe / "room").open("wb") as file:
+            with tempfile.TemporaryFile(dir=probe) as file:
                 _take_room(file.fileno(), size)
         finally:
             shutil.rmtree(probe, ignore_errors=True)
@@ -299,11 +300,7 @@ def _take_room(file: int, size: int) -> None:
         try:
             os.posix_fallocate(file, 0, max(size, 1))
         except OSError as error:
-            if error.errno in (
-                errno.ENOSPC,
-                errno.EDQUOT,
-                errno.EFBIG,
-            ):  # others are of file systems that cannot reserve
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):  # others: a file system that cannot reserve
                 raise
 
 

@@ -80,7 +80,7 @@ def test_commands_without_a_transcript_run(
 ):
     small_models(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert {line.split()[1] for line in other_commands()} == {"run", "verify", "tune", "convert", "records"}
+    assert {line.split()[1] for line in other_commands()} == {"run", "verify", "tune", "env", "convert", "records"}
     for line in other_commands():
         assert main(shlex.split(line)[1:]) == 0, f"{line}: {capsys.readouterr().err}"
     assert "animal" in capsys.readouterr().out

@@ -328,3 +328,12 @@ def test_what_a_sum_is_written_over_is_there_for_others():
     for one, other in zip(found, expected, strict=True):
         assert_close(one, np.asarray(other), 1e-5, "output")
     assert np.array_equal(given, x)
+
+
+@needs_onednn
+def test_deviation_relu_of_nan_is_0_in_the_library_as_in_mxnet_and_nan_elsewhere():
+    net = sym.relu(sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=64, name="c"))
+    data = np.full((1, 64, 8, 8), np.nan, np.float32)
+    args = arguments(net, data=data.shape)
+    assert np.array_equal(lowering.Predictor(net, args, platform="cpu")(data=data)[0], np.zeros((1, 64, 6, 6)))
+    assert np.isnan(lowering.to_jax(net)({**args, "data": data})[0][0]).all()

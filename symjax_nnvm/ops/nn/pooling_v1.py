@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import Sizes, WorkspaceRule, extended
+from symjax_nnvm.ir.card import Flops, Sizes, WorkspaceRule, extended
 from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, Tuple, param
@@ -46,6 +46,14 @@ class PoolingV1Params(Params):
     def sums(self) -> PoolingParams:
         """Pooling that gives sums, or means of the whole, which `scale` makes means."""
         return self.windows if self.global_pool else replace(self.windows, pool_type="sum")
+
+
+def _flops(p: PoolingV1Params, ins: Sizes, outs: Sizes) -> Flops:
+    return pooling_flops(p.windows, ins, outs)
+
+
+def _gradient_flops(p: PoolingV1Params, ins: Sizes, outs: Sizes) -> Flops:
+    return pooling_gradient_flops(p.windows, ins, outs)
 
 
 def _pooling_shapes(p: PoolingV1Params, ins: Shapes, outs: Shapes):
@@ -93,7 +101,7 @@ register_op(
     infer_shape=_pooling_shapes,
     infer_type=float_type,
     gradient=_pooling_gradient,
-    flops=pooling_flops,
+    flops=_flops,
     workspace=_padded(0),
     precision="either",
     drawing="pooling",
@@ -107,7 +115,7 @@ register_op(
     inputs=("value", "data", "output"),
     infer_shape=_pick_shapes,
     infer_type=float_type,
-    flops=pooling_gradient_flops,
+    flops=_gradient_flops,
     workspace=_padded(1),
     doc="The sum of `value` where data attains each window's maximum: the transpose of `_backward_Pooling_v1_max`.",
 )
@@ -115,7 +123,7 @@ linear(
     "_backward_Pooling_v1_pick",
     of="value",
     adjoint="_backward_Pooling_v1_max",
-    flops=pooling_gradient_flops,
+    flops=_gradient_flops,
     workspace=_padded(1),
     inputs=("ograd", "data", "output"),
     doc="Gradient of maximum Pooling_v1: every element that attains a window's maximum receives its head gradient.",
