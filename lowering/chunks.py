@@ -69,7 +69,7 @@ def _batch(program: Program, inputs: Arrays, constants: Arrays) -> _Batch | None
     batches = {shape[:1] for shape, _ in inputs.values()}
     if program.platform != "cpu" or len(batches) != 1 or program.needs_key or program.index.mutable_input_nodes:
         return None
-    batch = next(iter(batches), (0,))[0]
+    batch = (next(iter(batches), ()) or (0,))[0]
     whole = _of_data(program, inputs, constants, batch) if batch else None
     if not batch or not whole:
         return None

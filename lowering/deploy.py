@@ -17,6 +17,7 @@ from lowering.compile import serialized
 from lowering.convolutions import onednn
 from lowering.home import OneDevice
 from lowering.kept import Kept
+from lowering.native.unpromised import UndecidedSizeError
 from lowering.platforms import exported_kind
 from lowering.programs import Programs
 from lowering.served import Served, serve
@@ -90,7 +91,7 @@ def export_program(
             if error.condition in conditions:
                 raise _cannot_stay_open(shapes, error) from error
             conditions.append(error.condition)
-        except (jax.errors.InconclusiveDimensionOperation, LoweringError, InferenceError, NotImplementedError) as error:
+        except (UndecidedSizeError, LoweringError, InferenceError, NotImplementedError) as error:
             if not any(isinstance(size, str) for shape in (shapes or {}).values() for size in shape):
                 raise
             raise _cannot_stay_open(shapes, error) from error

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from lowering.native.unpromised import UndecidedSizeError
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.errors import InferenceError, NarrowedDtypeWarning
 from symjax_nnvm.footprint import check_workspaces
@@ -21,7 +22,7 @@ from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.wide_dtypes import asking_for_64_bits, may_ask_for_64_bits
 from symjax_nnvm.symbol.symbol import Symbol
 
-decide_by(jax.errors.InconclusiveDimensionOperation)
+decide_by(UndecidedSizeError)
 
 _KEPT = 64
 """As many results are kept: a program that meets more shapes than that is traced anew anyway."""

@@ -19,6 +19,7 @@ import numpy as np
 from lowering.arguments import misfit, require_key
 from lowering.inferred import Inference, Inferred
 from lowering.keys import fold_key, key_places
+from lowering.native.unpromised import UndecidedSizeError
 from lowering.parts import on_each_part
 from lowering.platforms import here
 from lowering.python_calls import PythonCall
@@ -49,7 +50,7 @@ Arrays = Mapping[str, Any]
 # What JAX raises while tracing a rule: bad shapes, dtypes, indices, data-dependent control flow.
 _TRACE_ERRORS = (
     *(TypeError, ValueError, IndexError, KeyError, NotImplementedError, ArithmeticError, AssertionError),
-    jax.errors.InconclusiveDimensionOperation,  # of sizes that are left open
+    UndecidedSizeError,  # of sizes that are left open
     MemoryError,  # NumPy's, of constants that a rule makes
 )
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from lowering.convolutions.windows import contract
+from symjax_nnvm.ir.open_sizes import is_open
 
 __all__ = ["data_gradient", "forward", "weight_gradient"]
 
@@ -55,6 +56,6 @@ def _rows(flat: Array) -> Array:
 
 
 def _by_samples(flat: Array, others: int) -> bool:
-    """Whether a sample alone has places enough to fill a product."""
+    """Whether a sample alone has places enough to fill a product; of sizes that are left open it is taken to."""
     _, channels, places = flat.shape
-    return places >= max(channels, others)
+    return is_open(places) or places >= max(channels, others)

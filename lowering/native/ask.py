@@ -24,14 +24,14 @@ import sys
 import threading
 from dataclasses import asdict
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
+import jaxlib.version
 
 from lowering.native import unpromised
-from lowering.native.trials import ANSWER, READY
+from lowering.native.trials import ANSWER, BLOCKS, READY
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.files import cache_folder, read_bounded, write_file
 from symjax_nnvm.geometry import Epilogue, Geometry
@@ -55,6 +55,9 @@ _OWN_CODE = ("brg", "brdgmm", "jit")
 
 _PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from lowering.native.trials import main; main()"
 
+_IS_CHILD = "SYMJAX_NNVM_IS_A_CHILD"
+"""Environment variable of a child: an application that `sys.executable` names runs itself, and starts no other."""
+
 _asking = threading.Lock()
 _child: _Child | None = None
 _trouble: str | None = None
@@ -69,7 +72,11 @@ def ask(kind: str, geometry: Geometry | None = None, epilogue: Epilogue | None =
     with _asking:
         known = _known()
         if text not in known and _trouble is None:
-            answer = _asked(text)
+            try:
+                answer = _asked(text)
+            except BaseException:  # Ctrl-C: what the child still has to say is no answer to the next question
+                _end()
+                raise
             if _trouble is None:
                 known[text] = answer
                 _keep(known)
@@ -89,7 +96,7 @@ class _Child:
 
     def __init__(self):
         self.owner = os.getpid()
-        paths = [path or os.getcwd() for path in sys.path]
+        paths = [str(path) or os.getcwd() for path in sys.path]
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, json.dumps(paths)],
             stdin=subprocess.PIPE,
@@ -144,7 +151,7 @@ def _environment() -> dict[str, str]:
     """The child's: on the CPU, as many devices as here, with nothing kept; oneDNN says what it makes."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "JAX_COMPILATION_"))}
     like_here = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(len(jax.local_devices(backend="cpu")))}
-    return ours | like_here | {"ONEDNN_VERBOSE": "profile_create", "PYTHONSAFEPATH": "1"}
+    return ours | like_here | {"ONEDNN_VERBOSE": "profile_create", "PYTHONSAFEPATH": "1", _IS_CHILD: "1"}
 
 
 def _asked(question: str) -> Any:
@@ -159,7 +166,8 @@ def _asked(question: str) -> Any:
         own_code, seconds = question == '["one_core"]', SECONDS
         while (line := child.line(seconds)) is not None:
             if line.startswith(ANSWER):
-                return json.loads(line[len(ANSWER) :]) if own_code else None
+                answer = json.loads(line[len(ANSWER) :])
+                return answer if own_code and _is_answer(question, answer) else None
             if found := _IMPLEMENTATION.search(line):  # which it says before it computes
                 own_code = found[1].startswith(_OWN_CODE)
                 seconds = SECONDS if own_code else SECONDS_OF_OTHERS
@@ -176,9 +184,12 @@ def _running() -> _Child | None:
     if _child is not None and _child.has_ended_by_itself():
         _end()
     if _child is None:
+        if _IS_CHILD in os.environ or getattr(sys, "frozen", False) or not sys.executable:
+            _trouble = "the program is no Python that could be started as a child process"
+            return None
         try:
             _child = _Child()
-        except (OSError, ValueError) as error:
+        except Exception as error:  # whatever a system raises that starts no process and no thread
             _trouble = f"no child process could be started: {error}"
             return None
         line = _child.line(SECONDS_TO_START)
@@ -220,8 +231,15 @@ def _read() -> dict[str, Any]:
     if path is not None:
         with contextlib.suppress(OSError, NNVMError, ValueError, TypeError, RecursionError):
             found = dict(json.loads(read_bounded(path, _MAX_BYTES, "answers of native code")))
-            return {question: each for question, each in found.items() if each is None or isinstance(each, int)}
+            return {question: each for question, each in found.items() if _is_answer(question, each)}
     return {}
+
+
+def _is_answer(question: str, answer: Any) -> bool:
+    """Whether it is one to such a question: an integer that is no block would have oneDNN read beyond a weight."""
+    if question.startswith('["block'):
+        return answer is None or (type(answer) is int and answer in BLOCKS)
+    return answer is None or isinstance(answer, bool)
 
 
 def _keep(answers: dict[str, Any]) -> None:
@@ -247,6 +265,6 @@ def answers_file() -> Path | None:
     varying = ("processor", "cpu MHz", "bogomips", "core id", "apicid", "initial apicid", "microcode")
     lines = [line for line in text.splitlines() if line.partition("\t")[0].partition(":")[0].strip() not in varying]
     asked = [f"{n}={v}" for n, v in os.environ.items() if n.startswith(("ONEDNN_", "DNNL_", "XLA_", "NPROC", "PJRT_"))]
-    facts = [version("jaxlib"), platform.machine(), str(_threads()), *_OWN_CODE, *lines, *sorted(asked)]
+    facts = [jaxlib.version.__version__, platform.machine(), str(_threads()), *_OWN_CODE, *lines, *sorted(asked)]
     name = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
     return cache_folder() / f"native_{name}.json"

@@ -94,7 +94,7 @@ def _one_core() -> Sharding | None:
 
 def block(g: Geometry, epilogue: Epilogue, place: Sharding | None) -> int | None:
     """The block by which the result is right. place: where it is computed; None: on all cores."""
-    candidates = [Blocks.of(size, g) for size in _SIZES]
+    candidates = [Blocks.of(size, g) for size in BLOCKS]
     length = max(blocks.length for blocks in candidates)
     longer = length + min(length, max(length // 8, _FILLED))  # than any layout is
     trial = _Trial(g, epilogue, (longer,), place=place)
@@ -112,7 +112,7 @@ def computes(g: Geometry) -> bool:
 _FILLED = 1 << 22
 """Zeros that a layout may have more than ours."""
 
-_SIZES = (64, 48, 32, 16, 24, 8)
+BLOCKS = (64, 48, 32, 16, 24, 8)
 """Filters in a block, of the layouts that oneDNN has for AVX-512 and AVX2."""
 
 

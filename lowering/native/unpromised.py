@@ -205,6 +205,24 @@ def knows_option(name: str, value: str) -> bool:
     return True
 
 
+# -- errors ----------------------------------------------------------------------------------------------------------
+
+
+def _undecided() -> type[Exception]:
+    """What JAX raises where it cannot decide about a size that is left open; in jax 0.10.0 it has no public name."""
+    for module in ("jax.errors", "jax._src.export.shape_poly"):
+        with suppress(Exception):
+            return import_module(module).InconclusiveDimensionOperation
+    return _NoSuchError
+
+
+class _NoSuchError(Exception):
+    """What is never raised: then JAX's own error reaches the caller."""
+
+
+UndecidedSizeError = _undecided()
+
+
 # -- processes -------------------------------------------------------------------------------------------------------
 
 

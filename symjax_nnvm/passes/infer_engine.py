@@ -48,6 +48,7 @@ class InferenceEngine:
         self._backward: dict[int, list[tuple[int, int]]] = {}
         self._asked: dict[int, tuple[list[Any], list[Any]]] = {}
         self._guesses: dict[int, Any] = {}  # what was known of an operator's entry before its readers said more
+        self._guesser: dict[int, int] = {}  # the first of those readers
         self._refused: set[int] = set()  # entries of which readers say nothing any more
 
     def apply_hints(self, hints: Mapping[NodeEntry, Any]) -> None:
@@ -174,18 +175,22 @@ class InferenceEngine:
     def _learn(
         self, nid: int, inode: IndexedNode, eids: list[int], rule: Callable[..., Any], ins: list[Any], outs: list[Any]
     ) -> Sequence[int]:
-        """Merge what the rule proposes; without the guesses at the outputs, where the operator cannot produce them."""
-        try:
-            return self._merge(nid, eids, self._ask(rule, inode, ins, outs))
-        except InferenceError:
-            guesses = [eid for eid in eids[len(ins) :] if eid in self._guesses]
-            if not guesses:
-                raise
-        self._refused.update(guesses)
-        for eid in guesses:
-            self.values[eid] = self._guesses.pop(eid)
-        outs[:] = [self.values[eid] for eid in eids[len(ins) :]]
-        return self._merge(nid, eids, self._ask(rule, inode, ins, outs))
+        """Merge what the rule proposes. Where the operator cannot produce what is guessed of its outputs, without these
+        guesses; and where that does not do, without what it concluded from them for its inputs."""
+        dropped = 0
+        while True:
+            try:
+                return self._merge(nid, eids, self._ask(rule, inode, ins, outs))
+            except InferenceError:
+                concluded = {eid for eid in eids[: len(ins)] if self._guesser.get(eid) == nid and eid in self._guesses}
+                guesses = {eid for eid in eids[len(ins) :] if eid in self._guesses} if dropped == 0 else concluded
+                if dropped == 2 or not guesses | concluded:
+                    raise
+            dropped += 1
+            self._refused.update(guesses)
+            for eid in guesses:
+                self.values[eid] = self._guesses.pop(eid)
+            ins[:], outs[:] = ([self.values[eid] for eid in part] for part in (eids[: len(ins)], eids[len(ins) :]))
 
     def _find_rule(self, op: Op) -> Callable[..., Any] | None:
         """The operator's own rule, or the default one; None for backward operators that leave it to their forward."""
@@ -244,6 +249,7 @@ class InferenceEngine:
                 del better[eid]
             else:
                 self._guesses.setdefault(eid, values[eid])
+                self._guesser.setdefault(eid, nid)
         for eid, value in better.items():
             values[eid] = value
         return list(better)

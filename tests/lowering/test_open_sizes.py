@@ -182,6 +182,15 @@ def test_images_of_any_size(name: str, tmp_path: Path):
     agree(OVER_IMAGES[name], IMAGES, sizes, tmp_path / "p")
 
 
+@pytest.mark.parametrize("channels", [1, 5, 300])
+def test_a_window_of_one_element_over_images_of_any_size(channels: int, tmp_path: Path):
+    """Which product is faster is no condition of the program."""
+    data = sym.Variable("data")
+    gate = sym.sigmoid(sym.Convolution(data, kernel=(1, 1), num_filter=channels))
+    net = sym.Group([gate, sym.Deconvolution(data, kernel=(1, 1), num_filter=channels)])
+    agree(net, IMAGES, [{"N": 2, "H": 9, "W": 12}, {"N": 1, "H": 1, "W": 2}], tmp_path / "p")
+
+
 @pytest.mark.parametrize("name", OVER_SEQUENCES)
 def test_sequences_of_any_length(name: str, tmp_path: Path):
     sizes = [{"N": 2, "T": 5}, {"N": 1, "T": 3}, {"N": 3, "T": 1}]

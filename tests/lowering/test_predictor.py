@@ -311,6 +311,11 @@ def test_random_networks_take_a_key():
     assert not np.array_equal(one, other)
 
 
+def test_data_without_axes_are_told():
+    with pytest.raises(InferenceError):
+        lowering.Predictor(NET, ARGS, AUX)(data=np.float32(1))
+
+
 def test_what_is_amiss_is_told():
     predict = lowering.Predictor(NET, ARGS, AUX)
     for call, error, told in (

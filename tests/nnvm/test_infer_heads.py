@@ -112,3 +112,13 @@ def test_a_guess_of_one_dimension_is_dropped_alone():
     made = sym.Concat(x, sym.Variable("y"), dim=1, name="both")
     net = sym.LinearRegressionOutput(sym.Variable("data", shape=(4, 1)), made)
     assert net.infer_shape_partial()[0] == [(4, 1), (4, 1), (4, 0)]
+
+
+def test_what_an_operator_concludes_from_a_guess_is_dropped_with_it():
+    """`reverse` takes the guess of a vector for its input at first, and refuses the axis then."""
+    label = sym.reverse(sym.Variable("label"), axis=1)
+    net = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=4), label)
+    assert net.infer_shape_partial(data=(0, 6))[0] == [(0, 6), (4, 6), (4,), ()]
+    assert net.infer_shape_partial(data=(2, 6), label=(2, 4))[1] == [(2, 4)]
+    with pytest.raises(InferenceError, match="No such axis"):
+        net.infer_shape(data=(2, 6), label=(2,))

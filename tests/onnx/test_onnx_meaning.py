@@ -250,3 +250,15 @@ def test_split_says_how_many_outputs_it_has():
     made = model_of([node("Split", "x", "a y", num_outputs=3)], {"x": (6,)}, ("a", "y"))
     with pytest.raises(OnnxError, match="it has 2 outputs, and says 3"):
         nn.from_onnx(made)
+
+
+@pytest.mark.parametrize("axes", [False, True], ids=["no axes", "empty axes"])
+@pytest.mark.parametrize(
+    "op", ["ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ReduceSum"]
+)
+def test_without_axes_an_element_still_goes_through_what_is_reduced(op: str, axes: bool):
+    """`noop_with_empty_axes` leaves out the sum, not the square or the logarithm."""
+    x = np.array([[-0.5, 0.25, 2.0]], np.float32) if op != "ReduceLogSum" else np.array([[0.5, 0.25, 2.0]], np.float32)
+    empty = helper.make_tensor("a", TensorProto.INT64, [0], [])
+    nodes = [node("Constant", "", "a", value=empty), node(op, "x a" if axes else "x", noop_with_empty_axes=1)]
+    assert_as_onnxruntime(model_of(nodes if axes else nodes[1:], {"x": x.shape}), {"x": x})

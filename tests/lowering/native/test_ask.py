@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,69 @@ def test_a_child_with_other_threads_is_not_asked(alone: Path, monkeypatch: pytes
     assert asking.ask("block", G, Epilogue()) is None
     assert "threads" in (asking.trouble() or "")
     assert not alone.exists()
+
+
+def test_an_interrupted_question_leaves_no_answer_to_the_next(alone: Path, monkeypatch: pytest.MonkeyPatch):
+    """Ctrl-C while it is waited for: the child's late answer is of another question."""
+    made = MAKES.format("jit:avx2")
+    does = f"print({made!r}); print('ANSWER', {{'true': 64, 'false': 8}}[line.split('[')[-1][:5].strip(',').strip()])"
+    says(monkeypatch, does + "; sys.stdout.flush()")
+    assert asking.ask("block", G, Epilogue(bias=True)) == 64
+
+    real = asking._Child.line
+
+    def interrupted(child: Any, seconds: float) -> str | None:
+        monkeypatch.setattr(asking._Child, "line", real)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(asking._Child, "line", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        asking.ask("block", G, Epilogue(bias=True, act_type="relu"))
+    assert asking.ask("block", G, Epilogue()) == 8
+    assert sorted(json.loads(alone.read_text()).values()) == [8, 64]
+
+
+@pytest.mark.parametrize("answer", ["7", "1", "0", "-1", "true", "64.0", "1000000", '"8"', "[8]"])
+def test_a_block_that_none_can_be_is_no_answer(answer: str, alone: Path, monkeypatch: pytest.MonkeyPatch):
+    """With one oneDNN would read beyond the weight: neither the child's word nor a file's is taken."""
+    says(monkeypatch, f"print({MAKES.format('jit:avx2')!r}); print('ANSWER {answer}', flush=True)")
+    assert asking.ask("block", G, Epilogue()) is None
+    asking._end()
+    question = next(iter(json.loads(alone.read_text())))
+    alone.write_text(json.dumps({question: json.loads(answer)}))
+    monkeypatch.setattr(asking, "_answers", None)
+    says(monkeypatch, f"print({MAKES.format('jit:avx2')!r}); print('ANSWER 8', flush=True)")
+    assert asking.ask("block", G, Epilogue()) == 8, "it is asked again"
+
+
+@pytest.mark.parametrize("name", ["frozen", "executable", "child"])
+def test_a_program_that_is_no_python_starts_none(name: str, alone: Path, monkeypatch: pytest.MonkeyPatch):
+    """An application that is its own sys.executable would start itself, and that one itself."""
+    match name:
+        case "frozen":
+            monkeypatch.setattr(asking.sys, "frozen", True, raising=False)
+        case "executable":
+            monkeypatch.setattr(asking.sys, "executable", None)
+        case _:
+            monkeypatch.setenv("SYMJAX_NNVM_IS_A_CHILD", "1")
+    monkeypatch.setattr(asking, "_Child", lambda: pytest.fail("a process was started"))
+    assert asking.ask("block", G, Epilogue()) is None
+    assert "no Python" in (asking.trouble() or "")
+
+
+def test_whatever_starting_a_child_raises_nothing_is_used(alone: Path, monkeypatch: pytest.MonkeyPatch):
+    def raises() -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(asking, "_Child", raises)
+    assert asking.ask("block", G, Epilogue()) is None
+    assert "can't start new thread" in (asking.trouble() or "")
+
+
+def test_paths_that_are_no_text_reach_the_child(alone: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(asking.sys, "path", [*asking.sys.path, tmp_path])
+    says(monkeypatch, f"print({MAKES.format('jit:avx2')!r}); print('ANSWER 8', flush=True)")
+    assert asking.ask("block", G, Epilogue()) == 8
 
 
 def test_a_file_of_answers_that_is_none_is_not_read(alone: Path, monkeypatch: pytest.MonkeyPatch):

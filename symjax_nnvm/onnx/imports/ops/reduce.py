@@ -13,12 +13,14 @@ from symjax_nnvm.onnx.imports.values import Value
 Reduce = Callable[[Composer, Value, dict[str, Any]], Value]
 
 
-def _reduction(function: Reduce) -> Callable[..., Value]:
+def _reduction(function: Reduce, alone: str | None = None) -> Callable[..., Value]:
+    """alone: the operator that an element goes through where nothing is reduced; None: none."""
+
     def form(g: Composer, x: Value, axes: Value | None = None) -> Value:
         """Axes are an attribute or, later, an input; without any, all are meant, unless the node says none."""
         given, nothing, keep = g.numbers("axes", axes), g.attr("noop_with_empty_axes", 0), bool(g.attr("keepdims", 1))
         if not given and nothing:
-            return x
+            return x if alone is None else g.op(alone, x)
         places = sorted({g.axis(axis, x.ndim) for axis in given or range(x.ndim)})
         if not x.ndim:
             return function(g, x, {"axis": (0,), "keepdims": True})
@@ -50,15 +52,15 @@ def _largest(g: Composer, x: Value, how: dict[str, Any]) -> Value:
 
 import_table(
     {
-        "ReduceL1": _reduction(_named("norm", ord=1)),
-        "ReduceL2": _reduction(_named("norm", ord=2)),
-        "ReduceLogSum": _reduction(lambda g, x, how: g.op("log", g.op("sum", x, **how))),
+        "ReduceL1": _reduction(_named("norm", ord=1), "abs"),
+        "ReduceL2": _reduction(_named("norm", ord=2), "abs"),
+        "ReduceLogSum": _reduction(lambda g, x, how: g.op("log", g.op("sum", x, **how)), "log"),
         "ReduceLogSumExp": _reduction(_log_sum_exp),
         "ReduceMax": _reduction(_named("max")),
         "ReduceMean": _reduction(_named("mean")),
         "ReduceMin": _reduction(_named("min")),
         "ReduceProd": _reduction(_named("prod")),
         "ReduceSum": _reduction(_named("sum")),
-        "ReduceSumSquare": _reduction(lambda g, x, how: g.op("sum", g.op("square", x), **how)),
+        "ReduceSumSquare": _reduction(lambda g, x, how: g.op("sum", g.op("square", x), **how), "square"),
     }
 )
