@@ -43,6 +43,7 @@ class Expression:
         self.symbol, self.platform = symbol, platform
         self.names = [node.name for node in nodes if node.is_variable]
         self.is_train = is_train and any(map(_differs_in_training, nodes))
+        self.calls_python = any(rule is not None and rule.python for rule in (FLowering.get(node.op) for node in nodes))
         # A number that changes from call to call would have each of its values compiled at once.
         self._calls_to_wait = _PATIENCE if any("scalar" in node.attrs.dict for node in nodes) else 0
         self._key = (self.is_train, platform, _structure(symbol, nodes))
@@ -166,7 +167,8 @@ def shared_expression(symbol: Symbol, given: int, is_train: bool, platform: str)
 
     Raises CallError for variables that an operator made because an input was left out.
     """
-    expression = _shared(Expression(symbol, is_train, platform))
+    made = Expression(symbol, is_train, platform)
+    expression = made if made.calls_python else _shared(made)  # each call of a CustomOp has one of its own, as in MXNet
     known = {variable_name(i) for i in range(given)}
     missing = [name for name in expression.names if name not in known]
     if missing:

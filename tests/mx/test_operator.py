@@ -267,3 +267,42 @@ _SCRIPT = Path(__file__).parent / "custom_script.py"
 def test_it_ends_when_programs_wait_for_it(how: str):
     ran = subprocess.run([sys.executable, _SCRIPT, how], timeout=120, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout.split()) == (0, ["ended"]), ran.stderr
+
+
+class _Counted(mx.operator.CustomOp):
+    """Multiplies by the number of its run, in both directions."""
+
+    runs = 0
+
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        type(self).runs += 1
+        self.factor = type(self).runs
+        self.assign(out_data[0], req[0], in_data[0] * self.factor)
+
+    def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        self.assign(in_grad[0], req[0], out_grad[0] * self.factor)
+
+
+@mx.operator.register("_test_counted")
+class _CountedProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> _Counted:
+        return _Counted()
+
+
+def test_each_call_of_autograd_has_an_operator_of_its_own():
+    """What `forward` keeps on `self` is there in the `backward` of its call: MXNet 1.9.1 gives the same numbers."""
+    _Counted.runs = 0
+    x, z = mx.nd.ones((2,)), mx.nd.ones((2,))
+    x.attach_grad()
+    z.attach_grad()
+    with mx.autograd.record():
+        twice = mx.nd.Custom(mx.nd.Custom(x, op_type="_test_counted"), op_type="_test_counted")
+    twice.backward()
+    assert (twice.asnumpy()[0], x.grad.asnumpy()[0]) == (2, 2)
+    with mx.autograd.record():
+        first = mx.nd.Custom(x, op_type="_test_counted")
+    with mx.autograd.record():
+        second = mx.nd.Custom(z, op_type="_test_counted")
+    first.backward()
+    second.backward()
+    assert (first.asnumpy()[0], x.grad.asnumpy()[0], second.asnumpy()[0], z.grad.asnumpy()[0]) == (3, 3, 4, 4)
