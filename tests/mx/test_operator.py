@@ -292,7 +292,8 @@ class _CountedProp(mx.operator.CustomOpProp):
 def test_each_call_of_autograd_has_an_operator_of_its_own():
     """What `forward` keeps on `self` is there in the `backward` of its call: MXNet 1.9.1 gives the same numbers."""
     _Counted.runs = 0
-    x, z = mx.nd.ones((2,)), mx.nd.ones((2,))
+    x: Any = mx.nd.ones((2,))
+    z: Any = mx.nd.ones((2,))
     x.attach_grad()
     z.attach_grad()
     with mx.autograd.record():
