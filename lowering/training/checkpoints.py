@@ -16,7 +16,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -270,8 +269,11 @@ class Checkpoints:
         probe = self.directory / f"{secrets.token_hex(8)}{_TEMPORARY}"
         probe.mkdir()
         try:
-            with tempfile.TemporaryFile(dir=probe) as file:
-                _take_room(file.fileno(), size)
+            file = os.open(probe / "room", os.O_CREAT | os.O_WRONLY)
+            try:
+                _take_room(file, size)
+            finally:
+                os.close(file)
         finally:
             shutil.rmtree(probe, ignore_errors=True)
 
