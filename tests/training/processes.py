@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import sys
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ import lowering
 from lowering import mx
 from lowering.training import StepEvent
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import TrainingError
 from tests.training.mesh_networks import batch, mlp
 
 EPOCHS = 3
@@ -106,21 +104,6 @@ def resumed_then_killed(index: int, folder: Path) -> None:
     made.fit(data(), ENDLESS, callbacks=[kill] if index == 0 else [], progress=False, exit_when_lost=True)
 
 
-def not_asked_to_exit(index: int, folder: Path) -> None:
-    """Process 1 is killed between two checkpoints; the others raise, and end as they like."""
-    made = trainer()
-    made.init(0, data=(6, 12))
-    arrays = {name: value.astype(np.float32) for name, value in batch((12,), rows=34).items()}
-    checkpoints = lowering.Checkpoints(folder, every=100_000)
-    callbacks = [Signal(signal.SIGKILL, 6)] if index == 1 else []
-    try:
-        made.fit(lowering.Batches(arrays, 6), ENDLESS, progress=False, callbacks=callbacks, checkpoints=checkpoints)
-    except TrainingError as error:
-        tell(raised=str(error))
-    time.sleep(5 if index == 0 else 0)  # the coordinator goes last
-    os._exit(3)
-
-
 def small(index: int, folder: Path) -> None:
     """Two processes: resumed; batches of their own; what the whole data set gives; SIGTERM."""
     fit(data(), folder / "resumed")
@@ -139,7 +122,6 @@ if __name__ == "__main__":
     scenarios = {
         "killed": undisturbed_then_killed,
         "resumed": resumed_then_killed,
-        "not_asked": not_asked_to_exit,
         "small": small,
     }
     scenarios[sys.argv[4]](number, Path(sys.argv[5]))

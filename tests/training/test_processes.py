@@ -98,15 +98,6 @@ def test_the_others_end_and_name_the_lost_one(lost: int, of: str, request: pytes
             assert process.errors.count("\n") < 40
 
 
-def test_who_did_not_ask_for_an_end_is_told_and_goes_on(tmp_path: Path) -> None:
-    pytest.importorskip("orbax.checkpoint")
-    ended = run(3, "not_asked", tmp_path)
-    assert [process.code for process in ended] == [3, -9, 3]
-    for process in (ended[0], ended[2]):
-        assert process.found[0]["raised"].startswith("Lost process 1 (pid ")
-        assert process.seconds < 60
-
-
 def test_started_again_it_ends_with_the_bits_of_an_undisturbed_run(
     killed: tuple[list[Ended], Path], resumed: list[Ended]
 ) -> None:
