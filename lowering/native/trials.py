@@ -16,6 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from math import erf, prod, sqrt
 from typing import Any
 
@@ -82,6 +83,7 @@ def answer(question: list[Any]) -> Any:
     return block(geometry, Epilogue(*rest[1]), place)
 
 
+@cache
 def _one_core() -> Sharding | None:
     device = unpromised.one_worker_device()
     if device is None:

@@ -4,7 +4,7 @@ Each stands here once, with what happens where it is missing: speed is lost, or 
 `tests/lowering/native/test_unpromised.py` takes each away. What JAX promises is in its `docs/api_compatibility.md`;
 what runs with which version is in `docs/versions.md`.
 
-Whatever an unpromised interface raises is caught: that is the one place of the library where `Exception` is.
+Whatever an unpromised interface raises is caught, here and in this folder alone.
 """
 
 from __future__ import annotations
