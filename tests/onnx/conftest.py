@@ -1,14 +1,21 @@
-"""Mistakes of our own are not taken for a file's: where the models are valid, nothing that a form raises is caught."""
+"""What every test of ONNX begins with and leaves behind."""
 
 from __future__ import annotations
 
 import pytest
 
-from symjax_nnvm.onnx.imports import reader
+from symjax_nnvm.onnx.imports import forms, reader
 
 
 @pytest.fixture(autouse=True)
 def mistakes_of_our_own_escape(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest):
-    """In every file of tests but those of hostile models."""
+    """Mistakes of our own are not taken for a file's: where the models are valid, nothing that a form raises is caught.
+    Files of hostile models are the exception."""
     if "hostile" not in request.module.__name__:
         monkeypatch.setattr(reader, "OF_FORMS", ())
+
+
+@pytest.fixture(autouse=True)
+def forms_of_tests_are_forgotten(monkeypatch: pytest.MonkeyPatch):
+    """A form that a test registers is gone after it: the next test would read models by it."""
+    monkeypatch.setattr(forms, "_IMPORTS", {kind: [*rows] for kind, rows in forms._IMPORTS.items()})
