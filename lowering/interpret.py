@@ -358,7 +358,8 @@ class _Running:
         if numbers is not None and inputs and numbers.are_missing(np.shape(inputs[0])):
             raise _failure(source, inputs, numbers.reason)
         try:
-            result = self._apply(step, inputs, extra)
+            with jax.named_scope(source.name):  # profiles, HLO and XLA's memory reports name the node
+                result = self._apply(step, inputs, extra)
         except NNVMError:
             raise
         except (*_TRACE_ERRORS, AttributeError) as error:

@@ -183,3 +183,19 @@ def test_64_bit_graphs_run_in_32_bits_after_a_warning_that_names_the_nodes():
     with jax.enable_x64(True):
         outputs, _ = lowering.to_jax(net)(args)
     assert outputs[0].dtype == np.float64
+
+
+def test_what_xla_is_given_names_the_nodes():
+    """Profiles, HLO dumps and XLA's reports of memory are read by layer."""
+
+    def body(item, state):
+        return sym.tanh(item + state, name="inside"), state
+
+    x = sym.relu(sym.Variable("x") * 2, name="layer/0")
+    loop, _ = sym.contrib.foreach(body, x, sym.Variable("state"))
+    net = sym.sum(loop, name="total")
+    args = {"x": np.ones((3, 2), np.float32), "state": ONE}
+    forward = jax.jit(lowering.to_jax(net)).lower(args, {}, None).as_text(debug_info=True)
+    assert [name for name in ("layer/0", loop.name, "inside", "total") if f"{name}/" not in forward] == []
+    gradients = jax.jit(lowering.grad_fn(net, ["x"])).lower(args, {}, None).as_text(debug_info=True)
+    assert [name for name in ("layer/0_backward", "inside_backward") if f"{name}/" not in gradients] == []
