@@ -193,7 +193,7 @@ def test_noise_of_an_optimiser_follows_the_names_by_rank():
     for trainer in (first, second):
         trainer.init(3, data=(4, 3, 5))
         trainer.step(batch)
-        states.append(list(trainer.state.params.values()))
+        states.append(list(trainer.require_state().params.values()))
     for a, b in zip(*states, strict=True):
         np.testing.assert_array_equal(a, b)
 
