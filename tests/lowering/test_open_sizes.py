@@ -14,7 +14,7 @@ import lowering
 from lowering.registry import FLowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError, OpenSizeError
-from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.symbol.symbol import Symbol
 from tests.cases import Case
 from tests.ladder import all_cases
@@ -72,6 +72,16 @@ def test_an_open_batch_agrees_with_a_fixed_one(op: str, tmp_path: Path):
 
 def test_every_operator_that_refuses_has_cases():
     assert {op for names in REFUSED.values() for op in names} <= set(CASES)
+
+
+def test_the_page_names_every_operator_that_leaves_no_size_open():
+    """Those of which a network's own nodes are made: backward operators and such with a hidden name are none."""
+    page = (Path(__file__).parents[2] / "docs/serving.md").read_text()
+    by_rule = {op.name for op in list_unique_ops() if (rule := FLowering.get(op)) is not None and rule.numbers}
+    refused = {op for names in REFUSED.values() for op in names} | by_rule
+    named = {op.removeprefix("_contrib_").removeprefix("_linalg_").removeprefix("linalg_") for op in refused}
+    public = sorted(op for op in named if not op.startswith("_") or op == "_shuffle")
+    assert [op for op in public if f"`{op.removeprefix('_')}`" not in page] == []
 
 
 # -- networks --------------------------------------------------------------------------------------------------------
