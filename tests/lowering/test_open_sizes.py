@@ -160,6 +160,10 @@ OVER_IMAGES: dict[str, Symbol] = {
     "LRN": sym.LRN(X, nsize=3),
     "im2col": sym.im2col(X, kernel=(3, 3), pad=(1, 1)),
     "places as a sequence": sym.Reshape(sym.transpose(X, axes=(0, 2, 3, 1)), shape=(0, -1, 3)),
+    "places as a sequence, after windows without padding": sym.Reshape(
+        sym.transpose(sym.Convolution(X, kernel=(3, 3), num_filter=4, name="a"), axes=(0, 2, 3, 1)), shape=(0, -1, 4)
+    ),
+    "im2col without padding": sym.im2col(X, kernel=(3, 2)),
     "shape_array": sym.shape_array(X),
 }
 
