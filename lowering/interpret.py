@@ -352,13 +352,14 @@ class _Running:
         function = partial(rule, step.params, **extra)
         return on_each_part(function, by_part, self._program.options, self.platform, inputs)
 
-    def _require_sizes(self, step: Step, source: Node) -> None:
-        """Raise OpenSizeError for a size of an output, such as (H - 2)·(W - 2), that JAX cannot tell from a negative
-        number."""
+    def _require_sizes(self, step: Step, source: Node, inputs: Sequence[Any]) -> None:
+        """Raise OpenSizeError for a size of the node's arrays, such as (H - 2)·(W - 2), that JAX cannot tell from 0 or
+        a negative number."""
         first, last = self._program.index.entry_rptr[step.nid : step.nid + 2]
+        outputs = (shape or () for shape in self._inferred.shapes[first:last])
         try:
-            for size in chain.from_iterable(shape or () for shape in self._inferred.shapes[first:last]):
-                is_at_most(0, 0 if size is None else size)
+            for size in chain.from_iterable((*map(np.shape, inputs), *outputs)):
+                is_at_most(1, 1 if size is None else size)
         except OpenSizeError as error:
             raise needed(error.condition, op=source.op, node=source) from error
 
@@ -376,7 +377,7 @@ class _Running:
                 raise
             self._program.inference.check_dtypes(env)
             if isinstance(error, are_undecided()):
-                self._require_sizes(step, source)
+                self._require_sizes(step, source, inputs)
             raise _failure(source, inputs, error) from error
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         if isinstance(source.info, Recomputed):

@@ -163,6 +163,9 @@ OVER_IMAGES: dict[str, Symbol] = {
     "places as a sequence, after windows without padding": sym.Reshape(
         sym.transpose(sym.Convolution(X, kernel=(3, 3), num_filter=4, name="a"), axes=(0, 2, 3, 1)), shape=(0, -1, 4)
     ),
+    "the best of all places": sym.argmax(
+        sym.Reshape(sym.Convolution(X, kernel=(3, 3), num_filter=4, name="a"), shape=(0, -1)), axis=1
+    ),
     "im2col without padding": sym.im2col(X, kernel=(3, 2)),
     "shape_array": sym.shape_array(X),
 }
