@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import jax
@@ -27,14 +27,14 @@ from lowering.registry import FLowering, LoweringRule, Need
 from lowering.schedule import Needed, Schedule
 from lowering.segments import Segments, is_traced
 from lowering.steps import Environment, Recomputation, Step
-from symjax_nnvm.errors import LoweringError, NNVMError, explain, plain_list
+from symjax_nnvm.errors import LoweringError, NNVMError, OpenSizeError, explain, plain_list
 from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.listing import InputOption, variables
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.open_sizes import is_open
+from symjax_nnvm.ir.open_sizes import are_undecided, is_at_most, is_open, needed
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.recompute import Recomputed
@@ -352,6 +352,17 @@ class _Running:
         function = partial(rule, step.params, **extra)
         return on_each_part(function, by_part, self._program.options, self.platform, inputs)
 
+    def _require_sizes(self, step: Step, source: Node, inputs: Sequence[Any]) -> None:
+        """Raise OpenSizeError for a size of the node's arrays, such as (H - 2)·(W - 2), that JAX cannot tell from 0 or
+        a negative number."""
+        first, last = self._program.index.entry_rptr[step.nid : step.nid + 2]
+        outputs = (shape or () for shape in self._inferred.shapes[first:last])
+        try:
+            for size in chain.from_iterable((*map(np.shape, inputs), *outputs)):
+                is_at_most(1, 1 if size is None else size)
+        except OpenSizeError as error:
+            raise needed(error.condition, op=source.op, node=source) from error
+
     def call(self, step: Step, inputs: list[Any], extra: dict[str, Any], env: Environment) -> list[Any]:
         """The values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
         source, numbers = self._program.index.nodes[step.nid].source, step.rule.numbers
@@ -366,6 +377,8 @@ class _Running:
             if isinstance(error, AttributeError) and not _are_open(inputs):
                 raise
             self._program.inference.check_dtypes(env)
+            if isinstance(error, are_undecided()):
+                self._require_sizes(step, source, inputs)
             raise _failure(source, inputs, error) from error
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         if isinstance(source.info, Recomputed):

@@ -6,7 +6,6 @@ remembers. All parameters of a step are updated by one compiled function.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -16,12 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.executor.arrays import writing
+from lowering.initializer.base import named_key
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.training.optimizers import apply_rule, check_known, rule_hyper, rule_slots
 from lowering.training.update_rules import RULES, Rule, Update
 from symjax_nnvm.errors import ParamError, TrainingError, did_you_mean, listed
 from symjax_nnvm.mxnet.params import named_arrays, save_arrays
+from symjax_nnvm.symbol.automatic_names import names_by_rank
 from symjax_nnvm.symbol.symbol import Symbol
 
 _BASE = (
@@ -66,6 +67,7 @@ class Optimizer:
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
         self._attrs = {} if sym is None else sym.attr_dict()
+        self.by_rank = {} if sym is None else names_by_rank(sym)
         self.set_lr_mult({})
         self.set_wd_mult({})
 
@@ -239,7 +241,7 @@ class RuleOptimizer(Optimizer):
                     rescale_grad=scale,
                     clip_gradient=float(self.clip_gradient or -1.0),
                     t=counts[i],
-                    key=partial(jax.random.fold_in, key, zlib.crc32(names[i].encode())),
+                    key=partial(named_key, key, self.by_rank.get(names[i], names[i])),
                 )
                 made.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
             return made

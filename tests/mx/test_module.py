@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering import mx
+from symjax_nnvm import NameManager
 
 DATA = np.arange(24, dtype=np.float32).reshape(8, 3) / 24
 LABEL = np.array([0, 1, 1, 0, 1, 0, 1, 0], np.float32)
@@ -352,6 +354,31 @@ def test_contexts_of_several_devices_run_there(first: int, monkeypatch: pytest.M
     for name, value in alone.get_params()[0].items():
         np.testing.assert_allclose(module.get_params()[0][name].asnumpy(), value.asnumpy(), rtol=1e-6)
     assert module.score(batches(), "acc") == alone.score(batches(), "acc")
+
+
+@pytest.mark.parametrize(
+    "optimizer", [lambda: "sgld", lambda: mx.optimizer.SGLD(rescale_grad=0.5)], ids=["name", "object"]
+)
+def test_a_script_that_runs_twice_repeats_itself(optimizer: Callable[[], Any]):
+    """Layers have no names, and the second time their numbers are 9 and 10, whose order as texts is another."""
+
+    def run(names: NameManager) -> list[np.ndarray]:
+        mx.random.seed(5)
+        with names:
+            net = mx.sym.FullyConnected(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4), num_hidden=4)
+            module = mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"))
+        module.bind([("data", (2, 4))], [("softmax_label", (2,))])
+        module.init_params()
+        module.init_optimizer(optimizer=optimizer(), optimizer_params={"rescale_grad": 0.5})
+        module.forward_backward(mx.io.DataBatch([mx.nd.ones((2, 4))], [mx.nd.zeros(2)]))
+        module.update()
+        values, _ = module.get_params()
+        return [values[name].asnumpy() for name in net.list_arguments()[1:]]
+
+    later = NameManager()
+    later._counter["fullyconnected"] = 9
+    for first, second in zip(run(NameManager()), run(later), strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_what_is_odd_is_warned_of():

@@ -90,6 +90,23 @@ def test_what_follows_from_a_named_dimension_is_open():
     assert [output.shape for output in run(model, {"x": x})] == [(5, 3, 3, 4), (5, 36), (5, 3)]
 
 
+@pytest.mark.parametrize("offset", [(0, 0), (1, 2)])
+def test_a_crop_follows_an_open_height_and_width(offset: tuple[int, int]):
+    """As in a U-Net, whose deconvolution may give a row or a column more."""
+    larger = sym.UpSampling(X, scale=3, sample_type="nearest")
+    net = sym.Crop(larger, X, num_args=2, offset=offset, name="part")
+    model = nn.to_onnx(net, shapes={"x": ("n", 3, "h", "w")})
+    assert outputs(model) == {"part_output": "float32 (n, 3, h, w)"}
+    for h, w in ((4, 5), (6, 3)):
+        x = np.random.default_rng(0).random((2, 3, h, w), np.float32)
+        (part,) = run(model, {"x": x})
+        whole = x.repeat(3, 2).repeat(3, 3)
+        np.testing.assert_array_equal(part, whole[:, :, offset[0] : offset[0] + h, offset[1] : offset[1] + w])
+    middle = sym.Crop(larger, X, num_args=2, center_crop=True, name="middle")
+    with pytest.raises(OnnxError, match="axis 2 of the output must be known.*'middle'.*Give a number"):
+        nn.to_onnx(middle, shapes={"x": (1, 3, "h", "w")})
+
+
 def test_two_names_are_told_apart():
     net = sym.Reshape(sym.SwapAxis(X, dim1=0, dim2=1), shape=(-3, 0), name="r")
     y = sym.broadcast_like(sym.sum(X, axis=1, keepdims=True), X, name="b")

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lowering.initializer.parameters import parameter_names
 from lowering.mx import model
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
 from lowering.mx.executor import Executor
-from lowering.mx.init import InitDesc
 from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
 from lowering.mx.kv import KVStore
 from lowering.mx.kv import create as create_kvstore
@@ -248,20 +248,19 @@ class Module(BaseModule):
             warnings.warn(message, stacklevel=2)
             return
         self._require(params=False)
-        attrs, bound = self._symbol.attr_dict(), self._bound
+        names, bound = parameter_names(self._symbol), self._bound
         rows = (
             (arg_params, {name: bound.arg_dict[name] for name in self._param_names}, "arg_params"),
             (aux_params, bound.aux_dict, "aux_params"),
         )
         for given, arrays, what in rows:
             check_given(given, arrays, what, allow_missing, allow_extra)
-            for name, array in sorted(arrays.items()):
+            # MXNet's order, the names', with which a network that is built twice takes the same keys.
+            for name, array in sorted(arrays.items(), key=lambda item: names[item[0]].drawn_as):
                 if given is not None and name in given:
                     array[:] = fitting(name, given[name], array.shape)
                 elif initializer is not None:
-                    own = attrs.get(name, {})
-                    desc = name if what == "aux_params" and not own.get("__init__") else InitDesc(name, own)
-                    fill(initializer, desc, array)
+                    fill(initializer, names[name], array)
         if isinstance(bound, ExecutorGroup):
             bound.share_states()
         self.params_initialized = True
