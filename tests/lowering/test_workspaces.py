@@ -93,15 +93,15 @@ HUGE = [
     ("Convolution", {"kernel": (1, 1), "pad": (10**9, 10**9), "num_filter": 1, "no_bias": True}, [(1, 1, 2, 2)]),
     (
         "Convolution",
-        {"kernel": (1,), "pad": (10**19,), "stride": (10**19,), "num_filter": 2, "num_group": 2, "no_bias": True},
+        {"kernel": (1,), "pad": (10**19,), "stride": (2 * 10**9,), "num_filter": 2, "num_group": 2, "no_bias": True},
         [(1, 2, 2)],
     ),
     (
         "Deconvolution",
-        {"kernel": (2, 2), "stride": (10**10,) * 2, "pad": (5 * 10**9,) * 2, "num_filter": 1},
+        {"kernel": (2, 2), "stride": (2 * 10**9,) * 2, "pad": (10**9,) * 2, "num_filter": 1},
         [(1, 1, 2, 2)],
     ),
-    ("im2col", {"kernel": (1, 1), "pad": (10**10,) * 2, "stride": (10**10,) * 2}, [(1, 1, 2, 2)]),
+    ("im2col", {"kernel": (1, 1), "pad": (10**10,) * 2, "stride": (2 * 10**9,) * 2}, [(1, 1, 2, 2)]),
     ("Pooling", {"kernel": (10**10,) * 2, "pad": (10**10 - 1,) * 2, "stride": (10**10,) * 2}, [(1, 1, 2, 2)]),
     ("Pooling_v1", {"kernel": (10**10,) * 2, "pad": (10**10 - 1,) * 2, "stride": (10**10,) * 2}, [(1, 1, 2, 2)]),
     ("Correlation", {"pad_size": 10**10, "stride1": 10**10}, [(1, 1, 4, 4)] * 2),

@@ -10,7 +10,7 @@ import numpy as np
 from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.onnx.imports.composer import WIDER, Composer
 from symjax_nnvm.onnx.imports.forms import import_table, onnx_import, same
-from symjax_nnvm.onnx.imports.ops.arithmetic import add, larger, mul, smaller
+from symjax_nnvm.onnx.imports.ops.arithmetic import add, larger, mul, smaller, where
 from symjax_nnvm.onnx.imports.ops.pieces import cast, reshape, scaled
 from symjax_nnvm.onnx.imports.values import Value
 from symjax_nnvm.onnx.proto import import_onnx
@@ -121,7 +121,7 @@ def _selu(g: Composer, x: Value) -> Value:
 
 @onnx_import("PRelu")
 def _prelu(g: Composer, x: Value, slope: Value) -> Value:
-    """A slope for each channel; of other shapes max(x, 0) + slope · min(x, 0)."""
+    """A slope for each channel; of other shapes a choice: a slope of infinity times 0 is nan."""
     array = slope.array
     by_channel = x.ndim > 1 and slope.ndim <= x.ndim and array is not None
     if by_channel and array is not None:
@@ -129,8 +129,7 @@ def _prelu(g: Composer, x: Value, slope: Value) -> Value:
         if array.size == 1 or (array.size == places[1] == x.shape[1]):
             gamma = slope if slope.ndim == 1 else g.weight(slope, array.reshape(-1), "slopes")
             return g.op("LeakyReLU", x, gamma, act_type="prelu")
-    below = g.op("_minimum_scalar", x, scalar=0.0)
-    return add(g, g.op("_maximum_scalar", x, scalar=0.0), mul(g, below, slope))
+    return where(g, g.op("_greater_equal_scalar", x, scalar=0.0), x, mul(g, x, slope))
 
 
 @onnx_import("Gelu")
