@@ -96,7 +96,15 @@ def _det(g: Composer, x: Value) -> Value:
 
 @onnx_import("LeakyRelu")
 def _leaky(g: Composer, x: Value) -> Value:
-    return g.op("LeakyReLU", x, act_type="leaky", slope=g.attr("alpha", 0.01))
+    alpha = g.attr("alpha", 0.01)
+    if not math.isfinite(alpha):
+        return _chosen(g, x, scaled(g, x, alpha))
+    return g.op("LeakyReLU", x, act_type="leaky", slope=alpha)
+
+
+def _chosen(g: Composer, x: Value, below: Value) -> Value:
+    """x, or what it is below zero: MXNet's rectifiers multiply 0 by the slope, which may be infinity."""
+    return where(g, g.op("_greater_equal_scalar", x, scalar=0.0), x, below)
 
 
 @onnx_import("Elu")
@@ -121,15 +129,15 @@ def _selu(g: Composer, x: Value) -> Value:
 
 @onnx_import("PRelu")
 def _prelu(g: Composer, x: Value, slope: Value) -> Value:
-    """A slope for each channel; of other shapes a choice: a slope of infinity times 0 is nan."""
+    """A finite slope for each channel; of others a choice."""
     array = slope.array
-    by_channel = x.ndim > 1 and slope.ndim <= x.ndim and array is not None
+    by_channel = x.ndim > 1 and slope.ndim <= x.ndim and array is not None and np.isfinite(array).all()
     if by_channel and array is not None:
         places = (1,) * (x.ndim - slope.ndim) + array.shape
         if array.size == 1 or (array.size == places[1] == x.shape[1]):
             gamma = slope if slope.ndim == 1 else g.weight(slope, array.reshape(-1), "slopes")
             return g.op("LeakyReLU", x, gamma, act_type="prelu")
-    return where(g, g.op("_greater_equal_scalar", x, scalar=0.0), x, mul(g, x, slope))
+    return _chosen(g, x, mul(g, x, slope))
 
 
 @onnx_import("Gelu")
