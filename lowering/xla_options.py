@@ -82,7 +82,7 @@ class Jitted:
         self._function = traced
         self._platform, self._once, self._options, self._symbol = platform, once, options, symbol
         self._whole = whole
-        self.plain = jax.jit(traced, **options)
+        self.plain: Any = jax.jit(traced, **options)
 
     @cached_property
     def _compiling(self) -> Any:
@@ -182,11 +182,11 @@ def estimated(symbol: Symbol, shapes: Mapping[str, Any]) -> Footprint | None:
         return None
 
 
-def _is_of_memory(error: jax.errors.JaxRuntimeError) -> bool:
+def _is_of_memory(error: Exception) -> bool:
     return str(error).startswith("RESOURCE_EXHAUSTED")
 
 
-def _too_large(error: jax.errors.JaxRuntimeError, cost: Footprint | None) -> LoweringError:
+def _too_large(error: Exception, cost: Footprint | None) -> LoweringError:
     """What is told of memory that could not be allocated; cost: of the network, where it can be estimated."""
     where = "" if cost is None else f"; by the estimate {bytes_text(cost.peak_bytes)}, most of it for {cost.place}"
     return LoweringError(

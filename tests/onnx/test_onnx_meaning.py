@@ -48,7 +48,7 @@ KINDS: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...], str]] = {
     "it and a vector": ([node("ReduceMax", "x", "m", keepdims=0), node("Add", "m x")], (1,), "float32 (1,)"),
     "an element": ([node("Constant", "", "i", value_int=1), node("Gather", "x i")], (3,), "float32 ()"),
     "a product of vectors": ([node("MatMul", "x x")], (3,), "float32 ()"),
-    "an element": ([node("Constant", "", "i", value_ints=[1, 2]), node("GatherND", "x i")], (2, 3),
+    "an element of two axes": ([node("Constant", "", "i", value_ints=[1, 2]), node("GatherND", "x i")], (2, 3),
                    "float32 ()"),
     "a determinant": ([node("Det", "x")], (3, 3), "float32 ()"),
     "a comparison": ([node("Greater", "x x")], (2, 3), "bool (2, 3)"),

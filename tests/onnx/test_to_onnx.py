@@ -14,7 +14,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import MissingExtraError, OnnxError, ParamsMismatchError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.register import register_op, same_shape
-from symjax_nnvm.onnx import onnx_form, signature_of
+from symjax_nnvm.onnx import dimensions, onnx_form, signature_of
 from tests.onnx.runtime import run, session
 
 X = sym.Variable("x")
@@ -88,6 +88,18 @@ def test_what_follows_from_a_named_dimension_is_open():
     }
     x = np.random.default_rng(0).random((5, 3, 6, 8), np.float32)
     assert [output.shape for output in run(model, {"x": x})] == [(5, 3, 3, 4), (5, 36), (5, 3)]
+
+
+def test_many_names_are_tried_in_a_few_readings():
+    """One reading for each of n names is n² shapes."""
+    count = 600
+    net = sym.Group([sym.relu(sym.Variable(f"x{i}"), name=f"y{i}") for i in range(count)])
+    shapes = {f"x{i}": (f"n{i}", 3) for i in range(count)}
+    made = dimensions.named_dimensions(net, shapes, {})
+    assert len(made.assignments) < 16
+    assert len(made.names) == count
+    outputs = nn.to_onnx(net, {}, {}, shapes=shapes).graph.output
+    assert [each.type.tensor_type.shape.dim[0].dim_param for each in outputs] == [f"n{i}" for i in range(count)]
 
 
 def test_two_names_are_told_apart():

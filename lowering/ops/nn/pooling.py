@@ -265,10 +265,10 @@ def _reduce_along(x: Array, w: Windows, initial: float, function: Callable[[Arra
 
 
 def _reduce_by_doubling(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
-    """`_reduce` of long windows along one axis that overlap: of windows of 1, 2, 4, … elements at every place those that
-    together are the kernel. reduce-window looks at each element of each window: maxima of 1000×1000 of
-    float32[1, 1, 3000, 3000] take 29 s so, and 0.5 s here. Each step is a reduce-window of two elements far apart, which
-    XLA makes no part of the next."""
+    """`_reduce` of long windows along one axis that overlap: of windows of 1, 2, 4, … elements at every place those
+    that together are the kernel. reduce-window looks at each element of each window: maxima of 1000×1000 of
+    float32[1, 1, 3000, 3000] take 29 s so, and 0.5 s here. Each step is a reduce-window of two elements, which XLA
+    makes no part of the next."""
     axis, kernel, stride = w.axes[0], w.kernel[0], w.stride[0]
     span = (w.counts[0] - 1) * stride + 1
     power, width, done = reached(x, w, initial), 1, 0

@@ -16,8 +16,8 @@ def _choose(
     node: Node, shape: tuple[int, ...], dtype: DType, platform: str, library: Library | None
 ) -> NodeEntry | None:
     """FChooseAlgorithm: by the library; or by another algorithm, and what follows in nodes of its own. Algorithms that
-    make nothing of a constant weight are chosen when the operator is lowered: None. So is that of a weight which lies in
-    blocks already, as a file may have it."""
+    make nothing of a constant weight are chosen when the operator is lowered: None. So is that of a weight in
+    blocks, as a file may have it."""
     if isinstance(node.attrs.parsed, FusedConvolutionParams) and node.attrs.parsed.block:
         return None
     g, epilogue = geometry(node.attrs.parsed, shape, dtype), epilogue_of(node)
