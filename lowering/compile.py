@@ -74,7 +74,9 @@ class CompiledFunction:
         self._platform = platform
         self._to_jax = partial(to_jax, symbol, is_train=is_train, mesh=mesh)
         donated, whole = (1,) if donate_aux else (), not calls_python(symbol)
-        self._jitted = jit(self._to_jax(platform=platform), platform=platform, whole=whole, donate_argnums=donated)
+        self._jitted = jit(
+            self._to_jax(platform=platform), platform=platform, whole=whole, symbol=symbol, donate_argnums=donated
+        )
         self._latest: tuple[Any, ...] | None = None
         self._compiled: dict[Any, jax.stages.Compiled] = {}
 

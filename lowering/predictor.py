@@ -26,7 +26,7 @@ from lowering.programs import Programs
 from lowering.served import for_inputs, serve, serve_parts
 from lowering.sharding import Rules, make_placement
 from lowering.streams import Streams
-from lowering.xla_options import jit
+from lowering.xla_options import Awaited, estimated, jit
 from symjax_nnvm.errors import CallError, LoweringError, listed
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
@@ -302,7 +302,9 @@ class Predictor:
             lowered = jit(run, platform=self._options.platform).lower(*given)
         with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
             making = beside.submit(wanted.make)
-            compiled, made = lowered.compile(), making.result()
+            shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
+            compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
+            made = making.result()
         if rows is None or here is None:
             return _Ready(compiled, made)
         return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)

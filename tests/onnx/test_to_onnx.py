@@ -14,7 +14,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import MissingExtraError, OnnxError, ParamsMismatchError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.register import register_op, same_shape
-from symjax_nnvm.onnx import onnx_form, signature_of
+from symjax_nnvm.onnx import dimensions, onnx_form, signature_of
 from tests.onnx.runtime import run, session
 
 X = sym.Variable("x")
@@ -105,6 +105,18 @@ def test_a_crop_follows_an_open_height_and_width(offset: tuple[int, int]):
     middle = sym.Crop(larger, X, num_args=2, center_crop=True, name="middle")
     with pytest.raises(OnnxError, match="axis 2 of the output must be known.*'middle'.*Give a number"):
         nn.to_onnx(middle, shapes={"x": (1, 3, "h", "w")})
+
+
+def test_many_names_are_tried_in_a_few_readings():
+    """One reading for each of n names is n² shapes."""
+    count = 600
+    net = sym.Group([sym.relu(sym.Variable(f"x{i}"), name=f"y{i}") for i in range(count)])
+    shapes = {f"x{i}": (f"n{i}", 3) for i in range(count)}
+    made = dimensions.named_dimensions(net, shapes, {})
+    assert len(made.assignments) < 16
+    assert len(made.names) == count
+    outputs = nn.to_onnx(net, {}, {}, shapes=shapes).graph.output
+    assert [each.type.tensor_type.shape.dim[0].dim_param for each in outputs] == [f"n{i}" for i in range(count)]
 
 
 def test_two_names_are_told_apart():
