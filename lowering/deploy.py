@@ -17,6 +17,7 @@ from lowering.compile import serialized
 from lowering.convolutions import onednn
 from lowering.home import OneDevice
 from lowering.kept import Kept
+from lowering.mxnet_words import takes_our_words
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.platforms import exported_kind
 from lowering.programs import Programs
@@ -38,6 +39,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 _NEW = "lowering.export_program(path, net, args, aux, {'data': ('N', 3, 224, 224)})"
 
 
+@takes_our_words("export_program", _NEW)
 def export_program(
     path: str | os.PathLike[str],
     symbol: Symbol,
