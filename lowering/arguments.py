@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -63,7 +63,7 @@ _SIZE = Kind(lambda value: _is_whole(value) or isinstance(value, str), "a whole 
 _RULES = Kind(
     lambda value: isinstance(value, str | list | tuple | Mapping), "a word, or pairs of a pattern and a split"
 )
-_MIRROR = Kind(lambda value: isinstance(value, str) or callable(value), "a word or a function of a node")
+_MIRROR = Kind(lambda value: isinstance(value, Hashable), "a word or a function of a node")
 _REQUESTS = Kind(
     lambda value: isinstance(value, str | list | tuple | Mapping), "'write', 'add', 'null', a list or dict"
 )

@@ -134,9 +134,9 @@ class CompiledFunction:
     ) -> jax.export.Exported:
         """Write the function as serialized StableHLO; `jax.export.deserialize` reads it.
 
-        platforms: "cpu", "cuda", "rocm", "tpu"; default the function's, else this one. The program is made for them, for several kinds of
-        them without what one kind alone gains by. Raises SymbolValueError for other platforms, MissingExtraError
-        without flatbuffers, OSError.
+        platforms: "cpu", "cuda", "rocm", "tpu"; default the function's, else this one. The program is made for them,
+        for several kinds of them without what one kind alone gains by. Raises SymbolValueError for other platforms,
+        and where a function for "gpu" does not run on this machine's; MissingExtraError without flatbuffers, OSError.
         """
         function = self._jitted.plain
         if platforms is not None or self._platform is None:

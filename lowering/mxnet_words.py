@@ -19,7 +19,7 @@ R = TypeVar("R")
 _DEVICE = (
     "Arrays say where things run: args = jax.device_put(args, jax.devices('gpu')[0]); without it JAX's default device"
 )
-_TOLD_LATER = ("args", "aux", "type_dict", "epochs", "begin_epoch", "batch_size")
+_TOLD_LATER = ("args", "aux", "type_dict", "epochs", "begin_epoch", "batch_size", "keep", "every")
 """Parameters of which the functions themselves say more."""
 
 _IN_TRAINER = "It belongs to the trainer: lowering.Trainer(symbol, {})"

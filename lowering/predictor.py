@@ -99,7 +99,7 @@ class Predictor:
         data_axis: str | Sequence[str] = "data",
         keep: int | None = 64,
     ):
-        if keep is not None and keep < 1:
+        if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
             raise CallError(f"keep must be a number of signatures from 1 on, or None for all, got {keep!r:.40}.")
         args = require_named(args, "args", _NEW)
         aux = require_named({} if aux is None else aux, "aux", _NEW)

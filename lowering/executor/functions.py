@@ -132,7 +132,13 @@ class ExecutorFunctions:
         """
 
         def backward(
-            args: Arrays, outputs: Arrays, residuals: Any, randomness: Randomness, heads: Any, old: Any, aux: Arrays
+            args: Arrays,
+            outputs: Arrays,
+            residuals: Any,
+            randomness: Randomness,
+            heads: Any,
+            old: Any,
+            aux: Arrays = (),
         ):
             program = self.program(is_train, monitored)
             values = {

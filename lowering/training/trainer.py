@@ -416,17 +416,13 @@ def _check_sharding(mesh: Any, sharding: Any, batch_statistics: Any) -> None:
 
 def _half_precision(compute_dtype: Any) -> DType | None:
     """The precision of products, None for float32. Raises TrainingError for a dtype that training cannot compute in."""
-    if compute_dtype is None or compute_dtype == "float32":
-        return None
     try:
-        is_half = np.dtype(compute_dtype) == jnp.bfloat16
+        asked = np.dtype(np.float32 if compute_dtype is None else compute_dtype)
     except TypeError:
-        is_half = False
-    if not is_half:
-        fix = (
-            "float16 has too few exponents for gradients without a loss scale."
-            if isinstance(compute_dtype, str) and compute_dtype == "float16"
-            else None
-        )
+        asked = None
+    if asked == np.float32:
+        return None
+    if asked != jnp.bfloat16:
+        fix = "float16 has too few exponents for gradients without a loss scale." if asked == np.float16 else None
         raise TrainingError("Wrong compute_dtype", expected="None or 'bfloat16'", got=repr(compute_dtype), fix=fix)
     return "bfloat16"
