@@ -70,10 +70,10 @@ class Accumulation:
 
         zeros = {name: jnp.zeros_like(constants[name]) for name in program.wrt}
         steps: Any = jax.lax.scan if program.program.segments is None else Here.scan
-        (grads, aux), outputs = steps(body, (zeros, dict(aux)), (jnp.arange(self.count), parts))
+        (grads, new_aux), outputs = steps(body, (zeros, dict(aux)), (jnp.arange(self.count), parts))
         if reduction == "mean":
             grads = {name: grad / self.count for name, grad in grads.items()}
-        return [output.reshape(-1, *output.shape[2:]) for output in outputs], grads, aux
+        return [output.reshape(-1, *output.shape[2:]) for output in outputs], grads, new_aux
 
     def reduction_of(self, program: GradientProgram, arrays: Arrays, rows: int) -> Reduction:
         """How the gradients of a batch's parts combine. arrays: all arguments, with a part of so many rows.

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import lowering
-import symjax_nnvm as nn
 from lowering.arguments import kind_of
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import NNVMError, SymbolValueError
 
 NET = sym.FullyConnected(sym.Variable("data"), num_hidden=2, name="fc")
 LOSS = sym.SoftmaxOutput(NET, name="softmax")
@@ -160,7 +160,7 @@ def test_a_wrong_kind_is_refused(door: str, name: str, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     call, wrong = DOORS[door]
     for value in wrong[name]:
-        with pytest.raises(nn.errors.NNVMError) as refused:
+        with pytest.raises(NNVMError) as refused:
             call(**{name: value})
         assert len(str(refused.value)) < 900
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".stablehlo"]
@@ -193,7 +193,7 @@ def test_a_function_of_a_platform_is_exported_for_it(tmp_path: Path):
     call = (ARGS | {"data": X},)
     assert lowering.compile(NET, platform="tpu").export(tmp_path / "tpu", *call).platforms == ("tpu",)
     assert lowering.compile(NET, platform="any").export(tmp_path / "any", *call).platforms == (jax.default_backend(),)
-    with pytest.raises(nn.errors.SymbolValueError, match=r"Which GPU.*platforms=\('cuda',\)"):
+    with pytest.raises(SymbolValueError, match=r"Which GPU.*platforms=\('cuda',\)"):
         lowering.compile(NET, platform="gpu").export(tmp_path / "gpu", *call)
     assert not (tmp_path / "gpu").exists()
     assert lowering.compile(NET, platform="gpu").export(tmp_path / "c", *call, platforms=("cuda",)).platforms == (
