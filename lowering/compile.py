@@ -15,7 +15,7 @@ from lowering.arguments import require_key, require_named, require_symbol
 from lowering.function import CALL, to_jax
 from lowering.mxnet_words import takes_our_words
 from lowering.platforms import exported_for, exported_kind
-from lowering.python_calls import calls_python
+from lowering.python_calls import calls_python, refuse_export
 from lowering.xla_options import jit
 from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError
 from symjax_nnvm.files import write_file
@@ -136,8 +136,10 @@ class CompiledFunction:
 
         platforms: "cpu", "cuda", "rocm", "tpu"; default the function's, else this one. The program is made for them,
         for several kinds of them without what one kind alone gains by. Raises SymbolValueError for other platforms,
-        and where a function for "gpu" does not run on this machine's; MissingExtraError without flatbuffers, OSError.
+        and where a function for "gpu" does not run on this machine's; MissingExtraError without flatbuffers;
+        LoweringError for a network with Python in it; OSError.
         """
+        refuse_export(self.symbol)
         function = self._jitted.plain
         if platforms is not None or self._platform is None:
             function = jax.jit(self._to_jax(platform=exported_kind(platforms)))

@@ -21,6 +21,7 @@ from lowering.mxnet_words import takes_our_words
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.platforms import exported_kind
 from lowering.programs import Programs
+from lowering.python_calls import refuse_export
 from lowering.served import Served, serve
 from symjax_nnvm.errors import (
     InferenceError,
@@ -67,11 +68,12 @@ def export_program(
     `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one; the program is
     made for them. dtypes: of inputs, default float32.
 
-    Raises LoweringError for arrays or shapes that are missing or unknown, and where an operator needs a size that was
-    left open; SymbolValueError for options that do not go together; InferenceError for shapes that do not fit;
-    MissingExtraError without flatbuffers; FileError, OSError.
+    Raises LoweringError for arrays or shapes that are missing or unknown, for a network with Python in it, and where an
+    operator needs a size that was left open; SymbolValueError for options that do not go together; InferenceError for
+    shapes that do not fit; MissingExtraError without flatbuffers; FileError, OSError.
     """
-    labels = {node.name for node in label_variables(require_symbol(symbol, "export_program"))}
+    refuse_export(require_symbol(symbol, "export_program"))
+    labels = {node.name for node in label_variables(symbol)}
     network = symbol if labels.issubset({*args, *(shapes or {})}) else inference_symbol(symbol)
     arrays = {**require_named(args, "args", _NEW), **require_named(aux or {}, "aux", _NEW)}
     if weights not in ("inside", "beside"):

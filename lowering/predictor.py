@@ -305,6 +305,9 @@ class Predictor:
         asked = self._programs, self._kept, self._options, inputs
         (run, wanted, *_), rows = serve_parts(*asked) or (serve(*asked), None)
         if self._calls_python:
+            constants, dtypes = self._kept.shapes, self._kept.dtypes
+            known = {**inputs, **{name: (shape, dtypes[name]) for name, shape in constants.items()}}
+            self._programs.forward(self._options).inference.of_variables(known)  # shapes that do not fit are told now
             return _Ready(run, wanted.make())
         here = None if rows is None else streams.one_core()
         held = {name: _at(here or aval.sharding, aval) for name, aval in wanted.avals.items()}

@@ -35,6 +35,7 @@ __all__ = [
     "is_called_back",
     "is_python",
     "of_python",
+    "refuse_export",
     "refuse_without_client",
     "shapes_of",
     "step_of_loops",
@@ -150,6 +151,13 @@ def _client(depth: int) -> Any:
 @cache
 def _made_client(depth: int) -> Any:
     return another_cpu()
+
+
+def refuse_export(symbol: Symbol) -> None:
+    """Raise LoweringError for a network that no file can hold."""
+    if calls_python(symbol):
+        fix = "Write the operator with symjax_nnvm.register_custom and lowering.lowers_custom."
+        raise LoweringError("A network with a CustomOp, which is Python, cannot be exported", fix=fix)
 
 
 # -- within loops that run in the caller's thread ----------------------------------------------------------------------

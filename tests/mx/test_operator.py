@@ -613,3 +613,26 @@ def test_gradients_of_one_array_from_two_places_are_written_and_added(calls: lis
         y.backward()
         assert calls[1][2] == ("write", "write")
         assert x.grad.asscalar() == expected  # pyright: ignore
+
+
+def test_a_predictor_runs_it_once_for_each_call_and_its_folder_too(told: type[_Told], tmp_path: Path):
+    net = _told(mx.sym.FullyConnected(mx.sym.Variable("x"), num_hidden=1, no_bias=True, name="fc"))
+    predict = lowering.Predictor(net, {"fc_weight": np.ones((1, 2), np.float32)})
+    assert predict(x=np.ones((3, 2), np.float32))[0].tolist() == [[4]] * 3
+    assert told.threads == [threading.get_ident()]
+    with pytest.raises(nn.InferenceError, match="fc"):
+        predict.warm(x=(3, 5))
+    assert [each["x"].shape for each in predict.signatures] == [(3, 2)]
+    predict.save(tmp_path / "folder")
+    assert lowering.Predictor.load(tmp_path / "folder")(x=np.ones((1, 2), np.float32))[0].tolist() == [[4]]
+
+
+def test_it_is_not_exported(tmp_path: Path):
+    net = _told(mx.sym.Variable("x"))
+    for write in (
+        lambda: lowering.export_program(tmp_path / "a", net, {}, {}, {"x": (1,)}),
+        lambda: lowering.compile(net).export(tmp_path / "a", {"x": ONE}),
+    ):
+        with pytest.raises(nn.LoweringError, match="CustomOp, which is Python, cannot be exported"):
+            write()
+    assert not list(tmp_path.iterdir())
