@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,10 +14,10 @@ import numpy as np
 from lowering.arguments import require_key, require_named, require_symbol
 from lowering.function import CALL, to_jax
 from lowering.mxnet_words import takes_our_words
-from lowering.platforms import exported_kind
-from lowering.python_calls import calls_python
+from lowering.platforms import exported_for, exported_kind
+from lowering.python_calls import calls_python, refuse_export
 from lowering.xla_options import jit
-from symjax_nnvm.errors import LoweringError, MissingExtraError
+from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError
 from symjax_nnvm.files import write_file
 from symjax_nnvm.footprint import bytes_text, estimate, parse_size
 from symjax_nnvm.ir.types import DTYPE_CODES
@@ -125,30 +125,39 @@ class CompiledFunction:
         """XLA's cost analysis: floating-point operations, bytes accessed, and so on."""
         return dict(self.compiled(args, aux, key).cost_analysis() or {})
 
+    @takes_our_words("CompiledFunction.export", "f.export('net.stablehlo', args | {'data': x}, aux)")
     def export(
         self,
         path: str | os.PathLike[str],
         args: Arrays | None = None,
         aux: Arrays | None = None,
         key: jax.Array | None = None,
-        platforms: tuple[str, ...] | None = None,
+        platforms: Sequence[str] | None = None,
     ) -> jax.export.Exported:
         """Write the function as serialized StableHLO; `jax.export.deserialize` reads it.
 
-        platforms: "cpu", "cuda", "rocm", "tpu"; default this one. The program is made for them, for several kinds of
-        them without what one kind alone gains by. Raises SymbolValueError for other platforms, MissingExtraError
-        without flatbuffers, OSError.
+        platforms: "cpu", "cuda", "rocm", "tpu"; default the function's, else this one. The program is made for them,
+        for several kinds of them without what one kind alone gains by. Raises SymbolValueError for other platforms,
+        and where a function for "gpu" does not run on this machine's; MissingExtraError without flatbuffers;
+        LoweringError for a network with Python in it; OSError.
         """
-        function, kind = self._jitted.plain, exported_kind(platforms)
+        refuse_export(self.symbol)
+        function = self._jitted.plain
         if platforms is not None or self._platform is None:
-            function = jax.jit(self._to_jax(platform=kind))
+            function = jax.jit(self._to_jax(platform=exported_kind(platforms)))
+        else:
+            platforms = exported_for(self._platform)
         exported = jax.export.export(function, platforms=platforms)(*self._signature(args, aux, key))
         write_file(path, serialized(exported))
         return exported
 
     def _signature(self, args: Arrays | None, aux: Arrays | None, key: jax.Array | None) -> tuple[Any, ...]:
         if args is not None:
-            call: tuple[Any, ...] = (args, aux or {}, key)
+            require_key(None if isinstance(key, jax.ShapeDtypeStruct) else key)
+            aux = require_named({} if aux is None else aux, "aux", CALL)
+            call: tuple[Any, ...] = (require_named(args, "args", CALL), aux, key)
+        elif aux is not None or key is not None:
+            raise CallError("aux and key go with args", got="no args", fix="f.hlo(args | {'data': x}, aux, key).")
         elif self._latest is not None:
             call = self._latest
         else:

@@ -8,7 +8,7 @@ environment. Running it is a loop over steps. Traced under `jax.jit` the loop di
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, count
 from typing import Any
 
@@ -22,7 +22,7 @@ from lowering.keys import fold_key, key_places
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.parts import on_each_part
 from lowering.platforms import here
-from lowering.python_calls import PythonCall
+from lowering.python_calls import PythonCall, of_python
 from lowering.registry import FLowering, LoweringRule, Need
 from lowering.schedule import Needed, Schedule
 from lowering.segments import Segments, is_traced
@@ -98,7 +98,7 @@ class Program:
         finals = ((nid, self._schedule.final_slot if nid not in gone else self._slot) for nid in self._aux)
         self.aux_slots = {self._aux[nid]: slot(nid) for nid, slot in finals}
         self.aux_names, self.arg_names = list(self._aux.values()), list(self._args.values())
-        self.segments = Segments(options.platform) if any(step.rule.python for step in self.steps) else None
+        self.segments = Segments(options.platform) if any(step.python for step in self.steps) else None
         """What runs it in segments; None where no operator of it is Python."""
         self.needs_key = any(self.draws(step) for step in self.steps if "key" in step.rule.needs)
         self._inside = inside
@@ -179,6 +179,11 @@ class Program:
         if rule.draws is not None:
             return rule.draws(step.params, self.options.is_train)
         return "programs" not in rule.needs or any(program.needs_key for program in step.programs)
+
+    @cached_property
+    def read(self) -> set[int]:
+        """The slots that steps or callers read."""
+        return {*self.collected, *(slot for step in self.steps for slot in step.inputs)}
 
     @property
     def platform(self) -> str:
@@ -301,7 +306,7 @@ class _Running:
     def __hash__(self) -> int:
         return hash((self._program, id(self._inferred)))
 
-    def provide(self, need: Need, step: Step, key: jax.Array | None) -> Any:
+    def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
         """What the step's rule asked for besides parameters and inputs."""
         program = self._program
         first, last = program.index.entry_rptr[step.nid : step.nid + 2]
@@ -326,6 +331,8 @@ class _Running:
                 return program.options.witness
             case "mesh":
                 return program.options.mesh
+            case "requests":
+                return [_request(env[slot], slot in program.read) for slot in range(first, last)]
 
     def empty(self, step: Step) -> list[Any] | None:
         """Zeros for the results of a step, if all of them are empty.
@@ -374,7 +381,7 @@ class _Running:
         except NNVMError:
             raise
         except (*_TRACE_ERRORS, AttributeError) as error:
-            if isinstance(error, AttributeError) and not _are_open(inputs):
+            if of_python(error) or (isinstance(error, AttributeError) and not _are_open(inputs)):
                 raise
             self._program.inference.check_dtypes(env)
             if isinstance(error, are_undecided()):
@@ -388,6 +395,11 @@ class _Running:
         if self._program.options.witness and source.op in FLossEquivalent:
             results = [jax.lax.stop_gradient(value) for value in results]
         return results
+
+
+def _request(old: Any, read: bool) -> tuple[str, Any]:
+    """How a result is to be written, and what it is added to."""
+    return ("add", old) if old is not None else ("write", None) if read else ("null", None)
 
 
 def _are_open(inputs: Sequence[Any]) -> bool:

@@ -224,8 +224,11 @@ class Executor:
                 _, _, self._residuals, _ = run(args, aux, randomness)
             in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
             run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
-            grads, seen = run(args, self._outputs, self._residuals, randomness, heads, self._old_gradients())
+            given = args, self._outputs, self._residuals, randomness, heads, self._old_gradients()
+            grads, written, seen = run(*given, aux if functions.calls_python else [])
             self._keep_gradients(grads)
+            for name, value in written.items():
+                self._aux[functions.aux_names.index(name)].keep(value)
             if is_train:
                 self._advance_states(args, aux, randomness)
         if self._monitor is not None:

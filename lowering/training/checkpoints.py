@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from lowering.mxnet_words import takes_our_words
 from lowering.training.orbax_threads import cancel_waiting, in_daemon, orbax_threads
 from lowering.training.processes import on_first
 from lowering.training.run_lock import TIDYING, RunLock
@@ -56,6 +57,7 @@ class Checkpoints:
     Raises MissingExtraError without Orbax, CheckpointError.
     """
 
+    @takes_our_words("Checkpoints", "lowering.Checkpoints('folder', keep=3, every=100)")
     def __init__(self, directory: str | os.PathLike[str], keep: int = 3, every: int = 100, asynchronous: bool = True):
         for name, value in (("keep", keep), ("every", every)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:

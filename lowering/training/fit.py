@@ -92,7 +92,7 @@ class Run:
     history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
-        if self.check_finite not in ("interval", "step", None):
+        if not (self.check_finite is None or str(self.check_finite) in ("interval", "step")):
             expected = "'interval', 'step' or None"
             raise TrainingError("Wrong check_finite", expected=expected, got=repr(self.check_finite))
         self._check_arguments()
@@ -117,8 +117,17 @@ class Run:
         if isinstance(self.data, Mapping):
             fix = f"One dict is one batch: trainer.step(batch); or cut whole arrays: {batches}."
             raise TrainingError("fit takes an iterable of batches", got="one dict", fix=fix)
-        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer):
-            raise TrainingError("Wrong epochs", expected="a whole number", got=repr(self.epochs))
+        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer) or self.epochs < 0:
+            raise TrainingError("Wrong epochs", expected="a whole number from 0 on", got=cut(repr(self.epochs), 100))
+        begin = self.begin_epoch
+        if isinstance(begin, bool) or not isinstance(begin, int | np.integer) or begin < 0:
+            raise TrainingError("Wrong begin_epoch", expected="a whole number from 0 on", got=cut(repr(begin), 100))
+        if not (self.validation is None or isinstance(self.validation, Iterable)):
+            got = cut(repr(self.validation), 100)
+            raise TrainingError("validation is no iterable of batches", got=got, fix=f"validation={batches}.")
+        if not (self.checkpoints is None or all(hasattr(self.checkpoints, n) for n in ("save", "restore", "wait"))):
+            fix = "checkpoints=lowering.Checkpoints('folder')."
+            raise TrainingError("checkpoints is no store of states", got=cut(repr(self.checkpoints), 100), fix=fix)
         callbacks = self.callbacks if isinstance(self.callbacks, list | tuple) else [self.callbacks]
         for callback in callbacks:
             if not (hasattr(callback, "on_step_end") or hasattr(callback, "on_epoch_end")):
