@@ -28,11 +28,15 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.ops.custom import custom_name, register_custom
+from symjax_nnvm.recent import Recent
 
 Shapes = Sequence[Any]
 
 _BACKWARD = ":backward"
 """The end of the names of operators that are gradients of others."""
+
+_KEPT = 64
+"""Combinations of shapes and dtypes for which a node keeps what computes it."""
 
 _NODE = "__custom_node__"
 """The attribute by which the gradient of a node knows its operator, which may have kept something."""
@@ -100,7 +104,7 @@ class _Operator:
         self.outputs = list(prop.list_outputs())
         self.number = next(_numbers)
         _known[self.number] = self
-        self._made: dict[Any, CustomOp] = {}
+        self._made: Recent[Any, CustomOp] = Recent(_KEPT)
 
     @classmethod
     def of(cls, attrs: NodeAttrs, prop_class: Callable[..., CustomOpProp]) -> _Operator:
@@ -160,13 +164,14 @@ class _Operator:
         return ins_, outs, aux
 
     def computes(self, inputs: Sequence[Any]) -> CustomOp:
-        """What computes it for inputs of these shapes and dtypes; made once, so that it may keep something."""
+        """What computes it for inputs of these shapes and dtypes; kept for the next run, as it may keep something."""
         shapes = tuple(tuple(x.shape) for x in inputs[: len(self.arguments)])
         dtypes = tuple(np.dtype(x.dtype).type for x in inputs[: len(self.arguments)])
-        if (shapes, dtypes) not in self._made:
-            made = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
-            self._made.setdefault((shapes, dtypes), made)
-        return self._made[shapes, dtypes]
+        made = self._made.get((shapes, dtypes))
+        if made is None:
+            new = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
+            made = self._made.setdefault((shapes, dtypes), new)
+        return made
 
 
 def listed_parameters(given: dict[str, str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jax
 import numpy as np
 import pytest
 
@@ -307,3 +308,12 @@ def test_each_call_of_autograd_has_an_operator_of_its_own():
     first.backward()
     second.backward()
     assert (first.asnumpy()[0], x.grad.asnumpy()[0], second.asnumpy()[0], z.grad.asnumpy()[0]) == (3, 3, 4, 4)
+
+
+def test_what_computes_is_kept_for_the_shapes_used_last():
+    node = mx.sym.Custom(mx.sym.Variable("data"), op_type="_test_counted").outputs[0].node
+    operator = node.attrs.parsed
+    made = [operator.computes([jax.ShapeDtypeStruct((length,), np.float32)]) for length in range(100)]
+    assert len(operator._made) == 64
+    assert operator.computes([jax.ShapeDtypeStruct((99,), np.float32)]) is made[99]
+    assert operator.computes([jax.ShapeDtypeStruct((0,), np.float32)]) is not made[0]
