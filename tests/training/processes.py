@@ -107,8 +107,8 @@ def resumed_then_killed(index: int, folder: Path) -> None:
 
 
 def killed_while_saving(index: int, folder: Path) -> None:
-    """Three fits that did not ask for an end, of the same processes but for one that is killed: when the others are in
-    a save, when it has begun one, when all that is left is to wait for the last one. What comes of it is told."""
+    """A fit of three processes that did not ask for an end, of which one is killed: after it has begun its second save, while the others
+    train, or its last, when all that is left is to wait. What comes of it is told."""
     when = folder.name
     made = trainer()
     made.init(0, data=(6, 12))
@@ -127,15 +127,13 @@ def killed_while_saving(index: int, folder: Path) -> None:
 
 
 def _die_at_save(checkpoints: lowering.Checkpoints, when: str) -> None:
-    """Have this process killed before its part of the second checkpoint, after that was begun, or after the last."""
+    """Have this process killed when it has begun to save its second checkpoint, or the last one."""
     manager = checkpoints._manager
     save, number = manager.save, 0
 
     def save_and_die(*args: Any, **options: Any) -> Any:
         nonlocal number
         number += 1
-        if number == 2 and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
         done = save(*args, **options)
         if number == 2 or when == "last":
             os.kill(os.getpid(), signal.SIGKILL)
