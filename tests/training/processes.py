@@ -107,8 +107,8 @@ def resumed_then_killed(index: int, folder: Path) -> None:
 
 
 def killed_while_saving(index: int, folder: Path) -> None:
-    """A fit of three processes that did not ask for an end, of which one is killed: after it has begun its second save, while the others
-    train, or its last, when all that is left is to wait. What comes of it is told."""
+    """A fit of three processes that did not ask for an end, of which one is killed: after it has begun its second save,
+    while the others train, or its last, when all that is left is to wait. What comes of it is told."""
     when = folder.name
     made = trainer()
     made.init(0, data=(6, 12))
