@@ -21,9 +21,13 @@ from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError
 from symjax_nnvm.files import write_file
 from symjax_nnvm.footprint import bytes_text, estimate, parse_size
 from symjax_nnvm.ir.types import DTYPE_CODES
+from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, Any]
+
+_KEPT = 64
+"""Combinations of shapes."""
 
 
 @takes_our_words("compile", "f = lowering.compile(symbol); outputs, new_aux = f(args | {'data': x}, aux)")
@@ -70,7 +74,7 @@ class CompiledFunction:
     ):
         self.symbol = require_symbol(symbol, "compile")
         self._max_memory = max_memory
-        self._fitting: set[Any] = set()
+        self._fitting: Recent[Any, bool] = Recent(_KEPT)
         self._platform = platform
         self._to_jax = partial(to_jax, symbol, is_train=is_train, mesh=mesh)
         donated, whole = (1,) if donate_aux else (), not calls_python(symbol)
@@ -78,7 +82,7 @@ class CompiledFunction:
             self._to_jax(platform=platform), platform=platform, whole=whole, symbol=symbol, donate_argnums=donated
         )
         self._latest: tuple[Any, ...] | None = None
-        self._compiled: dict[Any, jax.stages.Compiled] = {}
+        self._compiled: Recent[Any, jax.stages.Compiled] = Recent(_KEPT)
 
     def __call__(
         self, args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
@@ -102,7 +106,7 @@ class CompiledFunction:
     def compiled(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> jax.stages.Compiled:
-        """The executable for one combination of shapes, compiled ahead of time and kept."""
+        """The executable for one combination of shapes, compiled ahead of time; the 64 asked for last are kept."""
         signature = self._signature(args, aux, key)
         leaves, structure = jax.tree.flatten(signature)
         known = (structure, tuple((leaf.shape, str(leaf.dtype), leaf.sharding) for leaf in leaves))
@@ -173,7 +177,7 @@ class CompiledFunction:
         assert self._max_memory is not None
         arrays = {**args, **aux}
         signature = tuple((name, np.shape(x), str(getattr(x, "dtype", "float32"))) for name, x in arrays.items())
-        if signature in self._fitting:
+        if self._fitting.get(signature):
             return
         known = set(self.symbol.list_inputs())  # other names are told when the call is bound
         shapes = {name: shape for name, shape, _ in signature if name in known and shape and 0 not in shape}
@@ -187,7 +191,7 @@ class CompiledFunction:
                 expected=f"at most {bytes_text(self._max_memory)}, as max_memory= says",
                 fix="Give smaller arrays, or raise max_memory.",
             )
-        self._fitting.add(signature)
+        self._fitting[signature] = True
 
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.symbol!r}>"

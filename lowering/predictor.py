@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from functools import cache
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
 import jax
@@ -53,7 +53,7 @@ class _Ready(NamedTuple):
     held: dict[str, jax.Array]
 
 
-@cache
+@lru_cache(64)
 def _dtype_name(dtype: np.dtype) -> DType:
     """NumPy makes the name anew each time."""
     return dtype.name

@@ -43,6 +43,7 @@ class ExecutorFunctions:
         self.symbol = programs.symbol
         self.wrt = list(options.wrt or ())
         self._programs, self._options = programs, options
+        self._asked: dict[tuple[bool, bool], GradientProgram] = {}
         program = self.program(True)  # errors in the graph are told here, not by the first run
         self.arg_names, self.aux_names = program.program.arg_names, program.program.aux_names
         self._jitted: dict[Any, Callable[..., Any]] = {}
@@ -52,10 +53,13 @@ class ExecutorFunctions:
 
         monitored: with the operators of the network, each as it was composed.
         """
-        options = replace(self._options, is_train=is_train)
-        if monitored:
-            options = replace(options, without=options.without | {"AlterOpLayout", "PlaceSharding"})
-        return self._programs.gradient(options)
+        found = self._asked.get((is_train, monitored))
+        if found is None:
+            options = replace(self._options, is_train=is_train)
+            if monitored:
+                options = replace(options, without=options.without | {"AlterOpLayout", "PlaceSharding"})
+            found = self._asked[is_train, monitored] = self._programs.gradient(options)
+        return found
 
     def knows(self, arrays: Mapping[str, tuple[Shape, DType]]) -> None:
         """Infer all shapes from those of the variables, once for all that runs later.
@@ -68,6 +72,11 @@ class ExecutorFunctions:
     def draws(self, is_train: bool) -> bool:
         """Whether the graph draws random numbers."""
         return self.program(is_train).program.needs_key
+
+    @cached_property
+    def output_names(self) -> list[str]:
+        """The names of the outputs."""
+        return self.symbol.list_outputs()
 
     @cached_property
     def calls_python(self) -> bool:

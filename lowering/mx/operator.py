@@ -28,11 +28,15 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.ops.custom import custom_name, register_custom
+from symjax_nnvm.recent import Recent
 
 Shapes = Sequence[Any]
 
 _BACKWARD = ":backward"
 """The end of the names of operators that are gradients of others."""
+
+_KEPT = 64
+"""Combinations of shapes and dtypes for which a node keeps what computes it."""
 
 _NODE = "__custom_node__"
 """The attribute by which the gradient of a node knows its operator, which may have kept something."""
@@ -100,7 +104,7 @@ class _Operator:
         self.outputs = list(prop.list_outputs())
         self.number = next(_numbers)
         _known[self.number] = self
-        self._made: dict[Any, CustomOp] = {}
+        self._made: Recent[Any, dict[Any, CustomOp]] = Recent(_KEPT)  # by shapes and dtypes, then by step
         self._steps: dict[tuple[int, ...], tuple[list[np.ndarray], list[Any]]] = {}
 
     @classmethod
@@ -171,11 +175,13 @@ class _Operator:
         each step of a loop."""
         shapes = tuple(tuple(x.shape) for x in inputs[: len(self.arguments)])
         dtypes = tuple(np.dtype(x.dtype).type for x in inputs[: len(self.arguments)])
-        place = shapes, dtypes, step_of_loops()[0]
-        if place not in self._made:
-            made = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
-            self._made.setdefault(place, made)
-        return self._made[place]
+        made, (step, _) = self._made.get((shapes, dtypes)), step_of_loops()
+        if made is None:
+            made = self._made.setdefault((shapes, dtypes), {})
+        if step not in made:
+            new = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
+            made.setdefault(step, new)
+        return made[step]
 
     def keep_step(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """Keep what this step of a loop computed, for the loop that computes its gradient."""

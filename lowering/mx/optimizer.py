@@ -22,6 +22,7 @@ from lowering.training.optimizers import apply_rule, check_known, rule_hyper, ru
 from lowering.training.update_rules import RULES, Rule, Update
 from symjax_nnvm.errors import ParamError, TrainingError, did_you_mean, listed
 from symjax_nnvm.mxnet.params import named_arrays, save_arrays
+from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.automatic_names import names_by_rank
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -29,6 +30,9 @@ _BASE = (
     "rescale_grad", "param_idx2name", "wd", "clip_gradient", "learning_rate", "lr_scheduler", "sym", "begin_num_update",
     "multi_precision", "param_dict",
 )  # fmt: skip
+
+_KEPT = 1024
+"""Compiled updates of an optimiser: one for each parameter where they are updated one by one."""
 
 
 class Optimizer:
@@ -180,7 +184,7 @@ class RuleOptimizer(Optimizer):
         super().__init__(**{"learning_rate": rate, **base})
         self._hyper = rule_hyper(self.rule, {**defaults, **kwargs})
         self._previous: dict[Any, float] = {}
-        self._jitted: dict[Any, Callable[..., Any]] = {}
+        self._jitted: Recent[Any, Callable[..., Any]] = Recent(_KEPT)
 
     def __getattr__(self, name: str) -> Any:
         if name != "_hyper" and name in self.__dict__.get("_hyper", ()):
@@ -246,8 +250,8 @@ class RuleOptimizer(Optimizer):
                 made.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
             return made
 
-        self._jitted[key] = jax.jit(update)
-        return self._jitted[key]
+        found = self._jitted[key] = jax.jit(update)
+        return found
 
 
 _NAMES = (

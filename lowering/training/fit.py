@@ -142,9 +142,10 @@ class Run:
     def __call__(self) -> History:
         """Train. Raises TrainingError, CheckpointError."""
         claim = getattr(self.checkpoints, "claim", None)  # other stores than `Checkpoints` are shared with nobody
+        lives = self._team.check_alive if self._team.size > 1 else None
         with (
             self._team,
-            nullcontext() if claim is None else claim(self.trainer.about()),
+            nullcontext() if claim is None else claim(self.trainer.about(), lives),
             Preemption(self._team, self.checkpoints is not None) as self._preemption,
         ):
             return self._train_all()
@@ -172,14 +173,16 @@ class Run:
     def _all_written(self) -> Iterator[None]:
         """A run that is interrupted leaves no save in the air, unless a process is lost that has a part in it."""
         try:
-            yield
-        except jax.errors.JaxRuntimeError as error:
-            if hasattr(self.checkpoints, "abandon") and self._team.broken_by(error):
-                self.checkpoints.abandon()
+            try:
+                yield
+            finally:
+                if self.checkpoints is not None and not self._team.broken_by(sys.exception()):
+                    self.checkpoints.wait()
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            abandon = getattr(self.checkpoints, "abandon", None)
+            if abandon is not None and self._team.broken_by(error):
+                abandon()
             raise
-        finally:
-            if self.checkpoints is not None and not self._team.broken_by(sys.exception()):
-                self.checkpoints.wait()
 
     def _epoch(self, epoch: int, start: int) -> bool:
         """One epoch from a batch on; whether a callback asked to stop."""
