@@ -81,9 +81,9 @@ class Options:
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
-    JAX runs. mirror: what the backward part computes again (`passes/mirror.py`). shapes: of variables by name, as
-    pairs; read by mirror "blocks" alone. precision: "bfloat16" or "float16" for matrix products and convolutions; None:
-    as the graph says. witness: JAX is going to differentiate the function, and no derivative passes through the outputs
+    JAX runs. mirror: what the backward part computes again (`passes/mirror.py`). shapes, dtypes: of variables
+    by name, as pairs, where they are known: FuseConvolution and ChooseAlgorithm read them, and mirror "blocks".
+    precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness: JAX is going to differentiate the function, and no derivative passes through the outputs
     of loss heads. constants: names of the variables, arguments or states, that do not change between calls: what
     depends on them alone is a graph of its own, `Plan.precompute`; None: all may change. owned: the program is compiled
     as it is, and nobody differentiates, maps or exports it: so weights may lie as a library wants them. library: of
