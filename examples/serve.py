@@ -111,6 +111,11 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
+def _media_type(request: Request) -> str:
+    """What a client says its body is, without parameters, in small letters, as media types are compared."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def _packed(body: bytes, shape: tuple[int, ...]) -> np.ndarray:
     return np.frombuffer(body, "<f4").reshape(shape)
 
@@ -124,15 +129,21 @@ def _unpacked(body: bytes, name: str) -> np.ndarray:
         return given.astype(np.float32)
 
 
-def application(batcher: Batcher) -> Starlette:
-    """The server of a batcher."""
+def application(batcher: Batcher) -> Any:
+    """The server of a batcher, an ASGI application."""
     names = batcher.predict.symbol.list_outputs()
 
     def refused(status: int, why: str, headers: dict[str, str] | None = None) -> JSONResponse:
         return JSONResponse({"error": why}, status, headers)
 
     async def predict(request: Request) -> JSONResponse:
-        packed = request.headers.get("content-type") == "application/octet-stream"
+        try:
+            return await answer(request)
+        except asyncio.CancelledError:  # uvicorn waits no longer: the server is told to end
+            return refused(503, "the server ends", {"connection": "close"})
+
+    async def answer(request: Request) -> JSONResponse:
+        packed = _media_type(request) == "application/octet-stream"
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await _body(request, MAX_BYTES if packed else MAX_JSON)
@@ -172,8 +183,14 @@ def application(batcher: Batcher) -> Starlette:
         yield
         serving.cancel()
 
+    async def left_alone(scope: Any, receive: Any, send: Any) -> None:
+        """The server; clients that do not read what they are told when it ends are left alone."""
+        with contextlib.suppress(asyncio.CancelledError) if scope["type"] == "http" else contextlib.nullcontext():
+            await server(scope, receive, send)
+
     routes = [Route("/predict", predict, methods=["POST"]), Route("/health", health)]
-    return Starlette(routes=routes, lifespan=lifespan)
+    server = Starlette(routes=routes, lifespan=lifespan)
+    return left_alone
 
 
 def main() -> None:

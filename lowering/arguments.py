@@ -2,15 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+import os
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from numbers import Integral, Real
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from symjax_nnvm.errors import CallError, LoweringError, close_names, did_you_mean, listed, plain_list
 from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
+
+
+class Kind(NamedTuple):
+    """What a parameter takes: whether a value is of it, and the words that say so."""
+
+    takes: Callable[[Any], bool]
+    words: str
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_) or (_is_whole(value) and value in (0, 1))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _is_number(value: Any) -> bool:
+    scalar = isinstance(value, np.ndarray | jax.Array) and value.shape == () and value.dtype.kind in "fiu"
+    return scalar or (isinstance(value, Real) and not isinstance(value, bool | np.bool_))
+
+
+def _are_names(value: Any) -> bool:
+    if isinstance(value, str):
+        return True
+    fits = isinstance(value, Iterable) and not isinstance(value, Mapping | bytes | np.ndarray)
+    return fits and (not isinstance(value, Collection) or all(isinstance(name, str) for name in value))
+
+
+def _is_key_or_seed(value: Any) -> bool:
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return True
+    return _is_whole(value) or (isinstance(value, jax.Array | np.ndarray) and value.dtype.kind in "iu")
+
+
+_FLAG, _WHOLE, _NUMBER = (
+    Kind(_is_flag, "True or False"),
+    Kind(_is_whole, "a whole number"),
+    Kind(_is_number, "a number"),
+)
+_NAMES = Kind(_are_names, "a list of names")
+_TEXT = Kind(lambda value: isinstance(value, str), "text")
+_PATH = Kind(lambda value: isinstance(value, str | bytes | os.PathLike) and value not in ("", b""), "a path")
+_BY_NAME = Kind(lambda value: isinstance(value, Mapping), "a dict")
+_SEED = Kind(_is_key_or_seed, "a seed or a PRNG key, jax.random.key(0)")
+_SIZE = Kind(lambda value: _is_whole(value) or isinstance(value, str), "a whole number, or text such as '4G'")
+_RULES = Kind(
+    lambda value: isinstance(value, str | list | tuple | Mapping), "a word, or pairs of a pattern and a split"
+)
+_MIRROR = Kind(lambda value: isinstance(value, Hashable), "a word or a function of a node")
+_REQUESTS = Kind(
+    lambda value: isinstance(value, str | list | tuple | Mapping), "'write', 'add', 'null', a list or dict"
+)
+
+_KINDS: Mapping[str, Kind] = {
+    "bool": _FLAG,
+    "int": _WHOLE,
+    "float": _NUMBER,
+    "str": _TEXT,
+    "int | str": _SIZE,
+    "str | Rules": _RULES,
+    "BatchStatistics": _TEXT,
+    "jax.Array | int": _SEED,
+    "int | jax.Array": _SEED,
+    "Sequence[str]": _NAMES,
+    "str | Sequence[str]": _NAMES,
+    "str | os.PathLike[str]": _PATH,
+    "Mapping[str, Any]": _BY_NAME,
+    "Mapping[str, Sequence[int | str]]": _BY_NAME,
+}
+"""Annotation → what it means."""
+
+_OF_OTHER_NAMES: Mapping[str, Kind] = {"Mirror": _MIRROR, "GradReq": _REQUESTS}
+"""The same of those that may be None, though the annotation does not say so."""
+
+
+def kind_of(annotation: Any) -> Kind | None:
+    """What a parameter of a public function takes, by its annotation, where that says it; else None."""
+    text = str(annotation)
+    if text in _OF_OTHER_NAMES:
+        found, optional = _OF_OTHER_NAMES[text], True
+    else:
+        found, optional = _KINDS.get(text.removesuffix(" | None")), text.endswith(" | None")
+        if text.startswith("Literal["):  # which words, the functions themselves say
+            found = _TEXT
+    if found is None or not optional:
+        return found
+    return Kind(lambda value: value is None or found.takes(value), f"{found.words}, or None")
 
 
 def require_symbol(symbol: Any, where: str) -> Symbol:

@@ -69,6 +69,8 @@ def _batch(program: Program, inputs: Arrays, constants: Arrays) -> _Batch | None
     batches = {shape[:1] for shape, _ in inputs.values()}
     if program.platform != "cpu" or len(batches) != 1 or program.needs_key or program.index.mutable_input_nodes:
         return None
+    if program.segments is not None:  # whose Python is called once for all samples
+        return None
     batch = (next(iter(batches), ()) or (0,))[0]
     whole = _of_data(program, inputs, constants, batch) if batch else None
     if not batch or not whole:

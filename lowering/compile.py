@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,16 +14,20 @@ import numpy as np
 from lowering.arguments import require_key, require_named, require_symbol
 from lowering.function import CALL, to_jax
 from lowering.mxnet_words import takes_our_words
-from lowering.platforms import exported_kind
-from lowering.python_calls import calls_python
+from lowering.platforms import exported_for, exported_kind
+from lowering.python_calls import calls_python, refuse_export
 from lowering.xla_options import jit
-from symjax_nnvm.errors import LoweringError, MissingExtraError
+from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError
 from symjax_nnvm.files import write_file
 from symjax_nnvm.footprint import bytes_text, estimate, parse_size
 from symjax_nnvm.ir.types import DTYPE_CODES
+from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, Any]
+
+_KEPT = 64
+"""Combinations of shapes."""
 
 
 @takes_our_words("compile", "f = lowering.compile(symbol); outputs, new_aux = f(args | {'data': x}, aux)")
@@ -70,13 +74,15 @@ class CompiledFunction:
     ):
         self.symbol = require_symbol(symbol, "compile")
         self._max_memory = max_memory
-        self._fitting: set[Any] = set()
+        self._fitting: Recent[Any, bool] = Recent(_KEPT)
         self._platform = platform
         self._to_jax = partial(to_jax, symbol, is_train=is_train, mesh=mesh)
         donated, whole = (1,) if donate_aux else (), not calls_python(symbol)
-        self._jitted = jit(self._to_jax(platform=platform), platform=platform, whole=whole, donate_argnums=donated)
+        self._jitted = jit(
+            self._to_jax(platform=platform), platform=platform, whole=whole, symbol=symbol, donate_argnums=donated
+        )
         self._latest: tuple[Any, ...] | None = None
-        self._compiled: dict[Any, jax.stages.Compiled] = {}
+        self._compiled: Recent[Any, jax.stages.Compiled] = Recent(_KEPT)
 
     def __call__(
         self, args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
@@ -100,7 +106,7 @@ class CompiledFunction:
     def compiled(
         self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> jax.stages.Compiled:
-        """The executable for one combination of shapes, compiled ahead of time and kept."""
+        """The executable for one combination of shapes, compiled ahead of time; the 64 asked for last are kept."""
         signature = self._signature(args, aux, key)
         leaves, structure = jax.tree.flatten(signature)
         known = (structure, tuple((leaf.shape, str(leaf.dtype), leaf.sharding) for leaf in leaves))
@@ -123,30 +129,39 @@ class CompiledFunction:
         """XLA's cost analysis: floating-point operations, bytes accessed, and so on."""
         return dict(self.compiled(args, aux, key).cost_analysis() or {})
 
+    @takes_our_words("CompiledFunction.export", "f.export('net.stablehlo', args | {'data': x}, aux)")
     def export(
         self,
         path: str | os.PathLike[str],
         args: Arrays | None = None,
         aux: Arrays | None = None,
         key: jax.Array | None = None,
-        platforms: tuple[str, ...] | None = None,
+        platforms: Sequence[str] | None = None,
     ) -> jax.export.Exported:
         """Write the function as serialized StableHLO; `jax.export.deserialize` reads it.
 
-        platforms: "cpu", "cuda", "rocm", "tpu"; default this one. The program is made for them, for several kinds of
-        them without what one kind alone gains by. Raises SymbolValueError for other platforms, MissingExtraError
-        without flatbuffers, OSError.
+        platforms: "cpu", "cuda", "rocm", "tpu"; default the function's, else this one. The program is made for them,
+        for several kinds of them without what one kind alone gains by. Raises SymbolValueError for other platforms,
+        and where a function for "gpu" does not run on this machine's; MissingExtraError without flatbuffers;
+        LoweringError for a network with Python in it; OSError.
         """
-        function, kind = self._jitted.plain, exported_kind(platforms)
+        refuse_export(self.symbol)
+        function = self._jitted.plain
         if platforms is not None or self._platform is None:
-            function = jax.jit(self._to_jax(platform=kind))
+            function = jax.jit(self._to_jax(platform=exported_kind(platforms)))
+        else:
+            platforms = exported_for(self._platform)
         exported = jax.export.export(function, platforms=platforms)(*self._signature(args, aux, key))
         write_file(path, serialized(exported))
         return exported
 
     def _signature(self, args: Arrays | None, aux: Arrays | None, key: jax.Array | None) -> tuple[Any, ...]:
         if args is not None:
-            call: tuple[Any, ...] = (args, aux or {}, key)
+            require_key(None if isinstance(key, jax.ShapeDtypeStruct) else key)
+            aux = require_named({} if aux is None else aux, "aux", CALL)
+            call: tuple[Any, ...] = (require_named(args, "args", CALL), aux, key)
+        elif aux is not None or key is not None:
+            raise CallError("aux and key go with args", got="no args", fix="f.hlo(args | {'data': x}, aux, key).")
         elif self._latest is not None:
             call = self._latest
         else:
@@ -162,7 +177,7 @@ class CompiledFunction:
         assert self._max_memory is not None
         arrays = {**args, **aux}
         signature = tuple((name, np.shape(x), str(getattr(x, "dtype", "float32"))) for name, x in arrays.items())
-        if signature in self._fitting:
+        if self._fitting.get(signature):
             return
         known = set(self.symbol.list_inputs())  # other names are told when the call is bound
         shapes = {name: shape for name, shape, _ in signature if name in known and shape and 0 not in shape}
@@ -176,7 +191,7 @@ class CompiledFunction:
                 expected=f"at most {bytes_text(self._max_memory)}, as max_memory= says",
                 fix="Give smaller arrays, or raise max_memory.",
             )
-        self._fitting.add(signature)
+        self._fitting[signature] = True
 
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.symbol!r}>"

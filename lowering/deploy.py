@@ -17,9 +17,11 @@ from lowering.compile import serialized
 from lowering.convolutions import onednn
 from lowering.home import OneDevice
 from lowering.kept import Kept
+from lowering.mxnet_words import takes_our_words
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.platforms import exported_kind
 from lowering.programs import Programs
+from lowering.python_calls import refuse_export
 from lowering.served import Served, serve
 from symjax_nnvm.errors import (
     InferenceError,
@@ -38,6 +40,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 _NEW = "lowering.export_program(path, net, args, aux, {'data': ('N', 3, 224, 224)})"
 
 
+@takes_our_words("export_program", _NEW)
 def export_program(
     path: str | os.PathLike[str],
     symbol: Symbol,
@@ -65,11 +68,12 @@ def export_program(
     `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one; the program is
     made for them. dtypes: of inputs, default float32.
 
-    Raises LoweringError for arrays or shapes that are missing or unknown, and where an operator needs a size that was
-    left open; SymbolValueError for options that do not go together; InferenceError for shapes that do not fit;
-    MissingExtraError without flatbuffers; FileError, OSError.
+    Raises LoweringError for arrays or shapes that are missing or unknown, for a network with Python in it, and where an
+    operator needs a size that was left open; SymbolValueError for options that do not go together; InferenceError for
+    shapes that do not fit; MissingExtraError without flatbuffers; FileError, OSError.
     """
-    labels = {node.name for node in label_variables(require_symbol(symbol, "export_program"))}
+    refuse_export(require_symbol(symbol, "export_program"))
+    labels = {node.name for node in label_variables(symbol)}
     network = symbol if labels.issubset({*args, *(shapes or {})}) else inference_symbol(symbol)
     arrays = {**require_named(args, "args", _NEW), **require_named(aux or {}, "aux", _NEW)}
     if weights not in ("inside", "beside"):

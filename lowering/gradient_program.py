@@ -21,6 +21,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 __all__ = ["GradientProgram"]
 
 Arrays = Mapping[str, Any]
+_NOTHING: Mapping[str, Any] = {}
 
 
 class GradientProgram:
@@ -42,6 +43,10 @@ class GradientProgram:
         forward = self.program.part_of(self.num_outputs)
         self.forward_steps = [step for step in self.program.steps if step.nid in forward]
         self.backward_steps = [step for step in self.program.steps if step.nid not in forward]
+        self.states = self._states_after_forward()
+        """The slots of the states after the forward steps, by name."""
+        self.written_backward = {n: slot for n, slot in program.aux_slots.items() if slot != self.states[n]}
+        """The slots of the states that backward steps write, by name."""
         self.residual_slots = self._residual_slots()
         self._backward = _grouped(self.backward_steps, self.program)
 
@@ -57,6 +62,19 @@ class GradientProgram:
         read = [slot for step in self.backward_steps for slot in step.inputs]
         read += self.gradient_slots
         return sorted({slot for slot in read if slot not in made})
+
+    def _states_after_forward(self) -> dict[str, int]:
+        mutated, rptr = self.program.index.mutated_inputs, self.program.index.entry_rptr
+        before: dict[int, int] = {}
+        for step in self.backward_steps:
+            new = step.outputs[rptr[step.nid + 1] - rptr[step.nid] :]
+            before |= zip(new, [step.inputs[i] for i in mutated.get(step.nid, ())][: len(new)], strict=True)
+        found = dict(self.program.aux_slots)
+        for name, slot in found.items():
+            while slot in before:
+                slot = before[slot]
+            found[name] = slot
+        return found
 
     def head_values(self, outputs: Sequence[jax.Array], head_grads: Sequence[Any] | None) -> dict[int, jax.Array]:
         """Values of the head gradients that the backward part reads, by number. Raises GradientError."""
@@ -95,24 +113,35 @@ class GradientProgram:
         return values
 
     def __call__(
-        self, args: Arrays, aux: Arrays, key: jax.Array | None, head_grads: Sequence[Any] | None
+        self,
+        args: Arrays,
+        aux: Arrays,
+        key: jax.Array | None,
+        head_grads: Sequence[Any] | None,
+        onto: Mapping[str, Any] = _NOTHING,
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
-        """(outputs, gradients by argument name, new auxiliary states)."""
+        """(outputs, gradients by argument name, new auxiliary states). onto: as in `backward_values`."""
         outputs, new_aux, residuals = self.run_forward(args, aux, key)
-        return outputs, self.run_backward(outputs, residuals, key, head_grads), new_aux
+        env = self.backward_values(outputs, residuals, key, head_grads, self.written_slots, onto)
+        return outputs, self.collect_gradients(env), new_aux | self.collect_states(env)
 
     def run_forward(
         self, args: Arrays, aux: Arrays, key: jax.Array | None
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
         """(outputs, new auxiliary states, residuals by slot)."""
         env = self.forward_values(args, aux, key, self.kept_slots)
-        outputs, new_aux = self.program.collect(env)
-        return outputs[: self.num_outputs], new_aux, {slot: env[slot] for slot in self.residual_slots}
+        outputs, new_aux = self.collect_forward(env)
+        return outputs, new_aux, {slot: env[slot] for slot in self.residual_slots}
+
+    def collect_forward(self, env: Sequence[Any]) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        """(outputs, auxiliary states) from an environment, after the forward steps."""
+        outputs = [env[slot] for slot in self.program.output_slots[: self.num_outputs]]
+        return outputs, {name: env[slot] for name, slot in self.states.items()}
 
     @cached_property
     def kept_slots(self) -> list[int]:
         """The slots that are read after the forward steps: outputs, states and residuals."""
-        return [*self.program.output_slots[: self.num_outputs], *self.program.aux_slots.values(), *self.residual_slots]
+        return [*self.program.output_slots[: self.num_outputs], *self.states.values(), *self.residual_slots]
 
     @property
     def gradient_slots(self) -> list[int]:
@@ -126,6 +155,25 @@ class GradientProgram:
         env = self.program.environment(self.program.bind(args, aux))
         self.program.run_steps(self.forward_steps, env, key, wanted)
         return env
+
+    @property
+    def written_slots(self) -> list[int]:
+        """The slots that are read after the backward steps: gradients and states."""
+        return [*self.gradient_slots, *self.written_backward.values()]
+
+    def states_now(self, aux: Arrays) -> dict[int, Any]:
+        """The residuals by slot that are states, by name, which backward steps are going to write."""
+        return {self.states[name]: aux[name] for name in self.written_backward}
+
+    @cached_property
+    def summed_by_python(self) -> dict[str, int]:
+        """The slots of those gradients, by argument name, that Python writes and nothing else reads: it may add to what
+        there is."""
+        slots, steps = self.gradient_slots, self.backward_steps
+        read = [*self.program.output_slots, *(slot for step in self.program.steps for slot in step.inputs)]
+        made = {slot for step in steps if "requests" in step.rule.needs for slot in step.outputs}
+        pairs = zip(self.wrt, slots, strict=True)
+        return {name: slot for name, slot in pairs if slot in made and read.count(slot) == 1}
 
     def known_residuals(self, variables: Arrays, outputs: Sequence[Any]) -> dict[int, Any]:
         """Residuals by slot that are arguments, by name, or outputs."""
@@ -151,11 +199,19 @@ class GradientProgram:
         key: jax.Array | None,
         head_grads: Sequence[Any] | None,
         wanted: Collection[int] | None = None,
+        onto: Mapping[str, Any] = _NOTHING,
     ) -> list[Any]:
-        """The environment after the backward steps: a value in each slot that they fill. wanted: as in `run_steps`."""
+        """The environment after the backward steps: a value in each slot that they fill. wanted: as in `run_steps`.
+        onto: gradients by argument name, of `summed_by_python`, to add to."""
         env = self.program.environment(self.head_values(outputs, head_grads), residuals)
+        for name, old in onto.items():
+            env[self.summed_by_python[name]] = old
         self.program.run_steps(self._backward, env, key, wanted)
         return env
+
+    def collect_states(self, env: Sequence[Any]) -> dict[str, jax.Array]:
+        """The states that backward steps wrote, by name."""
+        return {name: env[slot] for name, slot in self.written_backward.items()}
 
     def collect_gradients(self, env: Sequence[Any]) -> dict[str, jax.Array]:
         """Gradients by argument name, from the environment that `backward_values` filled."""

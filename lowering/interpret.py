@@ -8,8 +8,8 @@ environment. Running it is a loop over steps. Traced under `jax.jit` the loop di
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import count
+from functools import cached_property, partial
+from itertools import chain, count
 from typing import Any
 
 import jax
@@ -22,19 +22,19 @@ from lowering.keys import fold_key, key_places
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.parts import on_each_part
 from lowering.platforms import here
-from lowering.python_calls import PythonCall
+from lowering.python_calls import PythonCall, of_python
 from lowering.registry import FLowering, LoweringRule, Need
 from lowering.schedule import Needed, Schedule
 from lowering.segments import Segments, is_traced
 from lowering.steps import Environment, Recomputation, Step
-from symjax_nnvm.errors import LoweringError, NNVMError, explain, plain_list
+from symjax_nnvm.errors import LoweringError, NNVMError, OpenSizeError, explain, plain_list
 from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.listing import InputOption, subgraph, subgraph_variables, variables
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.open_sizes import is_open
+from symjax_nnvm.ir.open_sizes import are_undecided, is_at_most, is_open, needed
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.passes.recompute import Recomputed
 from symjax_nnvm.pipeline import Options
@@ -97,7 +97,7 @@ class Program:
         finals = ((nid, self._schedule.final_slot if nid not in gone else self._slot) for nid in self._aux)
         self.aux_slots = {self._aux[nid]: slot(nid) for nid, slot in finals}
         self.aux_names, self.arg_names = list(self._aux.values()), list(self._args.values())
-        self.segments = Segments(options.platform) if any(step.rule.python for step in self.steps) else None
+        self.segments = Segments(options.platform) if any(step.python for step in self.steps) else None
         """What runs it in segments; None where no operator of it is Python."""
         self.needs_key = any(self.draws(step) for step in self.steps if "key" in step.rule.needs)
         self._inside = inside
@@ -175,6 +175,11 @@ class Program:
         if rule.draws is not None:
             return rule.draws(step.params, self.options.is_train)
         return "programs" not in rule.needs or any(program.needs_key for program in step.programs)
+
+    @cached_property
+    def read(self) -> set[int]:
+        """The slots that steps or callers read."""
+        return {*self.collected, *(slot for step in self.steps for slot in step.inputs)}
 
     @property
     def platform(self) -> str:
@@ -298,7 +303,7 @@ class _Running:
     def __hash__(self) -> int:
         return hash((self._program, id(self._inferred)))
 
-    def provide(self, need: Need, step: Step, key: jax.Array | None) -> Any:
+    def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
         """What the step's rule asked for besides parameters and inputs."""
         program = self._program
         first, last = program.index.entry_rptr[step.nid : step.nid + 2]
@@ -323,6 +328,8 @@ class _Running:
                 return program.options.witness
             case "mesh":
                 return program.options.mesh
+            case "requests":
+                return [_request(env[slot], slot in program.read) for slot in range(first, last)]
 
     def empty(self, step: Step) -> list[Any] | None:
         """Zeros for the results of a step, if all of them are empty.
@@ -349,6 +356,17 @@ class _Running:
         function = partial(rule, step.params, **extra)
         return on_each_part(function, by_part, self._program.options, self.platform, inputs)
 
+    def _require_sizes(self, step: Step, source: Node, inputs: Sequence[Any]) -> None:
+        """Raise OpenSizeError for a size of the node's arrays, such as (H - 2)·(W - 2), that JAX cannot tell from 0 or
+        a negative number."""
+        first, last = self._program.index.entry_rptr[step.nid : step.nid + 2]
+        outputs = (shape or () for shape in self._inferred.shapes[first:last])
+        try:
+            for size in chain.from_iterable((*map(np.shape, inputs), *outputs)):
+                is_at_most(1, 1 if size is None else size)
+        except OpenSizeError as error:
+            raise needed(error.condition, op=source.op, node=source) from error
+
     def call(self, step: Step, inputs: list[Any], extra: dict[str, Any], env: Environment) -> list[Any]:
         """The values that the step's rule returns. Raises LoweringError naming operator, node and shapes."""
         source, numbers = self._program.index.nodes[step.nid].source, step.rule.numbers
@@ -360,9 +378,11 @@ class _Running:
         except NNVMError:
             raise
         except (*_TRACE_ERRORS, AttributeError) as error:
-            if isinstance(error, AttributeError) and not _are_open(inputs):
+            if of_python(error) or (isinstance(error, AttributeError) and not _are_open(inputs)):
                 raise
             self._program.inference.check_dtypes(env)
+            if isinstance(error, are_undecided()):
+                self._require_sizes(step, source, inputs)
             raise _failure(source, inputs, error) from error
         results = list(result) if isinstance(result, (tuple, list)) else [result]
         if isinstance(source.info, Recomputed):
@@ -372,6 +392,11 @@ class _Running:
         if self._program.options.witness and source.op in FLossEquivalent:
             results = [jax.lax.stop_gradient(value) for value in results]
         return results
+
+
+def _request(old: Any, read: bool) -> tuple[str, Any]:
+    """How a result is to be written, and what it is added to."""
+    return ("add", old) if old is not None else ("write", None) if read else ("null", None)
 
 
 def _are_open(inputs: Sequence[Any]) -> bool:

@@ -10,7 +10,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from symjax_nnvm.errors import CallError, UnknownAttributeError, did_you_mean, listed
+from lowering.arguments import kind_of
+from symjax_nnvm.errors import CallError, UnknownAttributeError, cut, did_you_mean, listed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -18,6 +19,9 @@ R = TypeVar("R")
 _DEVICE = (
     "Arrays say where things run: args = jax.device_put(args, jax.devices('gpu')[0]); without it JAX's default device"
 )
+_TOLD_LATER = ("args", "aux", "type_dict", "epochs", "begin_epoch", "batch_size", "keep", "every")
+"""Parameters of which the functions themselves say more."""
+
 _IN_TRAINER = "It belongs to the trainer: lowering.Trainer(symbol, {})"
 _IN_INIT = "Values that you have go to trainer.init(seed, {}, data=shape)"
 _LOAD = "net, args, aux = symjax_nnvm.load_checkpoint(prefix, epoch), then trainer.init(seed, args, aux, data=shape)"
@@ -270,22 +274,30 @@ def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str])
 
 
 def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: calls that Python would refuse with a TypeError are refused in words that hold the way out.
+    """A decorator: calls that Python would refuse with a TypeError are refused in words that hold the way out, and so
+    are values that are not of the kind that the parameter's annotation says (`arguments.kind_of`).
 
     function: its row in KEYWORDS. example: a call that works. Raises CallError, which is a TypeError.
     """
 
     def decorate(wrapped: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(wrapped)
+        named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        kinds = {p.name: kind for p in named if p.name not in _TOLD_LATER and (kind := kind_of(p.annotation))}
 
         @functools.wraps(wrapped)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                signature.bind(*args, **kwargs)
+                given = signature.bind(*args, **kwargs).arguments
             except TypeError as error:
                 takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
                 unknown = [] if takes_any else [name for name in kwargs if name not in signature.parameters]
                 raise _refusal(function, example, str(error), unknown, list(signature.parameters)) from None
+            for name, value in given.items():
+                if name in kinds and not kinds[name].takes(value):
+                    got = cut(f"{value!r} of type {type(value).__name__}", 80)
+                    told = f"{function}: {name} must be {kinds[name].words}, got {got}."
+                    raise CallError(f"{told} For example: {example}.")
             return wrapped(*args, **kwargs)
 
         return checked

@@ -11,7 +11,7 @@ import jax.export
 from symjax_nnvm.errors import SymbolValueError, refuse_unknown
 from symjax_nnvm.pipeline import ANY, PLATFORMS, require_platform
 
-__all__ = ["device_of", "exported_kind", "here", "kind_of"]
+__all__ = ["device_of", "exported_for", "exported_kind", "here", "kind_of"]
 
 _EXPORTED = {"cpu": "cpu", "cuda": "gpu", "rocm": "gpu", "tpu": "tpu"}
 """`jax.export`'s platforms → those of `Options`."""
@@ -59,9 +59,25 @@ def exported_kind(platforms: Sequence[str] | None) -> str:
     if platforms is None:
         return _EXPORTED.get(jax.export.default_export_platform(), ANY)
     fix = "A GPU is cuda or rocm."
+    if isinstance(platforms, str) or not platforms:
+        raise SymbolValueError("No list of platforms", expected="for example ('cuda',)", got=repr(platforms), fix=fix)
     refuse_unknown(SymbolValueError, "Cannot export for", platforms, _EXPORTED, "platforms", fix)
     kinds = {_EXPORTED[name] for name in platforms}
     return kinds.pop() if len(kinds) == 1 else ANY
+
+
+def exported_for(platform: str | None) -> tuple[str, ...] | None:
+    """`jax.export`'s platforms of what is made for one of `Options`; None: its default.
+
+    Raises SymbolValueError for "gpu" where it is not this machine's: it may be cuda or rocm.
+    """
+    default = jax.export.default_export_platform()
+    if platform in (None, ANY) or _EXPORTED.get(default) == platform:
+        return None
+    if platform == "gpu":
+        fix = "export(path, platforms=('cuda',)), or ('rocm',)."
+        raise SymbolValueError("Which GPU the program is exported for is not said", got="platform='gpu'", fix=fix)
+    return (str(platform),)
 
 
 def _default_device() -> Any:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from functools import cache
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
 import jax
@@ -26,7 +26,7 @@ from lowering.programs import Programs
 from lowering.served import for_inputs, serve, serve_parts
 from lowering.sharding import Rules, make_placement
 from lowering.streams import Streams
-from lowering.xla_options import jit
+from lowering.xla_options import Awaited, estimated, jit
 from symjax_nnvm.errors import CallError, LoweringError, listed
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
@@ -53,7 +53,7 @@ class _Ready(NamedTuple):
     held: dict[str, jax.Array]
 
 
-@cache
+@lru_cache(64)
 def _dtype_name(dtype: np.dtype) -> DType:
     """NumPy makes the name anew each time."""
     return dtype.name
@@ -99,7 +99,7 @@ class Predictor:
         data_axis: str | Sequence[str] = "data",
         keep: int | None = 64,
     ):
-        if keep is not None and (not isinstance(keep, int) or keep < 1):
+        if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
             raise CallError(f"keep must be a number of signatures from 1 on, or None for all, got {keep!r:.40}.")
         args = require_named(args, "args", _NEW)
         aux = require_named({} if aux is None else aux, "aux", _NEW)
@@ -112,6 +112,9 @@ class Predictor:
             raise misfit(self.symbol, {*args, *self.inputs}, aux)
         arrays = {**args, **aux}
         self._home: Home = OneDevice(platform)
+        if mesh is None and (not isinstance(sharding, str) or sharding != "replicate"):
+            fix = f"Predictor(..., mesh=jax.make_mesh((jax.device_count(),), ('data',)), sharding={sharding!r:.40})."
+            raise CallError("sharding is of a mesh", expected="mesh=...", got="no mesh", fix=fix)
         if mesh is not None:
             shapes = {name: np.shape(array) for name, array in arrays.items()}
             self._home = OverMesh(make_placement(mesh, sharding, data_axis, self.symbol), shapes)
@@ -125,7 +128,8 @@ class Predictor:
             data_axes=self._home.data_axes,
         )
         self._programs = Programs(self.symbol)
-        self._needs_key = self._programs.forward(self._options).needs_key
+        program = self._programs.forward(self._options)
+        self._needs_key, self._calls_python = program.needs_key, program.segments is not None
         self._kept = Kept(arrays, self._home, platform)
         self._keep = keep
         self._ready: Recent[tuple[Any, ...], _Ready] = Recent(keep)
@@ -221,6 +225,7 @@ class Predictor:
         arrays = {n: self._home.put(inputs[n], self._home.input(n, np.shape(inputs[n]))) for n in self.inputs}
         return arrays, self._ready_for({name: (a.shape, _dtype_name(a.dtype)) for name, a in arrays.items()}, key)
 
+    @takes_our_words("Predictor.batches", "predict.batches(data, batch_size=32)")
     def batches(
         self, data: Iterable[Any], batch_size: int | None = None, *, progress: bool = False
     ) -> Iterator[list[np.ndarray]]:
@@ -233,6 +238,10 @@ class Predictor:
         output has no samples on axis 0; for `Batches(shard=)` over a mesh of several processes, each of which gives the
         whole batch; and what calls raise.
         """
+        if batch_size is not None and (
+            isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1
+        ):
+            raise CallError(f"batch_size must be a number of samples from 1 on, or None, got {batch_size!r:.40}.")
         if getattr(data, "shard", None) is not None and self._home.processes > 1:
             fix = "lowering.Batches(arrays, batch_size) without shard: devices take their rows of it."
             raise LoweringError("Every process gives whole batches to a predictor over a mesh", got="shard=", fix=fix)
@@ -295,6 +304,11 @@ class Predictor:
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         asked = self._programs, self._kept, self._options, inputs
         (run, wanted, *_), rows = serve_parts(*asked) or (serve(*asked), None)
+        if self._calls_python:
+            constants, dtypes = self._kept.shapes, self._kept.dtypes
+            known = {**inputs, **{name: (shape, dtypes[name]) for name, shape in constants.items()}}
+            self._programs.forward(self._options).inference.of_variables(known)  # shapes that do not fit are told now
+            return _Ready(run, wanted.make())
         here = None if rows is None else streams.one_core()
         held = {name: _at(here or aval.sharding, aval) for name, aval in wanted.avals.items()}
         with nullcontext() if rows is None else onednn.on_one_core():
@@ -302,7 +316,9 @@ class Predictor:
             lowered = jit(run, platform=self._options.platform).lower(*given)
         with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
             making = beside.submit(wanted.make)
-            compiled, made = lowered.compile(), making.result()
+            shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
+            compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
+            made = making.result()
         if rows is None or here is None:
             return _Ready(compiled, made)
         return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)

@@ -159,15 +159,26 @@ def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
     if about["version"] not in _NO_FOLDER:
         place /= about["files"]
     values: Arrays = {}
+    marks: dict[Path, tuple[int, ...]] = {}
     if about["version"] not in _WITHOUT_SUMS:
         with ThreadPoolExecutor() as side_by_side:
-            members = about["members"].items()
-            for looked_at in [side_by_side.submit(_require_as_saved, place / name, saved) for name, saved in members]:
+            saved = {place / name: saved for name, saved in about["members"].items()}
+            marks = {path: _mark(path) for path in saved if path.is_file()}
+            for looked_at in [side_by_side.submit(_require_as_saved, *each) for each in saved.items()]:
                 looked_at.result()
         found = named_arrays(place / _COMPUTED, "a predictor")
         values = {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
     network = load_checkpoint(place / _NETWORK, 0)
+    for path, mark in marks.items():  # the sum was taken of another file than was read
+        if _mark(path) != mark:
+            raise _refused(path.parent, f"{path.name} as it was when its sum was taken", "a file that was changed")
     return Folder(network, about["options"], [Signature(**row) for row in about["signatures"]], values)
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    """What tells a file from another, and from itself after it was written to."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:

@@ -21,10 +21,26 @@ import numpy as np
 from lowering.native.unpromised import another_cpu
 from lowering.registry import FLowering
 from symjax_nnvm.errors import LoweringError
+from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["PythonCall", "at_home", "calls_python", "here", "is_called_back", "refuse_without_client"]
+__all__ = [
+    "PythonCall",
+    "at_home",
+    "calls_python",
+    "computing_again",
+    "here",
+    "in_step",
+    "is_called_back",
+    "is_python",
+    "of_python",
+    "refuse_export",
+    "refuse_without_client",
+    "shapes_of",
+    "step_of_loops",
+    "telling",
+]
 
 _making = threading.Lock()
 
@@ -45,6 +61,8 @@ class PythonCall(NamedTuple):
 
     def called_back(self, inputs: Sequence[jax.Array]) -> list[jax.Array]:
         """The results within a program that JAX traces."""
+        if _inside.traced_for_shapes:
+            return [jax.numpy.zeros(model.shape, model.dtype) for model in self.models]
         depth = _inside.depth + 1
         device = _client(depth)  # made before any program waits for it
 
@@ -56,18 +74,42 @@ class PythonCall(NamedTuple):
         return list(jax.pure_callback(call, self.models, *inputs, vmap_method="sequential"))
 
 
-def calls_python(symbol: Symbol) -> bool:
-    """Whether operators of a network are Python; those of loops' bodies and branches do not count."""
-    rules = (FLowering.get(node.op) for node in post_order(symbol.outputs) if node.op is not None)
-    return any(rule is not None and rule.python for rule in rules)
+_TOLD = "Raised by "
 
 
-# -- within Python that a program calls --------------------------------------------------------------------------------
+@contextmanager
+def telling(what: str) -> Iterator[None]:
+    """A block whose errors are the user's own: they pass as they are, with a note that says what raised them."""
+    try:
+        yield
+    except BaseException as error:
+        if not of_python(error):
+            error.add_note(f"{_TOLD}{what}")
+        raise
+
+
+def of_python(error: BaseException) -> bool:
+    """Whether a user's Python raised an error."""
+    return any(note.startswith(_TOLD) for note in getattr(error, "__notes__", ()))
+
+
+def calls_python(graph: Symbol | Subgraph) -> bool:
+    """Whether operators of a network are Python, those of loops' bodies and branches too."""
+    return any(map(is_python, post_order(graph.outputs)))
+
+
+def is_python(node: Node) -> bool:
+    """Whether a node's operator is Python, or runs Python in a subgraph."""
+    rule = FLowering.get(node.op)
+    return (rule is not None and rule.python) or any(map(calls_python, node.attrs.subgraphs))
 
 
 class _Inside(threading.local):
     depth = 0
     device: Any = None
+    at: tuple[int, ...] = ()
+    again = False
+    traced_for_shapes = False
 
 
 _inside = _Inside()
@@ -78,10 +120,25 @@ def _called_back(depth: int, device: Any) -> Iterator[None]:
     before = _inside.depth, _inside.device
     _inside.depth, _inside.device = depth, device
     try:
-        with nullcontext() if device is None else jax.default_device(device):
+        with nullcontext() if device is None else _apart(device):
             yield
     finally:
         _inside.depth, _inside.device = before
+
+
+@contextmanager
+def _apart(device: Any) -> Iterator[None]:
+    """A block that computes on a device; arrays of others do not come to it by themselves: JAX would copy them by
+    threads that may all be waiting. Raises LoweringError."""
+    try:
+        with jax.default_device(device), jax.transfer_guard_device_to_device("disallow_explicit"):
+            yield
+    except jax.errors.JaxRuntimeError as error:
+        if "device-to-device" not in str(error):
+            raise
+        fix = "Convert it before the program runs: np.asarray(x). Arrays of mx may be used as they are."
+        problem = "Python that a compiled program calls cannot use a jax.Array from outside"
+        raise LoweringError(problem, fix=fix) from error
 
 
 def _client(depth: int) -> Any:
@@ -94,6 +151,56 @@ def _client(depth: int) -> Any:
 @cache
 def _made_client(depth: int) -> Any:
     return another_cpu()
+
+
+def refuse_export(symbol: Symbol) -> None:
+    """Raise LoweringError for a network that no file can hold."""
+    if calls_python(symbol):
+        fix = "Write the operator with symjax_nnvm.register_custom and lowering.lowers_custom."
+        raise LoweringError("A network with a CustomOp, which is Python, cannot be exported", fix=fix)
+
+
+# -- within loops that run in the caller's thread ----------------------------------------------------------------------
+
+
+def step_of_loops() -> tuple[tuple[int, ...], bool]:
+    """Which step of each loop this thread runs, the outermost first; whether it computes again what these have
+    computed, for a gradient."""
+    return _inside.at, _inside.again
+
+
+@contextmanager
+def in_step(number: int) -> Iterator[None]:
+    """A block that is a step of a loop."""
+    before = _inside.at
+    _inside.at = (*before, number)
+    try:
+        yield
+    finally:
+        _inside.at = before
+
+
+@contextmanager
+def computing_again(again: bool) -> Iterator[None]:
+    """A block that computes again what was computed before, for a gradient, if `again`."""
+    before = _inside.again
+    _inside.again = before or again
+    try:
+        yield
+    finally:
+        _inside.again = before
+
+
+def shapes_of(function: Callable[[], Any]) -> Any:
+    """Shapes and dtypes of a function's results; Python is not called."""
+    before, _inside.traced_for_shapes = _inside.traced_for_shapes, True
+    try:
+        return jax.eval_shape(function)
+    finally:
+        _inside.traced_for_shapes = before
+
+
+# -- within Python that a program calls --------------------------------------------------------------------------------
 
 
 def is_called_back() -> bool:

@@ -21,13 +21,24 @@ from symjax_nnvm.ops.custom import custom_name
 Rule = Callable[..., Any]
 
 Need = Literal[
-    "key", "is_train", "platform", "library", "out_shapes", "out_dtypes", "attrs", "programs", "reversible", "mesh"
+    "key",
+    "is_train",
+    "platform",
+    "library",
+    "out_shapes",
+    "out_dtypes",
+    "attrs",
+    "programs",
+    "reversible",
+    "mesh",
+    "requests",
 ]
 """What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); whether
 it may call the platform's libraries, whose calls JAX neither differentiates nor maps nor splits over devices; the
 inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a
 `Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh of
-devices to which shardings refer, or None."""
+devices to which shardings refer, or None; of each output "null" where nothing reads it, "add" and an array where it is
+to be the sum with that array, else "write", of Python that runs between programs."""
 
 
 class ByPart(NamedTuple):

@@ -12,11 +12,14 @@ from itertools import pairwise
 from operator import itemgetter
 
 from symjax_nnvm.errors import LoweringError, explain
-from symjax_nnvm.ir.attributes import TSupersedes
+from symjax_nnvm.ir.attributes import TIsBackward, TSupersedes
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
 from symjax_nnvm.passes.recompute import Recomputed
 
 __all__ = ["Needed", "Schedule"]
+
+_AFTER_ALL = 1 << 62
+"""What gradients write to a state is a later version than all that the network writes."""
 
 
 class Schedule:
@@ -88,7 +91,9 @@ class Schedule:
         return sum(self._written_version(writer, entry.node_id) <= entry.version for writer in writers)
 
     def _written_version(self, nid: int, variable: int) -> int:
-        inputs = self._index.nodes[nid].inputs
+        inputs, source = self._index.nodes[nid].inputs, self._index.nodes[nid].source
+        if TIsBackward.get(source.attrs.op):
+            return _AFTER_ALL
         return max(inputs[i].version for i in self._mutated[nid] if inputs[i].node_id == variable)
 
     def _supersede(self) -> dict[int, int]:

@@ -7,7 +7,7 @@ caller, which no program waits for (`lowering/python_calls.py`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -20,6 +20,8 @@ from lowering.steps import Environment, Recomputation, Running, Step
 from lowering.xla_options import jit
 
 __all__ = ["Segments", "is_traced"]
+
+_NOTHING: Mapping[int, Any] = {}
 
 Steps = Sequence[Step | Recomputation]
 
@@ -41,9 +43,13 @@ class _Segment:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
-    def fill(self, running: Running, values: Sequence[Any], key: jax.Array | None) -> list[Any]:
-        """The values of the outputs from those of the inputs."""
+    def fill(
+        self, running: Running, values: Sequence[Any], key: jax.Array | None, onto: Mapping[int, Any] = _NOTHING
+    ) -> list[Any]:
+        """The values of the outputs from those of the inputs. onto: what steps of Python are to add theirs to, by
+        slot."""
         env: dict[int, Any] = defaultdict(lambda: None, zip(self.inputs, values, strict=True))
+        env.update(onto)
         for step in self.steps:
             step.run(running, env, key)
         return [env[slot] for slot in self.outputs]
@@ -65,7 +71,8 @@ class Segments:
         if segments is None:
             segments = self._split[asked] = [(segment, self._runs(segment)) for segment in _segments(*asked)]
         for segment, run in segments:
-            filled = run(running, [env[slot] for slot in segment.inputs], key)
+            onto = {slot: env[slot] for slot in segment.outputs if env[slot] is not None} if segment.python else None
+            filled = run(running, [env[slot] for slot in segment.inputs], key, *([onto] if onto else []))
             for slot, value in zip(segment.outputs, filled, strict=True):
                 env[slot] = value
 
@@ -87,7 +94,7 @@ def _segments(steps: Steps, wanted: Collection[int] | None) -> list[_Segment]:
 
 
 def _is_python(step: Step | Recomputation) -> bool:
-    return any(one.rule.python for one in step.steps)
+    return any(one.python for one in step.steps)
 
 
 def _read(step: Step | Recomputation) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ class Running(Protocol):
 
     platform: str
 
-    def provide(self, need: Need, step: Step, key: jax.Array | None) -> Any:
+    def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
         """What the step's rule asked for besides parameters and inputs."""
         ...
 
@@ -62,11 +62,16 @@ class Step:
         """The operators: this one."""
         return (self,)
 
+    @property
+    def python(self) -> bool:
+        """Whether it is a user's Python, or runs programs that have such steps."""
+        return self.rule.python or any(program.segments is not None for program in self.programs)
+
     def run(self, running: Running, env: Environment, key: jax.Array | None) -> None:
         """Fill the output slots of an environment."""
         results = running.empty(self)
         if results is None:
-            extra = {need: running.provide(need, self, key) for need in self.rule.needs}
+            extra = {need: running.provide(need, self, key, env) for need in self.rule.needs}
             results = running.call(self, [env[slot] for slot in self.inputs], extra, env)
         for slot, value in zip(self.outputs, results, strict=True):
             env[slot] = value

@@ -7,6 +7,7 @@ library that ask JAX for a derivative. Everything runs in float64, in a local co
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -274,13 +275,13 @@ def _compare_directions(
     along = _along(point)
     value = partial(jax.jit(point.value), held=held)
     # Moving many elements at once takes proportionally smaller steps: else some ReLUs cross their kinks.
-    step = _STEP / max(1.0, float(np.sqrt(sum(scales[n] ** 2 * g.size for n, g in gradients.items()))))
+    step = _STEP / max(1.0, float(np.sqrt(math.fsum(scales[n] ** 2 * g.size for n, g in gradients.items()))))
     noise = _noise(value(point.chosen), step) if point.finite else 0.0
     rows = []
     for _ in watch(directions):
         signs = {name: rng.choice([-1.0, 1.0], gradient.shape) for name, gradient in gradients.items()}
         direction = {name: scales[name] * signs[name] for name in point.names}
-        mine = sum(float(np.vdot(gradients[name], direction[name])) for name in point.names)
+        mine = math.fsum(float(np.vdot(gradients[name], direction[name])) for name in point.names)
         theirs = float(along(point.chosen, direction))
         scale = max(size, abs(theirs), 1e-300)
         difference = abs(mine - theirs)
@@ -305,7 +306,7 @@ def _along(point: _Point) -> Callable[[Arrays, Arrays], Any]:
 
     def along(chosen: Arrays, direction: Arrays) -> float:
         grads = gradient(chosen)
-        return sum(float(np.vdot(np.asarray(grads[name]), direction[name])) for name in direction)
+        return math.fsum(float(np.vdot(np.asarray(grads[name]), direction[name])) for name in direction)
 
     return along
 

@@ -33,9 +33,18 @@ class Recent(Generic[K, V]):
     def __setitem__(self, key: K, value: V) -> None:
         with self._lock:
             self._values.pop(key, None)
-            self._values[key] = value
-            if self._limit is not None and len(self._values) > self._limit:
-                del self._values[next(iter(self._values))]
+            self._put(key, value)
+
+    def setdefault(self, key: K, value: V) -> V:
+        """The value of a key; where there is none, this one from now on."""
+        with self._lock:
+            return self._put(key, self._values.pop(key, value))
+
+    def _put(self, key: K, value: V) -> V:
+        self._values[key] = value
+        if self._limit is not None and len(self._values) > self._limit:
+            del self._values[next(iter(self._values))]
+        return value
 
     def items(self) -> list[tuple[K, V]]:
         """Keys and values, those that were used last at the end. This is no use of them."""

@@ -17,6 +17,8 @@ def test_what_was_used_least_recently_goes():
     kept["a"] = 4
     kept["d"] = 5
     assert kept.items() == [("a", 4), ("d", 5)]
+    assert (kept.setdefault("a", 9), kept.setdefault("e", 6)) == (4, 6)
+    assert kept.items() == [("a", 4), ("e", 6)]
     every: Recent[int, int] = Recent(None)
     for number in range(1000):
         every[number] = number

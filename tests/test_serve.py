@@ -199,8 +199,79 @@ def test_long_json_holds_nobody_up(served: tuple[str, Any]):
     assert asyncio.run(longest()) < 3
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("Application/Octet-Stream", np.array([2, 1, 0, 0], "<f4").tobytes()),
+        ("application/octet-stream; name=x", np.array([2, 1, 0, 0], "<f4").tobytes()),
+        ("APPLICATION/OCTET-STREAM ;a=b", np.array([2, 1, 0, 0], "<f4").tobytes()),
+        ("Application/JSON; charset=utf-8", b'{"data": [2, 1, 0, 0]}'),
+        ("application/json;charset=UTF-8", b'{"data": [2, 1, 0, 0]}'),
+    ],
+)
+def test_media_types_are_compared_without_case_and_parameters(served: tuple[str, Any], kind: str, body: bytes):
+    answer = httpx.post(served[0] + "/predict", content=body, headers={"content-type": kind})
+    assert answer.json() == {"outputs": {"fc_output": [1.0, 13.0, 25.0]}}
+
+
+def spoken(url: str, sent: bytes) -> bytes:
+    """What the server says first to bytes."""
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as client:
+        client.sendall(sent)
+        return client.recv(1 << 16)
+
+
+HEAD = b"POST /predict HTTP/1.1\r\nHost: here\r\n"
+BODY = b'{"data": [2, 1, 0, 0]}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (HEAD + b"Content-Length: -1\r\n\r\n" + BODY, 400),
+        (HEAD + b"Content-Length: many\r\n\r\n" + BODY, 400),
+        (HEAD + b"Content-Length: 1" + b"0" * 30 + b"\r\n\r\n" + BODY, 400),
+        (HEAD + b"Content-Length: 3\r\n\r\n" + BODY, 400),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n16\r\n" + BODY + b"\r\n0\r\n\r\n", 200),
+        (HEAD + b"Content-Length: 800000\r\n\r\n" + b'{"data":' * 100_000, 400),
+        (b"GET /health HTTP/1.1\r\nHost: here\r\nX: " + b"x" * 500_000 + b"\r\n\r\n", 400),
+        (b"GET /" + b"x" * 300_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n", 400),
+        (b"HEAD /health HTTP/1.1\r\nHost: here\r\n\r\n", 200),
+        (b"HEAD /predict HTTP/1.1\r\nHost: here\r\n\r\n", 405),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400),
+    ],
+)
+def test_what_is_no_request_of_ours_is_answered(
+    served: tuple[str, Any], sent: bytes, status: int, caplog: pytest.LogCaptureFixture
+):
+    assert spoken(served[0], sent).startswith(b"HTTP/1.1 %d" % status)
+    assert "Traceback" not in caplog.text
+    assert httpx.get(served[0] + "/health").status_code == 200
+
+
+def test_requests_one_after_the_other_without_waiting_are_all_answered(served: tuple[str, Any]):
+    port = int(served[0].rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall((HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY) * 20)
+        got = b""
+        while got.count(b"fc_output") < 20:
+            got += client.recv(1 << 16)
+    assert got.count(b"200 OK") == got.count(b"[1.0,13.0,25.0]") == 20
+
+
+STUCK = {
+    "body": HEAD + b"Content-Length: 100\r\n\r\n{",
+    "numbers": HEAD + b"Content-Type: application/octet-stream\r\nContent-Length: 100\r\n\r\n1234",
+    "chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n12",
+    "too much": HEAD + b"Content-Length: 60000000\r\n\r\n" + b"x" * 2_000_000,
+    "head": b"POST /predict HT",
+    "unread": (HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY) * 300,
+}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="it is ended by a signal")
-def test_the_server_ends_though_a_client_is_in_the_middle_of_its_body(tmp_path: Path):
+def test_the_server_ends_without_a_traceback_though_clients_are_stuck(tmp_path: Path):
     nn.save_checkpoint(str(tmp_path / "net"), 0, NET, {"fc_weight": WEIGHT, "fc_bias": np.zeros(3, "float32")}, {})
     root = Path(__file__).parents[1]
     command = [
@@ -220,9 +291,17 @@ def test_the_server_ends_though_a_client_is_in_the_middle_of_its_body(tmp_path: 
             found = re.search(r"http://[\d.]+:\d+", said)
             assert found is not None
             with connected(found[0], 100) as client:
+                stuck = [client]
                 client.sendall(b"{")
-                time.sleep(0.2)
+                for sent in STUCK.values():
+                    stuck.append(socket.create_connection(client.getpeername(), timeout=20))
+                    stuck[-1].sendall(sent)
+                time.sleep(0.5)
                 server.send_signal(signal.SIGTERM)
                 server.wait(timeout=serve.GRACE + 15)
+                assert b"503" in client.recv(4096)
+                for each in stuck:
+                    each.close()
         finally:
             server.kill()
+        assert "Traceback" not in server.stderr.read()

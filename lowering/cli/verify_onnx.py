@@ -14,6 +14,7 @@ from symjax_nnvm.cli.console import print_json, print_table, working
 from symjax_nnvm.errors import MissingExtraError, plain_list
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.onnx import find_any_model
+from symjax_nnvm.onnx.model_file import SUFFIX
 from symjax_nnvm.recognise import require_file
 from symjax_nnvm.surgery import inference_symbol
 
@@ -25,6 +26,8 @@ _DEFAULT_RTOL = 1e-4
 
 def run(options: argparse.Namespace) -> int:
     """Print a row for each output of the file; 1 where one is not ours."""
+    if not _is_onnx(options.model) and _is_onnx(options.against):  # the other way round
+        options.model, options.against = options.against, options.model
     session = _session(options.model)
     model = find_any_model(options.against, options.params, options.epoch)
     symbol = inference_symbol(model.symbol())
@@ -56,6 +59,10 @@ def run(options: argparse.Namespace) -> int:
     return int(not ok)
 
 
+def _is_onnx(path: str) -> bool:
+    return path.lower().endswith(SUFFIX)
+
+
 def _session(path: str) -> Any:
     try:
         import onnxruntime
@@ -63,6 +70,11 @@ def _session(path: str) -> Any:
     except ImportError as error:
         what = "ONNX files are run by onnxruntime. Install it with: pip install onnxruntime"
         raise MissingExtraError(what) from error
+    if not (_is_onnx(path) or Path(path).is_file()):
+        raise InputError(
+            f"{path} is no ONNX file: symjax-nnvm verify MODEL.onnx --against MODEL compares what an ONNX file "
+            "computes with the model that it was made of."
+        )
     require_file(Path(path))
     refused = (states.Fail, states.InvalidArgument, states.InvalidGraph, states.InvalidProtobuf, states.NotImplemented)
     try:

@@ -85,8 +85,7 @@ class ArrayCell:
 
     def keep(self, value: jax.Array) -> None:
         """Hold an array that the executor itself computed."""
-        self.value = at_home(value)
-        self.shown = False
+        keep_all((self,), (value,))
 
     def assign(self, value: Any, *, cast: bool = False) -> None:
         """Hold a copy of a value of the cell's shape, or of one number for all elements, in the cell's dtype.
@@ -125,6 +124,21 @@ class ArrayCell:
         if self.place is None and not isinstance(value, jax.Array) and len(self.value.sharding.device_set) > 1:
             return self.value.sharding
         return self.place
+
+
+def values_of(cells: Iterable[ArrayCell | None]) -> list[Any]:
+    """The arrays of cells, as this thread may compute with them; None for no cell."""
+    values = [None if cell is None else cell.value for cell in cells]
+    return [None if value is None else here(value) for value in values] if is_called_back() else values
+
+
+def keep_all(cells: Sequence[ArrayCell], values: Sequence[jax.Array]) -> None:
+    """Have cells hold arrays that the executor itself computed."""
+    if is_called_back():
+        values = [at_home(value) for value in values]
+    for cell, value in zip(cells, values, strict=True):
+        cell.value = value
+        cell.shown = False
 
 
 def _lies_on(value: jax.Array, place: Place) -> bool:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like, writing, zeros
+from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like, keep_all, values_of, writing, zeros
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
 from lowering.mxnet_words import unknown_attribute
-from lowering.python_calls import here
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, listed
 from symjax_nnvm.roles import learned_variables
@@ -224,8 +223,11 @@ class Executor:
                 _, _, self._residuals, _ = run(args, aux, randomness)
             in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
             run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
-            grads, seen = run(args, self._outputs, self._residuals, randomness, heads, self._old_gradients())
+            given = args, self._outputs, self._residuals, randomness, heads, self._old_gradients()
+            grads, written, seen = run(*given, aux if functions.calls_python else [])
             self._keep_gradients(grads)
+            for name, value in written.items():
+                self._aux[functions.aux_names.index(name)].keep(value)
             if is_train:
                 self._advance_states(args, aux, randomness)
         if self._monitor is not None:
@@ -249,8 +251,7 @@ class Executor:
             run = functions.forward_backward(donate=self._may_donate())
             self._outputs, grads, new_aux = run(args, aux, self._randomness(True), heads, self._old_gradients())
             self._keep_gradients(grads)
-            for cell, value in zip(self._aux, new_aux, strict=True):
-                cell.keep(value)
+            keep_all(self._aux, new_aux)
         self._new_aux = None
         return list(self._outputs or ())
 
@@ -298,24 +299,23 @@ class Executor:
         return writing(*found) if found else nullcontext()
 
     def _values(self) -> tuple[list[jax.Array], list[jax.Array]]:
-        return [here(cell.value) for cell in self._args], [here(cell.value) for cell in self._aux]
+        return values_of(self._args), values_of(self._aux)
 
     def _randomness(self, is_train: bool) -> Randomness:
         return (self._key, self._forwards) if self._functions.draws(is_train) else None
 
     def _heads(self, out_grads: Any) -> list[Any]:
-        return head_gradients(out_grads, self.symbol.list_outputs(), self._functions.required_heads)
+        return head_gradients(out_grads, self._functions.output_names, self._functions.required_heads)
 
     def _old_gradients(self) -> list[jax.Array | None]:
-        return [None if cell is None else here(cell.value) for cell in self._adds]
+        return values_of(self._adds)
 
     def _may_donate(self) -> bool:
         """Whether sums of gradients may be updated in place: nobody outside has seen the arrays."""
         return bool(self._summed) and not any(cell.shown for cell in self._summed)
 
     def _keep_gradients(self, grads: Sequence[jax.Array]) -> None:
-        for cell, grad in zip(self._written, grads, strict=True):
-            cell.keep(grad)
+        keep_all(self._written, grads)
 
     def _advance_states(self, args: list[jax.Array], aux: list[jax.Array], randomness: Randomness) -> None:
         """Give the states their new values: those the forward part found, if it read what the states hold now."""

@@ -43,6 +43,7 @@ class ExecutorFunctions:
         self.symbol = programs.symbol
         self.wrt = list(options.wrt or ())
         self._programs, self._options = programs, options
+        self._asked: dict[tuple[bool, bool], GradientProgram] = {}
         program = self.program(True)  # errors in the graph are told here, not by the first run
         self.arg_names, self.aux_names = program.program.arg_names, program.program.aux_names
         self._jitted: dict[Any, Callable[..., Any]] = {}
@@ -52,10 +53,13 @@ class ExecutorFunctions:
 
         monitored: with the operators of the network, each as it was composed.
         """
-        options = replace(self._options, is_train=is_train)
-        if monitored:
-            options = replace(options, without=options.without | {"AlterOpLayout", "PlaceSharding"})
-        return self._programs.gradient(options)
+        found = self._asked.get((is_train, monitored))
+        if found is None:
+            options = replace(self._options, is_train=is_train)
+            if monitored:
+                options = replace(options, without=options.without | {"AlterOpLayout", "PlaceSharding"})
+            found = self._asked[is_train, monitored] = self._programs.gradient(options)
+        return found
 
     def knows(self, arrays: Mapping[str, tuple[Shape, DType]]) -> None:
         """Infer all shapes from those of the variables, once for all that runs later.
@@ -68,6 +72,11 @@ class ExecutorFunctions:
     def draws(self, is_train: bool) -> bool:
         """Whether the graph draws random numbers."""
         return self.program(is_train).program.needs_key
+
+    @cached_property
+    def output_names(self) -> list[str]:
+        """The names of the outputs."""
+        return self.symbol.list_outputs()
 
     @cached_property
     def calls_python(self) -> bool:
@@ -86,13 +95,13 @@ class ExecutorFunctions:
         The others are those of operators that ask whether they train, such as BatchNorm: the backward part of a
         training step writes them, as in MXNet.
         """
-        program = self.program(True).program
+        states, program = self.program(True).states, self.program(True).program
         nodes = program.index.nodes
         last_writer = {slot: step for step in program.steps for slot in step.outputs}
         return [
             i
             for i, name in enumerate(self.aux_names)
-            if "is_train" not in (step := last_writer[program.aux_slots[name]]).rule.needs
+            if "is_train" not in (step := last_writer[states[name]]).rule.needs
             or nodes[step.nid].source.op in TWritesInForward
         ]
 
@@ -115,29 +124,43 @@ class ExecutorFunctions:
             program = self.program(is_train, monitored)
             wanted = None if monitored else program.kept_slots
             env = program.forward_values(self._args(args), self._aux(aux), _key(randomness), wanted)
-            outputs, new_aux = program.program.collect(env)
-            known = self._known(program, args, outputs[: program.num_outputs])
+            outputs, new_aux = program.collect_forward(env)
+            known = self._known(program, args, outputs)
             residuals = {slot: env[slot] for slot in program.residual_slots if slot not in known}
             seen = self._seen(program, program.forward_steps, env) if monitored else []
-            return outputs[: program.num_outputs], self._listed(new_aux), residuals, seen
+            return outputs, self._listed(new_aux), residuals, seen
 
         return self._jit(("forward_keeping", is_train, monitored), forward_keeping)
 
     def backward(self, is_train: bool, donate: bool = False, monitored: bool = False) -> Callable[..., Any]:
-        """(args, outputs, residuals, randomness, head gradients, old gradients to add to) → (gradients, values).
+        """(args, outputs, residuals, randomness, head gradients, old gradients to add to, aux) → (gradients, new states
+        by name, values).
 
         Lists of gradients follow `wrt`; an old gradient is None where the new one is only written. donate: consume the
-        old gradients' memory.
+        old gradients' memory. aux is read, and new states are there, where the graph is Python that writes states.
         """
 
-        def backward(args: Arrays, outputs: Arrays, residuals: Any, randomness: Randomness, heads: Any, old: Any):
+        def backward(
+            args: Arrays,
+            outputs: Arrays,
+            residuals: Any,
+            randomness: Randomness,
+            heads: Any,
+            old: Any,
+            aux: Arrays = (),
+        ):
             program = self.program(is_train, monitored)
-            values = {**residuals, **self._known(program, args, outputs)}
-            wanted = None if monitored else program.gradient_slots
-            env = program.backward_values(outputs, values, _key(randomness), heads, wanted)
+            values = {
+                **residuals,
+                **self._known(program, args, outputs),
+                **(program.states_now(self._aux(aux)) if aux else {}),
+            }
+            wanted = None if monitored else program.written_slots
+            onto = self._onto(program, old)
+            env = program.backward_values(outputs, values, _key(randomness), heads, wanted, onto)
             grads = program.collect_gradients(env)
             seen = self._seen(program, program.backward_steps, env) if monitored else []
-            return self._add(grads, old), seen
+            return self._add(grads, old, onto), program.collect_states(env), seen
 
         return self._jit(("backward", is_train, donate, monitored), backward, donate_argnums=(5,) if donate else ())
 
@@ -145,8 +168,10 @@ class ExecutorFunctions:
         """(args, aux, randomness, head gradients, old gradients) → (outputs, gradients, new states), as one program."""
 
         def forward_backward(args: Arrays, aux: Arrays, randomness: Randomness, heads: Any, old: Any):
-            outputs, grads, new_aux = self.program(True)(self._args(args), self._aux(aux), _key(randomness), heads)
-            return outputs, self._add(grads, old), self._listed(new_aux)
+            program = self.program(True)
+            onto = self._onto(program, old)
+            outputs, grads, new_aux = program(self._args(args), self._aux(aux), _key(randomness), heads, onto)
+            return outputs, self._add(grads, old, onto), self._listed(new_aux)
 
         return self._jit(("forward_backward", donate), forward_backward, donate_argnums=(4,) if donate else ())
 
@@ -172,8 +197,19 @@ class ExecutorFunctions:
         """Residuals that need not be kept, by slot: the executor holds its arguments and outputs anyway."""
         return program.known_residuals(self._args(args), outputs)
 
-    def _add(self, grads: dict[str, jax.Array], old: Sequence[jax.Array | None]) -> list[jax.Array]:
-        return [grads[n] if sum is None else sum + grads[n] for n, sum in zip(self.wrt, old, strict=True)]
+    def _onto(self, program: GradientProgram, old: Sequence[jax.Array | None]) -> dict[str, jax.Array]:
+        """The old gradients that Python itself adds to, by name."""
+        if not self.calls_python:
+            return {}
+        pairs = zip(self.wrt, old, strict=True)
+        return {name: sum for name, sum in pairs if sum is not None and name in program.summed_by_python}
+
+    def _add(
+        self, grads: dict[str, jax.Array], old: Sequence[jax.Array | None], onto: Mapping[str, jax.Array]
+    ) -> list[jax.Array]:
+        """Gradients and old ones together. onto: old ones to which theirs are added already."""
+        pairs = zip(self.wrt, old, strict=True)
+        return [grads[n] if sum is None or n in onto else sum + grads[n] for n, sum in pairs]
 
     # -- monitoring ------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,17 +22,34 @@ from symjax_nnvm.errors import InitializerError
 Shape = tuple[int, ...]
 
 
-class InitDesc(str):
+class ParameterName(str):
+    """A parameter's name, and the name that its numbers follow (`drawn_as`), which is the same where none is given."""
+
+    drawn_as: str
+
+    def __new__(cls, name: str, *, drawn_as: str | None = None) -> Self:
+        """The name, as a string that carries the other."""
+        self = super().__new__(cls, name)
+        self.drawn_as = str(name) if drawn_as is None else drawn_as
+        return self
+
+
+class InitDesc(ParameterName):
     """A parameter's name with the attributes of its variable, and the initialiser that the whole model was given."""
 
     attrs: Mapping[str, str]
     global_init: Callable[..., jax.Array] | None
 
     def __new__(
-        cls, name: str, attrs: Mapping[str, str] | None = None, global_init: Callable[..., jax.Array] | None = None
-    ) -> InitDesc:
+        cls,
+        name: str,
+        attrs: Mapping[str, str] | None = None,
+        global_init: Callable[..., jax.Array] | None = None,
+        *,
+        drawn_as: str | None = None,
+    ) -> Self:
         """The name, as a string that carries the rest."""
-        self = super().__new__(cls, name)
+        self = super().__new__(cls, name, drawn_as=drawn_as)
         self.attrs = attrs or {}
         self.global_init = global_init
         return self
@@ -83,11 +100,11 @@ class Initializer:
     ) -> jax.Array:
         """The first value of a parameter: an array of the shape and dtype.
 
-        desc: the parameter's name, an `InitDesc` or a plain string. key: a PRNG key or a seed; a hash of the name is
-        folded in, so that one key serves all parameters. Raises InitializerError.
+        desc: the parameter's name, an `InitDesc` or a plain string. key: a PRNG key or a seed; a hash of the name
+        (`drawn_as`, where it has one) is folded in, so that one key serves all parameters. Raises InitializerError.
         """
         shape = tuple(shape)
-        draws = None if key is None else _own_key(key, desc)
+        draws = None if key is None else named_key(key, desc)
         initializer, method = self, None
         if isinstance(desc, InitDesc):
             if desc.global_init is None:
@@ -180,9 +197,11 @@ def _method(name: str, rules: tuple[tuple[str, str, str], ...]) -> str:
     )
 
 
-def _own_key(key: jax.Array | int, name: str) -> jax.Array:
-    """A parameter's key depends on its name and on nothing else: a new layer changes no other's numbers."""
-    return jax.random.fold_in(jax.random.key(key) if isinstance(key, int) else key, zlib.crc32(str(name).encode()))
+def named_key(key: jax.Array | int, name: str) -> jax.Array:
+    """A parameter's key depends on the name that it draws by and on nothing else: a new layer changes no other's
+    numbers."""
+    drawn_as = name.drawn_as if isinstance(name, ParameterName) else name
+    return jax.random.fold_in(jax.random.key(key) if isinstance(key, int) else key, zlib.crc32(drawn_as.encode()))
 
 
 def _plain(value: Any) -> Any:

@@ -9,12 +9,13 @@ import jax
 import numpy as np
 
 from lowering.arguments import require_symbol, shapes_by_name
-from lowering.initializer.base import InitDesc, create
+from lowering.initializer.base import InitDesc, ParameterName, create
 from lowering.initializer.composite import Load, Mixed
 from lowering.initializer.drawn import Uniform
 from lowering.mxnet_words import takes_our_words
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, plain_list, refuse_unknown
+from symjax_nnvm.symbol.automatic_names import names_by_rank
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = dict[str, jax.Array]
@@ -40,7 +41,8 @@ def init_params(
     Uniform(0.01), as in Module. A variable's own `__init__` comes first, then the rules by name; a state without one
     goes by the older list of rules, which knows `moving_mean` and its kin.
     place: (name, value) → the value where it is to lie, before the next is made.
-    A parameter's numbers depend on the key, its name and its shape only. Dtypes are the inferred ones, else float32.
+    A parameter's numbers depend on the key, its name and its shape only; of an automatic name the number counts as its
+    rank in this network (`names_by_rank`). Dtypes are the inferred ones, else float32.
     Raises InitializerError, InferenceError for shapes that do not follow from the given ones.
     """
     require_symbol(symbol, "init_params")
@@ -48,7 +50,7 @@ def init_params(
     chosen = Uniform(0.01) if initializer is None else initializer
     chosen = chosen if isinstance(chosen, Load | Mixed) else create(chosen)
     base_key = jax.random.key(key) if isinstance(key, int) else key
-    attrs = symbol.attr_dict()
+    descriptions = parameter_names(symbol)
     arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
     refuse_unknown(InferenceError, "Shapes of what the graph does not have:", shapes, symbol.list_inputs(), "names")
     try:
@@ -59,7 +61,7 @@ def init_params(
     skipped = {*shapes, *without}
     skipped |= {name for name in arg_names if name.endswith("label")}
 
-    def values(names: list[str], known: Sequence[Any], dtypes: Sequence[Any], *, states: bool) -> Arrays:
+    def values(names: list[str], known: Sequence[Any], dtypes: Sequence[Any]) -> Arrays:
         wanted = [row for row in zip(names, known, dtypes, strict=True) if row[0] not in skipped]
         undecided = [name for name, shape, _ in wanted if not shape or 0 in shape]
         if undecided:
@@ -70,12 +72,24 @@ def init_params(
             )
         found: Arrays = {}
         for name, shape, dtype in wanted:
-            own = attrs.get(name, {})
-            desc = name if states and not own.get("__init__") else InitDesc(name, own)
-            value = chosen(desc, tuple(shape), np.float32 if dtype is None else dtype, base_key)
+            value = chosen(descriptions[name], tuple(shape), np.float32 if dtype is None else dtype, base_key)
             found[name] = value if place is None else place(name, value)
         return found
 
-    return values(arg_names, arg_shapes, arg_dtypes, states=False), values(
-        aux_names, aux_shapes, aux_dtypes, states=True
-    )
+    return values(arg_names, arg_shapes, arg_dtypes), values(aux_names, aux_shapes, aux_dtypes)
+
+
+def parameter_names(symbol: Symbol) -> dict[str, ParameterName]:
+    """A symbol's arguments and auxiliary states by name, as initialisers and optimisers get them.
+
+    A state without an initialiser of its own is no `InitDesc`, so that the older list of rules serves it.
+    """
+    attrs, by_rank, states = symbol.attr_dict(), names_by_rank(symbol), set(symbol.list_auxiliary_states())
+    names: dict[str, ParameterName] = {}
+    for name in symbol.list_inputs():
+        own = attrs.get(name, {})
+        if name in states and not own.get("__init__"):
+            names[name] = ParameterName(name, drawn_as=by_rank.get(name))
+        else:
+            names[name] = InitDesc(name, own, drawn_as=by_rank.get(name))
+    return names

@@ -6,7 +6,8 @@ to the first and runs the gradient graph of each symbol. With `create_graph` tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -77,9 +78,10 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     head_grads: a gradient for each head, ones where one is None. retain_graph: the tape stays as long as arrays that
     are on it; nothing is to be retained. Raises GradientError for heads that were not recorded.
     """
-    for leaf, gradient in _gradients(_listed(heads), head_grads, create_graph=False).items():
-        if leaf.grad_req != "null":
-            leaf.keep(gradient.value, leaf.grad_req)
+    summed: set[Leaf] = set()
+    found = _gradients(_listed(heads), head_grads, lambda leaf: leaf.grad_req, create_graph=False, summed=summed)
+    for leaf, gradient in found.items():
+        leaf.keep(gradient.value, "write" if leaf in summed else leaf.grad_req)
 
 
 def grad(
@@ -97,7 +99,9 @@ def grad(
     asked = _listed(variables)
     if not asked:
         raise GradientError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
-    found = _gradients(_listed(heads), head_grads, create_graph=create_graph)
+    leaves = {variable.entry for variable in asked}
+    requests = lambda leaf: "write" if leaf in leaves else "null"  # noqa: E731
+    found = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph)
     missing = [i for i, variable in enumerate(asked) if variable.entry not in found]
     if missing:
         problem = f"Variables {missing} are not among what the heads were computed of"
@@ -120,8 +124,18 @@ def _listed(arrays: Any) -> list[NDArray]:
 # -- through the tape ------------------------------------------------------------------------------------------------
 
 
-def _gradients(heads: Sequence[NDArray], head_grads: Any, create_graph: bool) -> Gradients:
-    """The gradient of each leaf that the heads were computed of."""
+def _gradients(
+    heads: Sequence[NDArray],
+    head_grads: Any,
+    request: Callable[[Leaf], str],
+    *,
+    create_graph: bool,
+    summed: set[Leaf] | None = None,
+) -> Gradients:
+    """The gradient of each leaf that the heads were computed of, unless it is requested as "null".
+
+    summed: receives those leaves of "add" whose old gradient is in the new one: Python has added it.
+    """
     given = [None] * len(heads) if head_grads is None else _listed(head_grads)
     if len(given) != len(heads):
         raise GradientError(
@@ -135,12 +149,35 @@ def _gradients(heads: Sequence[NDArray], head_grads: Any, create_graph: bool) ->
                 raise GradientError(problem, fix=_NOT_RECORDED)
             start = like_jax(jnp.ones(head.shape, head.cell.dtype), head.context) if gradient is None else gradient
             _add(sums, head.entry, start)
-        for call in _calls(heads):
+        calls = _calls(heads)
+        wanted = _wanted(calls, request)
+        uses = Counter(entry for call in calls for entry in call.entries)
+        once = {entry for entry, count in uses.items() if isinstance(entry, Leaf) and count == 1} - set(sums)
+        adding = {leaf for leaf in once if request(leaf) == "add"} if summed is not None else set()
+        for call in calls:
             partial = [sums.pop((call, i), None) for i in range(len(call.outputs))]
-            if any(gradient is not None for gradient in partial):
-                for entry, gradient in _through(call, partial, create_graph):
+            if call in wanted and any(gradient is not None for gradient in partial):
+                entries = [entry if _is_wanted(entry, wanted, request) else None for entry in call.entries]
+                for entry, gradient, is_sum in _through(call, entries, partial, adding, create_graph):
                     _add(sums, entry, gradient)
-    return {entry: gradient for entry, gradient in sums.items() if isinstance(entry, Leaf)}
+                    if is_sum and summed is not None:
+                        summed.add(entry)
+    return {entry: sum for entry, sum in sums.items() if isinstance(entry, Leaf) and request(entry) != "null"}
+
+
+def _wanted(calls: Sequence[Call], request: Callable[[Leaf], str]) -> set[Call]:
+    """The calls that leaves whose gradients are wanted went into."""
+    wanted: set[Call] = set()
+    for call in reversed(calls):
+        if any(_is_wanted(entry, wanted, request) for entry in call.entries):
+            wanted.add(call)
+    return wanted
+
+
+def _is_wanted(entry: Any, wanted: set[Call], request: Callable[[Leaf], str]) -> bool:
+    if isinstance(entry, Leaf):
+        return request(entry) != "null"
+    return entry is not None and entry[0] in wanted
 
 
 def _add(sums: dict[Any, NDArray], entry: Any, gradient: NDArray) -> None:
@@ -159,30 +196,49 @@ def _calls(heads: Sequence[NDArray]) -> list[Call]:
     return sorted(found, key=lambda call: -call.number)
 
 
-def _through(call: Call, partial: Sequence[NDArray | None], create_graph: bool) -> Iterator[tuple[Any, NDArray]]:
-    """The gradients of what a call was given, by where it came from. partial: the gradient of each output."""
+def _through(
+    call: Call,
+    entries: Sequence[Any],
+    partial: Sequence[NDArray | None],
+    adding: set[Leaf],
+    create_graph: bool,
+) -> Iterator[tuple[Any, NDArray, bool]]:
+    """The gradients of what a call was given: where it came from, the gradient, and whether that is the sum with the
+    old one, which it may be of `adding`. entries: of which they are wanted. partial: the gradient of each output."""
     heads = [
         like_jax(jnp.zeros_like(output)) if gradient is None else gradient
         for output, gradient in zip(call.outputs, partial, strict=True)
     ]
     if isinstance(call.expression, Function):
         found = call.expression.backward(*heads)
-        yield from zip(call.entries, [found] if isinstance(found, NDArray) else found, strict=True)
+        for entry, gradient in zip(call.entries, [found] if isinstance(found, NDArray) else found, strict=True):
+            yield entry, gradient, False
         return
     wanted = {
         name: entry
-        for name, entry, value in zip(call.expression.names, call.entries, call.values, strict=True)
+        for name, entry, value in zip(call.expression.names, entries, call.values, strict=True)
         if entry is not None and jnp.issubdtype(value.dtype, jnp.number)
     }
     if not wanted:
         return
-    compute = _recorded_gradients if create_graph else _plain_gradients
-    for (_, entry), gradient in zip(wanted.items(), compute(call, tuple(wanted), heads), strict=True):
-        yield entry, gradient
+    wrt, onto = tuple(wanted), {}
+    if not create_graph and adding:
+        by_python = call.expression.summed_by_python(wrt)
+        onto = {name: entry.gradient() for name, entry in wanted.items() if entry in adding and name in by_python}
+    found = _recorded_gradients(call, wrt, heads) if create_graph else _plain_gradients(call, wrt, heads, onto)
+    for (name, entry), gradient in zip(wanted.items(), found, strict=True):
+        yield entry, gradient, name in onto
 
 
-def _plain_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:
-    found = call.expression.gradients(wrt, call.values, call.key, [head.value for head in heads], call.outputs)
+def _plain_gradients(
+    call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray], onto: Mapping[str, jax.Array]
+) -> list[NDArray]:
+    """The gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
+    states = {name: array.value for name, array in call.states.items()}
+    given = call.values, call.key, [head.value for head in heads], call.outputs
+    found, written = call.expression.gradients(wrt, *given, states, onto)
+    for name, value in written.items():
+        call.states[name].cell.assign(value)
     return [like_jax(found[name], heads[0].context) for name in wrt]
 
 

@@ -7,15 +7,17 @@ for all shapes. It is the program of any symbol (`lowering/programs.py`): operat
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
 
+from lowering.gradient_program import GradientProgram
 from lowering.interpret import Program
 from lowering.mx.keys import next_key
 from lowering.programs import Programs
+from lowering.python_calls import is_python
 from lowering.registry import FLowering
 from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.ir.attributes import FDraws
@@ -24,6 +26,8 @@ from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
+
+Arrays = Mapping[str, jax.Array]
 
 _PATIENCE = 3
 """So many calls of an expression with a number in it are run operator by operator before it is compiled."""
@@ -43,7 +47,7 @@ class Expression:
         self.symbol, self.platform = symbol, platform
         self.names = [node.name for node in nodes if node.is_variable]
         self.is_train = is_train and any(map(_differs_in_training, nodes))
-        self.calls_python = any(rule is not None and rule.python for rule in (FLowering.get(node.op) for node in nodes))
+        self.calls_python = any(map(is_python, nodes))
         # A number that changes from call to call would have each of its values compiled at once.
         self._calls_to_wait = _PATIENCE if any("scalar" in node.attrs.dict for node in nodes) else 0
         self._key = (self.is_train, platform, _structure(symbol, nodes))
@@ -86,31 +90,46 @@ class Expression:
         key: jax.Array | None,
         heads: Sequence[jax.Array],
         outputs: Sequence[jax.Array],
-    ) -> dict[str, jax.Array]:
-        """The gradients by MXGradient, by the variables' names. heads: the head gradient of each output. outputs: what
-        was computed; Python that computed it is not run again."""
+        states: Mapping[str, jax.Array],
+        onto: Mapping[str, jax.Array],
+    ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        """The gradients by MXGradient, by the variables' names, and states that computing them wrote.
+
+        heads: the head gradient of each output. outputs: what was computed; Python that computed it is not run again.
+        states: as they are now, by name. onto: what Python may add its gradients to, by name (`summed_by_python`).
+        """
         run = self._backwards.get(wrt)
         if run is None:
             run = self._backwards[wrt] = self._backward(wrt)
-        return run(list(values), key, list(heads), list(outputs))
+        return run(list(values), key, list(heads), list(outputs), dict(states), dict(onto))
+
+    def summed_by_python(self, wrt: tuple[str, ...]) -> Collection[str]:
+        """The variables whose gradients Python itself can add to what there is."""
+        return self._gradient_program(wrt).summed_by_python.keys() if self.calls_python else ()
+
+    def _gradient_program(self, wrt: tuple[str, ...]) -> GradientProgram:
+        return self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=self.platform))
 
     def _backward(self, wrt: tuple[str, ...]) -> Any:
-        program = self.programs.gradient(Options(is_train=self.is_train, wrt=wrt, platform=self.platform))
-        states = program.program.aux_names
+        program = self._gradient_program(wrt)
+        names = program.program.aux_names
 
         def backward(
             values: Sequence[jax.Array],
             key: jax.Array | None,
             heads: Sequence[jax.Array],
             outputs: Sequence[jax.Array],
+            states: Arrays,
+            onto: Arrays,
         ) -> Any:
             named = dict(zip(self.names, values, strict=True))
             if program.program.segments is not None:
-                known = program.known_residuals(named, outputs)
+                known = program.known_residuals(named, outputs) | program.states_now(states)
                 if known.keys() == set(program.residual_slots):
-                    return program.run_backward(outputs, known, key, heads)
-            args = {name: value for name, value in named.items() if name not in states}
-            return program(args, {name: named[name] for name in states}, key, heads)[1]
+                    env = program.backward_values(outputs, known, key, heads, program.written_slots, onto)
+                    return program.collect_gradients(env), program.collect_states(env)
+            args = {name: value for name, value in named.items() if name not in names}
+            return program(args, {name: named[name] for name in names}, key, heads, onto)[1], {}
 
         return self._compiled(backward, program.program)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -39,12 +40,17 @@ class Monitor:
         self.re_prog = _pattern(pattern)
         self.activated, self.step = False, 0
         self.queue: list[tuple[int, str, Any]] = []
-        self.exes: list[Executor] = []
+        self._watched: list[weakref.ref[Executor]] = []
 
     def install(self, exe: Executor) -> None:
         """Watch an executor."""
         exe.set_monitor_callback(self.stat_helper, self.monitor_all)
-        self.exes.append(exe)
+        self._watched = [*filter(lambda each: each() is not None, self._watched), weakref.ref(exe)]
+
+    @property
+    def exes(self) -> list[Executor]:
+        """The executors that it watches, as long as there are others who hold them."""
+        return [exe for each in self._watched if (exe := each()) is not None]
 
     def stat_helper(self, name: str, array: NDArray) -> None:
         """Take an array down, if this batch is watched and the name matches."""

@@ -20,7 +20,7 @@ from lowering.mx import recording
 from lowering.mx.context import Context, current_context
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.ndarray.cells import HostCell, host
-from lowering.python_calls import PythonCall
+from lowering.python_calls import PythonCall, step_of_loops, telling
 from lowering.registry import lowers
 from symjax_nnvm.errors import InferenceError, NNVMError, ParamError, explain
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
@@ -28,11 +28,15 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.register import register_op
 from symjax_nnvm.ir.types import is_known, shape_from_legacy
 from symjax_nnvm.ops.custom import custom_name, register_custom
+from symjax_nnvm.recent import Recent
 
 Shapes = Sequence[Any]
 
 _BACKWARD = ":backward"
 """The end of the names of operators that are gradients of others."""
+
+_KEPT = 64
+"""Combinations of shapes and dtypes for which a node keeps what computes it."""
 
 _NODE = "__custom_node__"
 """The attribute by which the gradient of a node knows its operator, which may have kept something."""
@@ -100,7 +104,8 @@ class _Operator:
         self.outputs = list(prop.list_outputs())
         self.number = next(_numbers)
         _known[self.number] = self
-        self._made: dict[Any, CustomOp] = {}
+        self._made: Recent[Any, dict[Any, CustomOp]] = Recent(_KEPT)  # by shapes and dtypes, then by step
+        self._steps: dict[tuple[int, ...], tuple[list[np.ndarray], list[Any]]] = {}
 
     @classmethod
     def of(cls, attrs: NodeAttrs, prop_class: Callable[..., CustomOpProp]) -> _Operator:
@@ -125,6 +130,12 @@ class _Operator:
     def num_inputs(self) -> int:
         """Arguments and states."""
         return len(self.arguments) + len(self.states)
+
+    @property
+    def states_of_gradient(self) -> tuple[int, ...]:
+        """Which inputs of its gradient are the states."""
+        first = self.num_heads + len(self.arguments)
+        return tuple(range(first, first + len(self.states)))
 
     @property
     def num_heads(self) -> int:
@@ -160,13 +171,33 @@ class _Operator:
         return ins_, outs, aux
 
     def computes(self, inputs: Sequence[Any]) -> CustomOp:
-        """What computes it for inputs of these shapes and dtypes; made once, so that it may keep something."""
+        """What computes it for inputs of these shapes and dtypes; made once, so that it may keep something, and for
+        each step of a loop."""
         shapes = tuple(tuple(x.shape) for x in inputs[: len(self.arguments)])
         dtypes = tuple(np.dtype(x.dtype).type for x in inputs[: len(self.arguments)])
-        if (shapes, dtypes) not in self._made:
-            made = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
-            self._made.setdefault((shapes, dtypes), made)
-        return self._made[shapes, dtypes]
+        made, (step, _) = self._made.get((shapes, dtypes)), step_of_loops()
+        if made is None:
+            made = self._made.setdefault((shapes, dtypes), {})
+        if step not in made:
+            new = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
+            made.setdefault(step, new)
+        return made[step]
+
+    def keep_step(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
+        """Keep what this step of a loop computed, for the loop that computes its gradient."""
+        at, _ = step_of_loops()
+        if not any(at):
+            self._steps.clear()
+        self._steps[at] = [np.asarray(value) for value in inputs], list(results)
+
+    def kept_step(self, inputs: Sequence[Any]) -> list[Any] | None:
+        """What this step of a loop computed of the same inputs, where its gradient asks for it again."""
+        at, again = step_of_loops()
+        if not (again and at in self._steps):
+            return None
+        before, results = self._steps[at]
+        same = all(np.array_equal(x, np.asarray(y), equal_nan=True) for x, y in zip(before, inputs, strict=True))
+        return results if same else None
 
 
 def listed_parameters(given: dict[str, str]) -> str:
@@ -192,22 +223,23 @@ def _infer_type(p: _Operator, ins: Any, outs: Any) -> tuple[Any, Any]:
 
 
 def _gradient(node: Node, ograds: Sequence[NodeEntry]) -> list[NodeEntry | None]:
-    """What `backward` writes; of the states nothing."""
+    """What `backward` writes; it also writes the states, after all that `forward` writes."""
     p: _Operator = node.attrs.parsed
-    outputs = [NodeEntry(node, i, 0) for i in range(len(p.outputs))]
+    outputs, count = [NodeEntry(node, i, 0) for i in range(len(p.outputs))], len(p.arguments)
+    states = [entry._replace(version=0) for entry in node.inputs[count:]]  # which `Schedule` takes for the latest
     heads = ograds if p.prop.need_top_grad_ else []
     given: dict[str, Any] = {key: text for key, text in node.attrs.dict.items() if key != "op_type"}
     given[_NODE] = str(p.number)
     assert node.op is not None
-    made = apply(f"{node.op.name}{_BACKWARD}", *heads, *node.inputs, *outputs, **given)
-    return [*(NodeEntry(made.node, i, 0) for i in range(len(p.arguments))), *([None] * len(p.states))]
+    made = apply(f"{node.op.name}{_BACKWARD}", *heads, *node.inputs[:count], *states, *outputs, **given)
+    return [*(NodeEntry(made.node, i, 0) for i in range(count)), *([None] * len(p.states))]
 
 
 # -- how it runs -----------------------------------------------------------------------------------------------------
 
 
 class CustomOpError(NNVMError, RuntimeError):
-    """What a CustomOp's forward or backward raised, which is its `__cause__`."""
+    """What a CustomOp left that is not what it was to write."""
 
 
 def _arrays(values: Sequence[Any], called_back: bool) -> list[NDArray]:
@@ -234,15 +266,11 @@ def _values(arrays: Sequence[NDArray], models: Sequence[Any], called_back: bool)
 
 @contextmanager
 def _running(p: _Operator, method: str, attrs: NodeAttrs, is_train: bool) -> Iterator[None]:
-    """Nothing is recorded in it; what it raises is told with the node. Raises CustomOpError."""
+    """Nothing is recorded in it; what it raises has a note of the node."""
     before = recording.set_recording(False), recording.set_training(is_train)
     try:
-        yield
-    except NNVMError:
-        raise
-    except Exception as error:
-        problem = f"{type(p.prop).__name__}'s CustomOp.{method} raised {type(error).__name__}: {error}"
-        raise CustomOpError(explain(problem, op=attrs.op, node=attrs.name)) from error
+        with telling(explain(f"{type(p.prop).__name__}'s CustomOp.{method}", op=attrs.op, node=attrs.name)):
+            yield
     finally:
         recording.set_recording(before[0])
         recording.set_training(before[1])
@@ -250,39 +278,51 @@ def _running(p: _Operator, method: str, attrs: NodeAttrs, is_train: bool) -> Ite
 
 def _forward(p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs) -> PythonCall:
     """The outputs, and the new states, by `CustomOp.forward`."""
-    count, custom = len(p.arguments), p.computes(inputs)
+    count = len(p.arguments)
     _, shapes, _ = p.shapes([x.shape for x in inputs])
     _, dtypes, _ = p.dtypes([x.dtype.name for x in inputs])
     models = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
     models += [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in inputs[count:]]
 
     def run(values: Sequence[Any], called_back: bool) -> list[Any]:
+        kept = p.kept_step(values[:count])
+        if kept is not None:
+            return kept
         arrays, out = _arrays(values, called_back), _blank(models[: len(shapes)], called_back)
         data, aux = arrays[:count], arrays[count:]
         with _running(p, "forward", attrs, is_train):
+            custom = p.computes(values)
             custom.forward(is_train=is_train, req=["write"] * len(out), in_data=data, out_data=out, aux=aux)
-        return _values([*out, *aux], models, called_back)
+        results = _values([*out, *aux], models, called_back)
+        if is_train and step_of_loops()[0]:
+            p.keep_step(values[:count], results)
+        return results
 
     return PythonCall(run, tuple(models))
 
 
-def _backward(p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs) -> PythonCall:
-    """The gradients of the inputs, by `CustomOp.backward`."""
+def _backward(
+    p: _Operator, *inputs: jax.Array, is_train: bool, attrs: NodeAttrs, requests: Sequence[tuple[str, Any]]
+) -> PythonCall:
+    """The gradients of the inputs, and the new states, by `CustomOp.backward`."""
     outputs, arguments = len(p.outputs), len(p.arguments)
     heads = p.num_heads
     data = inputs[heads : heads + arguments]
-    custom = p.computes(data)
-    models = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in data]
+    states = inputs[heads + arguments : len(inputs) - outputs]
+    models = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (*data, *states)]
+    asked, sums = [request for request, _ in requests], [old for _, old in requests]
 
     def run(values: Sequence[Any], called_back: bool) -> list[Any]:
-        arrays, grads = _arrays(values, called_back), _blank(models, called_back)
+        arrays, grads = _arrays(values, called_back), _blank(models[:arguments], called_back)
+        grads = [grad if old is None else like_jax(old) for grad, old in zip(grads, sums, strict=True)]
         rest = arrays[heads + arguments :]
         aux, out = rest[: len(rest) - outputs], rest[len(rest) - outputs :]
         top = arrays[:heads] if heads else _blank([array.cell for array in out], called_back)
-        given, requests = arrays[heads : heads + arguments], ["write"] * arguments
+        given = arrays[heads : heads + arguments]
         with _running(p, "backward", attrs, is_train):
-            custom.backward(req=requests, out_grad=top, in_data=given, out_data=out, in_grad=grads, aux=aux)
-        return _values(grads, models, called_back)
+            custom = p.computes(values[heads : heads + arguments])
+            custom.backward(req=[*asked], out_grad=top, in_data=given, out_data=out, in_grad=grads, aux=aux)
+        return _values([*grads, *aux], models, called_back)
 
     return PythonCall(run, tuple(models))
 
@@ -333,5 +373,6 @@ def _declare(reg_name: str, name: str) -> None:
         THasDeterministicOutput=False,
         recompute="never",
         TIsBackward=True,
+        FMutateInputs=lambda attrs: attrs.parsed.states_of_gradient,
     )
-    lowers(f"{name}{_BACKWARD}", needs=("is_train", "attrs"), python=True)(_backward)
+    lowers(f"{name}{_BACKWARD}", needs=("is_train", "attrs", "requests"), python=True)(_backward)

@@ -6,7 +6,6 @@ remembers. All parameters of a step are updated by one compiled function.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -16,18 +15,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.executor.arrays import writing
+from lowering.initializer.base import named_key
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.training.optimizers import apply_rule, check_known, rule_hyper, rule_slots
 from lowering.training.update_rules import RULES, Rule, Update
 from symjax_nnvm.errors import ParamError, TrainingError, did_you_mean, listed
 from symjax_nnvm.mxnet.params import named_arrays, save_arrays
+from symjax_nnvm.recent import Recent
+from symjax_nnvm.symbol.automatic_names import names_by_rank
 from symjax_nnvm.symbol.symbol import Symbol
 
 _BASE = (
     "rescale_grad", "param_idx2name", "wd", "clip_gradient", "learning_rate", "lr_scheduler", "sym", "begin_num_update",
     "multi_precision", "param_dict",
 )  # fmt: skip
+
+_KEPT = 1024
+"""Compiled updates of an optimiser: one for each parameter where they are updated one by one."""
 
 
 class Optimizer:
@@ -66,6 +71,7 @@ class Optimizer:
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
         self._attrs = {} if sym is None else sym.attr_dict()
+        self.by_rank = {} if sym is None else names_by_rank(sym)
         self.set_lr_mult({})
         self.set_wd_mult({})
 
@@ -178,7 +184,7 @@ class RuleOptimizer(Optimizer):
         super().__init__(**{"learning_rate": rate, **base})
         self._hyper = rule_hyper(self.rule, {**defaults, **kwargs})
         self._previous: dict[Any, float] = {}
-        self._jitted: dict[Any, Callable[..., Any]] = {}
+        self._jitted: Recent[Any, Callable[..., Any]] = Recent(_KEPT)
 
     def __getattr__(self, name: str) -> Any:
         if name != "_hyper" and name in self.__dict__.get("_hyper", ()):
@@ -239,13 +245,13 @@ class RuleOptimizer(Optimizer):
                     rescale_grad=scale,
                     clip_gradient=float(self.clip_gradient or -1.0),
                     t=counts[i],
-                    key=partial(jax.random.fold_in, key, zlib.crc32(names[i].encode())),
+                    key=partial(named_key, key, self.by_rank.get(names[i], names[i])),
                 )
                 made.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
             return made
 
-        self._jitted[key] = jax.jit(update)
-        return self._jitted[key]
+        found = self._jitted[key] = jax.jit(update)
+        return found
 
 
 _NAMES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,10 +43,12 @@ def set_training(flag: bool) -> bool:
 
 @dataclass(eq=False, slots=True)
 class Leaf:
-    """An array that gradients are wanted of. keep: (gradient, grad_req) → None, which keeps it."""
+    """An array that gradients are wanted of. keep: (gradient, grad_req) → None, which keeps it. gradient: what is kept
+    now."""
 
     keep: Callable[[jax.Array, str], None]
     grad_req: str
+    gradient: Callable[[], jax.Array]
 
 
 @dataclass(eq=False, slots=True)
@@ -55,7 +57,7 @@ class Call:
 
     expression: what was computed (`eager.Expression`), or what computes its gradients by itself. values: of its
     variables, in their order. entries: where each value came from, None for constants. key: of its random numbers.
-    outputs: their values. number: which call it was.
+    outputs: their values. states: the arrays that it writes, by name. number: which call it was.
     """
 
     expression: Any
@@ -63,6 +65,7 @@ class Call:
     entries: Sequence[Entry | None]
     key: jax.Array | None
     outputs: Sequence[jax.Array]
+    states: Mapping[str, Any] = field(default_factory=dict)
     number: int = field(default_factory=itertools.count().__next__)
 
 

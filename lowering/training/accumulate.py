@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from lowering.gradient_program import GradientProgram
+from lowering.ops.control.flow import Here
 from lowering.training.placing import ONE_DEVICE, Placing
 from symjax_nnvm.errors import TrainingError
 from symjax_nnvm.ir.card import TStopsGradient
@@ -68,10 +69,11 @@ class Accumulation:
             return ({name: sums[name] + grads[name] for name in sums}, aux), outputs
 
         zeros = {name: jnp.zeros_like(constants[name]) for name in program.wrt}
-        (grads, aux), outputs = jax.lax.scan(body, (zeros, dict(aux)), (jnp.arange(self.count), parts))
+        steps: Any = jax.lax.scan if program.program.segments is None else Here.scan
+        (grads, new_aux), outputs = steps(body, (zeros, dict(aux)), (jnp.arange(self.count), parts))
         if reduction == "mean":
             grads = {name: grad / self.count for name, grad in grads.items()}
-        return [output.reshape(-1, *output.shape[2:]) for output in outputs], grads, aux
+        return [output.reshape(-1, *output.shape[2:]) for output in outputs], grads, new_aux
 
     def reduction_of(self, program: GradientProgram, arrays: Arrays, rows: int) -> Reduction:
         """How the gradients of a batch's parts combine. arrays: all arguments, with a part of so many rows.
@@ -83,7 +85,7 @@ class Accumulation:
 
 def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
     """`accumulate=` of the Trainer. Raises TrainingError."""
-    count, reduction = value if isinstance(value, tuple) else (value, None)
+    count, reduction = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
     if isinstance(count, bool) or not isinstance(count, int) or count < 1 or reduction not in (None, "sum", "mean"):
         expected = 'a number of micro-batches, or (number, "sum"), or (number, "mean")'
         raise TrainingError("Wrong accumulate", expected=expected, got=repr(value))

@@ -17,7 +17,7 @@ import re
 import secrets
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from lowering.mxnet_words import takes_our_words
 from lowering.training.orbax_threads import cancel_waiting, in_daemon, orbax_threads
-from lowering.training.processes import on_first
+from lowering.training.processes import is_of_network, on_first
 from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
 from symjax_nnvm.errors import CheckpointError, missing_extra
@@ -56,6 +57,7 @@ class Checkpoints:
     Raises MissingExtraError without Orbax, CheckpointError.
     """
 
+    @takes_our_words("Checkpoints", "lowering.Checkpoints('folder', keep=3, every=100)")
     def __init__(self, directory: str | os.PathLike[str], keep: int = 3, every: int = 100, asynchronous: bool = True):
         for name, value in (("keep", keep), ("every", every)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -70,11 +72,14 @@ class Checkpoints:
         self._lock = RunLock(self.directory)
         self._shares = False
         self._run: dict[str, Any] = {}
+        self._team_lives: Callable[[], None] | None = None
         self._open()
 
     @contextmanager
-    def claim(self, run: Mapping[str, Any]) -> Iterator[None]:
+    def claim(self, run: Mapping[str, Any], team_lives: Callable[[], None] | None = None) -> Iterator[None]:
         """Hold the directory for a run. run: what to tell others of it, plain data; it is stored with checkpoints.
+        team_lives: of several processes, raises JaxRuntimeError when one is lost. Called while this one waits for the
+        others' parts of a checkpoint; such errors leave all methods as they are.
 
         Raises CheckpointError when another run holds it, with what that one says of itself, or when nothing can be
         written to it.
@@ -82,11 +87,11 @@ class Checkpoints:
         held, inside = self._held, self._inside
         self._run = dict(run)
         self._take()
-        self._inside = True
+        self._inside, self._team_lives = True, team_lives
         try:
             yield
         finally:
-            self._inside = inside
+            self._inside, self._team_lives = inside, None
             if not held:
                 self._let_go()
 
@@ -124,8 +129,9 @@ class Checkpoints:
                 on_first(lambda: self._set_aside(step), "set the older checkpoint of this step aside")
                 self._manager.reload()
             items = ocp.args.Composite(state=ocp.args.StandardSave(tree), about=ocp.args.JsonSave(about))
-            in_daemon(lambda: self._manager.save(step, args=items, force=True))
+            in_daemon(lambda: self._manager.save(step, args=items, force=True), self._team_lives)
         except _FAILURES as error:
+            self._raise_lost(error)
             raise self._failed(error) from error
         if not (self.asynchronous and self._inside):
             self.wait()
@@ -146,6 +152,7 @@ class Checkpoints:
             arrays = {path: (tuple(shape), dtype) for path, (shape, dtype) in about["arrays"].items()}
             position, impl, known = about["position"], about["key"], about["format"]
         except _FAILURES as error:
+            self._raise_lost(error)
             raise _unreadable(where, error) from error
         if known != _FORMAT:
             raise CheckpointError(f"{where} is of another version", expected=_FORMAT, got=known)
@@ -155,6 +162,7 @@ class Checkpoints:
             target = None if like is None else jax.tree.map(_abstract, _tree(like))
             tree = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(target)))["state"]
         except _FAILURES as error:
+            self._raise_lost(error)
             raise _unreadable(where, error) from error
         return _state(tree, like, impl), position
 
@@ -168,8 +176,12 @@ class Checkpoints:
     def wait(self) -> None:
         """Wait until the last checkpoint is written. Raises CheckpointError when it could not be."""
         try:
-            self._manager.wait_until_finished()
+            if self._team_lives is None:
+                self._manager.wait_until_finished()
+            else:
+                in_daemon(self._manager.wait_until_finished, self._team_lives)
         except _FAILURES as error:
+            self._raise_lost(error)
             raise self._failed(error) from error
         if self._saving is not None and jax.process_index() == 0:
             shutil.rmtree(self.directory / f"{self._saving}{_REPLACED}", ignore_errors=True)
@@ -276,6 +288,11 @@ class Checkpoints:
                 os.close(file)
         finally:
             shutil.rmtree(probe, ignore_errors=True)
+
+    def _raise_lost(self, error: BaseException) -> None:
+        """Raise an error of the connection to other processes as it is: nothing is the matter with the checkpoint."""
+        if self._team_lives is not None and is_of_network(error):
+            raise error
 
     def _failed(self, error: BaseException) -> CheckpointError:
         """The error of a save; Orbax's own list of checkpoints, which is wrong by now, is read again."""

@@ -60,11 +60,15 @@ class Batches:
             raise TrainingError("Arrays that make no batches", expected="arrays of one length", got=lengths, fix=fix)
         if last not in ("drop", "pad", "keep"):
             raise TrainingError("Unknown last", expected="'drop', 'pad' or 'keep'", got=repr(last))
+        if seed < 0:
+            raise TrainingError("Wrong seed", param="seed", expected="a whole number from 0 on", got=seed)
         self.num_rows = next(iter(self.arrays.values())).shape[0]
         if batch_size < 1 or len(self) < 1:
             expected = f"1 to {self.num_rows}, the number of rows"
             raise TrainingError("There is not one batch", param="batch_size", expected=expected, got=batch_size)
-        self.shard = (jax.process_index(), jax.process_count()) if shard == "process" else shard
+        self.shard = (
+            (jax.process_index(), jax.process_count()) if isinstance(shard, str) and shard == "process" else shard
+        )
         if self.shard is not None:
             self._check_shard(self.shard)
 

@@ -92,7 +92,7 @@ class Run:
     history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
-        if self.check_finite not in ("interval", "step", None):
+        if not (self.check_finite is None or str(self.check_finite) in ("interval", "step")):
             expected = "'interval', 'step' or None"
             raise TrainingError("Wrong check_finite", expected=expected, got=repr(self.check_finite))
         self._check_arguments()
@@ -117,8 +117,17 @@ class Run:
         if isinstance(self.data, Mapping):
             fix = f"One dict is one batch: trainer.step(batch); or cut whole arrays: {batches}."
             raise TrainingError("fit takes an iterable of batches", got="one dict", fix=fix)
-        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer):
-            raise TrainingError("Wrong epochs", expected="a whole number", got=repr(self.epochs))
+        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer) or self.epochs < 0:
+            raise TrainingError("Wrong epochs", expected="a whole number from 0 on", got=cut(repr(self.epochs), 100))
+        begin = self.begin_epoch
+        if isinstance(begin, bool) or not isinstance(begin, int | np.integer) or begin < 0:
+            raise TrainingError("Wrong begin_epoch", expected="a whole number from 0 on", got=cut(repr(begin), 100))
+        if not (self.validation is None or isinstance(self.validation, Iterable)):
+            got = cut(repr(self.validation), 100)
+            raise TrainingError("validation is no iterable of batches", got=got, fix=f"validation={batches}.")
+        if not (self.checkpoints is None or all(hasattr(self.checkpoints, n) for n in ("save", "restore", "wait"))):
+            fix = "checkpoints=lowering.Checkpoints('folder')."
+            raise TrainingError("checkpoints is no store of states", got=cut(repr(self.checkpoints), 100), fix=fix)
         callbacks = self.callbacks if isinstance(self.callbacks, list | tuple) else [self.callbacks]
         for callback in callbacks:
             if not (hasattr(callback, "on_step_end") or hasattr(callback, "on_epoch_end")):
@@ -133,9 +142,10 @@ class Run:
     def __call__(self) -> History:
         """Train. Raises TrainingError, CheckpointError."""
         claim = getattr(self.checkpoints, "claim", None)  # other stores than `Checkpoints` are shared with nobody
+        lives = self._team.check_alive if self._team.size > 1 else None
         with (
             self._team,
-            nullcontext() if claim is None else claim(self.trainer.about()),
+            nullcontext() if claim is None else claim(self.trainer.about(), lives),
             Preemption(self._team, self.checkpoints is not None) as self._preemption,
         ):
             return self._train_all()
@@ -163,14 +173,16 @@ class Run:
     def _all_written(self) -> Iterator[None]:
         """A run that is interrupted leaves no save in the air, unless a process is lost that has a part in it."""
         try:
-            yield
-        except jax.errors.JaxRuntimeError as error:
-            if hasattr(self.checkpoints, "abandon") and self._team.broken_by(error):
-                self.checkpoints.abandon()
+            try:
+                yield
+            finally:
+                if self.checkpoints is not None and not self._team.broken_by(sys.exception()):
+                    self.checkpoints.wait()
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            abandon = getattr(self.checkpoints, "abandon", None)
+            if abandon is not None and self._team.broken_by(error):
+                abandon()
             raise
-        finally:
-            if self.checkpoints is not None and not self._team.broken_by(sys.exception()):
-                self.checkpoints.wait()
 
     def _epoch(self, epoch: int, start: int) -> bool:
         """One epoch from a batch on; whether a callback asked to stop."""

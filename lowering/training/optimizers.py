@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -10,9 +9,11 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
+from lowering.initializer.base import named_key
 from lowering.training.update_rules import RULES, Hyper, Rule, Update
 from lowering.updates import with_master_copy
 from symjax_nnvm.errors import ParamError, close_names, did_you_mean, listed, refuse_unknown
+from symjax_nnvm.symbol.automatic_names import names_by_rank
 from symjax_nnvm.symbol.symbol import Symbol
 
 Params = dict[str, jax.Array]
@@ -92,6 +93,7 @@ class MXNetOptimizer:
         attrs = symbol.attr_dict()
         lr_mult = _multipliers("lr_mult", attrs, values["lr_mult"], symbol)
         wd_mult = _multipliers("wd_mult", attrs, values["wd_mult"], symbol)
+        self._by_rank = names_by_rank(symbol)
         self.lr_mults = {name: lr_mult.get(name, 1.0) for name in wrt}
         decayed = {name: 1.0 if name.endswith(self.rule.decays) else 0.0 for name in wrt}
         self.wds = {name: values["wd"] * wd_mult.get(name, decayed[name]) for name in wrt}
@@ -132,7 +134,7 @@ class MXNetOptimizer:
                 rescale_grad=rescale_grad,
                 clip_gradient=self.clip_gradient,
                 t=count.astype(jnp.float32),
-                key=partial(jax.random.fold_in, key, zlib.crc32(name.encode())),
+                key=partial(named_key, key, self._by_rank.get(name, name)),
             )
             new_params[name], *rest = self._apply(weight, grads[name], state["slots"][name], at)
             slots[name] = tuple(rest)

@@ -13,9 +13,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def in_daemon(function: Callable[[], T]) -> T:
+_ASK_EVERY = 1.0
+"""Seconds."""
+
+
+def in_daemon(function: Callable[[], T], meanwhile: Callable[[], None] | None = None) -> T:
     """What a function returns, run in a daemon thread: threads that it starts are daemons then, which no process waits
-    for when it ends."""
+    for when it ends. meanwhile: called every second; what it raises is raised, and the function is left alone."""
     done: list[T] = []
     failed: list[BaseException] = []
 
@@ -27,6 +31,9 @@ def in_daemon(function: Callable[[], T]) -> T:
 
     thread = threading.Thread(target=work, name="orbax-save", daemon=True)
     thread.start()
+    while meanwhile is not None and thread.is_alive():
+        thread.join(_ASK_EVERY)
+        meanwhile()
     thread.join()
     if failed:
         raise failed[0]

@@ -38,6 +38,9 @@ PATIENCE = 20.0
 SETTLED = 3.0
 """Seconds after which a single process that has not been heard of is taken for the lost one."""
 
+SILENCE = 30.0
+"""Seconds after which a process that says nothing is taken for lost by those that wait for its part of a checkpoint."""
+
 _GRACE = 10.0
 """Seconds after which a process whose operation does not fail by itself is ended."""
 
@@ -50,6 +53,9 @@ _AGAIN = "Start all processes again: with checkpoints=, fit goes on from the lat
 
 _CONNECTION = re.compile(r"gloo|nccl|connection|socket|peer|UNAVAILABLE|DEADLINE_EXCEEDED|heartbeat", re.IGNORECASE)
 """What errors of collective operations say, and those of a computation alone do not."""
+
+_COLLECTIVE = re.compile(r"\b(gloo|nccl)\b", re.IGNORECASE)
+"""What the same errors say where JAX raises them as ValueErrors, as those of a file may be that name a connection."""
 
 _runs = count()
 _lost = False
@@ -70,6 +76,7 @@ class Team:
         self.me = jax.process_index() if self.size > 1 else 0
         self._run = f"symjax_nnvm/fit/{next(_runs)}"
         self._over = threading.Event()
+        self._heard: dict[int, tuple[str, float]] = {}
 
     @property
     def first(self) -> bool:
@@ -111,6 +118,8 @@ class Team:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if self.size == 1 or error is None or isinstance(error, SystemExit):
+            if self.size > 1:
+                self._say("done", "")
             self._over.set()
             return
         self._say("noticed", "")
@@ -123,9 +132,22 @@ class Team:
 
     def broken_by(self, error: BaseException | None) -> bool:
         """Whether an error is the network's: nothing that takes several processes can be done any more."""
-        if self.size == 1 or not isinstance(error, jax.errors.JaxRuntimeError):
-            return False
-        return _CONNECTION.search(str(error)) is not None
+        return self.size > 1 and is_of_network(error)
+
+    def check_alive(self) -> None:
+        """Raise JaxRuntimeError when another process has failed, or has said nothing for 30 seconds.
+
+        For a process that waits for others outside of a collective operation, which would fail by itself.
+        """
+        if self._told("noticed") or self._told("ended"):
+            raise jax.errors.JaxRuntimeError("UNAVAILABLE: another process met a failure")
+        now = time.monotonic()
+        for process, beat in self._told("beat").items():
+            if self._heard.get(process, ("", now))[0] != beat:
+                self._heard[process] = beat, now
+        silent = [process for process, (_, since) in self._heard.items() if now - since > SILENCE]
+        if {*silent} - {self.me, *self._told("done")}:
+            raise jax.errors.JaxRuntimeError(f"UNAVAILABLE: processes {silent} said nothing for {SILENCE:.0f} seconds")
 
     # -- who is lost ---------------------------------------------------------------------------------------------------
 
@@ -139,9 +161,13 @@ class Team:
         return TrainingError(verdict, got=told, fix=_AGAIN)
 
     def _watch(self) -> None:
-        """Wait for what other processes say, and where this one may be ended, see to it that it ends, too."""
+        """Say that this process lives. Wait for what others say, and where this one may be ended, see to it that it
+        ends, too."""
         with suppress(jax.errors.JaxRuntimeError, RuntimeError):  # the coordinator is gone: JAX ends the process
-            while not self._over.wait(_ASK_EVERY):
+            for beat in count():
+                self._say("beat", str(beat))
+                if self._over.wait(_ASK_EVERY):
+                    return
                 if self._told("noticed") or self._told("ended"):
                     verdict = self._verdict()
                     if self._exits and not self._over.wait(_GRACE):
@@ -155,7 +181,7 @@ class Team:
         alone_since: float | None = None
         while not (told := self._told("verdict")):
             now, ended = time.monotonic(), self._told("ended")
-            missing = set(range(self.size)) - {*self._told("noticed"), *ended}
+            missing = set(range(self.size)) - {*self._told("noticed"), *self._told("done"), *ended}
             alone_since = None if len(missing) > 1 else alone_since or now
             settled = alone_since is not None and now - alone_since > SETTLED
             if ended or settled or now - began > PATIENCE:
@@ -180,6 +206,14 @@ class Team:
     def _told(self, what: str) -> dict[int, str]:
         rows = coordinator().key_value_dir_get(f"{self._run}/{what}/")
         return {int(key.rpartition("/")[2]): text for key, text in rows}
+
+
+def is_of_network(error: BaseException | None) -> bool:
+    """Whether an error says that a collective operation of several processes failed."""
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        return _CONNECTION.search(str(error)) is not None
+    ours = isinstance(error, NNVMError)
+    return isinstance(error, ValueError) and not ours and _COLLECTIVE.search(str(error)) is not None
 
 
 def _lost_of(lost: dict[int, str], size: int) -> str:

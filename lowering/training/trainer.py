@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lowering.arguments import require_key, require_symbol, shapes_by_name
 from lowering.host_memory import kept_memory
@@ -95,7 +96,7 @@ class Trainer:
         label_names: Sequence[str] | None = None,
         wrt: Sequence[str] | None = None,
         initializer: Any = None,
-        compute_dtype: str | None = None,
+        compute_dtype: DTypeLike | None = None,
         accumulate: int | tuple[int, Reduction] = 1,
         clip_global_norm: float | None = None,
         mirror: Mirror = None,
@@ -123,6 +124,9 @@ class Trainer:
             precision=_half_precision(compute_dtype),
             owned=True,
         )
+        if clip_global_norm is not None and not clip_global_norm > 0:
+            expected = "a limit above 0, or None"
+            raise TrainingError("Wrong clip_global_norm", expected=expected, got=repr(clip_global_norm))
         self.placing = Placing(None if mesh is None else make_placement(mesh, sharding, data_axis, symbol))
         if self.placing.placement is not None:
             options = replace(options, mesh=self.placing.placement.mesh, data_axes=self.placing.placement.data_axes)
@@ -190,6 +194,10 @@ class Trainer:
         without = [*args, *aux, *self.inputs.names]
         new_args, new_aux = init_params(self.symbol, shapes, key, self.initializer, without=without, place=first)
         values = {**new_args, **new_aux} | {name: first(name, value) for name, value in {**args, **aux}.items()}
+        absent = [name for name in names if name not in self.inputs.names and name not in values]
+        if absent:
+            fix = "Trainer(symbol, label_names=[...]) says what comes with batches; or trainer.init(0, {name: value})."
+            raise TrainingError(f"No initialiser has values for {listed(absent)}, by name a label", fix=fix)
         params = {name: values[name] for name in self.wrt}
         return TrainState(
             params=params,
@@ -266,6 +274,7 @@ class Trainer:
             return float(schedule(int(state.step) + self.optimizer.begin_num_update + 1))  # pyright: ignore
         return float(self._rate_state(state)["learning_rate"])
 
+    @takes_our_words("Trainer.set_learning_rate", "trainer.set_learning_rate(0.01)")
     def set_learning_rate(self, value: float) -> None:
         """Change the learning rate; nothing is compiled again. Raises TrainingError where a schedule sets it."""
         state = self.require_state()
@@ -379,6 +388,7 @@ class Trainer:
         """Run the forward and backward pass of a batch and list the nodes that turn finite numbers into others."""
         return diagnose(self.program, self.inputs, self.require_state(), self.inputs.as_batch(batch))
 
+    @takes_our_words("Trainer.export", "trainer.export('net', 3)")
     def export(self, prefix: str | os.PathLike[str], epoch: int) -> None:
         """Write `prefix-symbol.json` and `prefix-0000.params`, which MXNet reads: of several processes, which all call
         it, the first writes. Raises ParamsFormatError, OSError."""
@@ -406,11 +416,13 @@ def _check_sharding(mesh: Any, sharding: Any, batch_statistics: Any) -> None:
 
 def _half_precision(compute_dtype: Any) -> DType | None:
     """The precision of products, None for float32. Raises TrainingError for a dtype that training cannot compute in."""
-    if compute_dtype is None or compute_dtype == "float32":
+    try:
+        asked = np.dtype(np.float32 if compute_dtype is None else compute_dtype)
+    except TypeError:
+        asked = None
+    if asked == np.float32:
         return None
-    if np.dtype(compute_dtype) != jnp.bfloat16:
-        fix = (
-            "float16 has too few exponents for gradients without a loss scale." if compute_dtype == "float16" else None
-        )
+    if asked != jnp.bfloat16:
+        fix = "float16 has too few exponents for gradients without a loss scale." if asked == np.float16 else None
         raise TrainingError("Wrong compute_dtype", expected="None or 'bfloat16'", got=repr(compute_dtype), fix=fix)
     return "bfloat16"

@@ -9,7 +9,7 @@ from typing import Any
 
 from symjax_nnvm.errors import OpenSizeError
 
-__all__ = ["are_undecided", "decide_by", "is_at_most", "is_open", "needed"]
+__all__ = ["are_undecided", "decide_by", "is_at_most", "is_multiple", "is_open", "needed"]
 
 _undecided: list[type[Exception]] = []
 
@@ -36,6 +36,14 @@ def is_at_most(small: Any, large: Any) -> bool:
         return bool(small <= large)
     except are_undecided() as error:
         raise needed(f"{large} >= {small}") from error
+
+
+def is_multiple(size: Any, divisor: int) -> bool:
+    """Whether a size is a multiple of a number. Raises OpenSizeError likewise."""
+    rest = size % divisor
+    if is_open(rest):
+        raise needed(f"mod({size}, {divisor}) == 0")
+    return rest == 0
 
 
 def needed(condition: str, **where: Any) -> OpenSizeError:

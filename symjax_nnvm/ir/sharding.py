@@ -7,7 +7,7 @@ over both. Axes that are not named are not split. What runs the graph gives thes
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import lru_cache
 
 from symjax_nnvm.errors import ParamError
 
@@ -22,10 +22,11 @@ MeshAxes = tuple[str | tuple[str, ...] | None, ...]
 _FIX = 'Write one word for each axis of the array: "model, None", or "(data, model)" where one axis is split over two.'
 _ITEM = re.compile(r"(?:\s*\(([^()]*)\)\s*|([^(),]*))(?:,|$)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_KEPT = 1024  # texts
 _LONGEST = 4096  # characters; files have no more for a few names
 
 
-@cache
+@lru_cache(_KEPT)
 def mesh_axes(text: str) -> MeshAxes:
     """The axes that an attribute's text names. Raises ParamError for what is no such text, and for an axis that is
     named twice."""

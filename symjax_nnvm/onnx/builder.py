@@ -134,8 +134,9 @@ class Builder:
         asked = range(tensor.ndim) if axes is None else {axis % tensor.ndim for axis in axes}
         open_axes = [axis for axis in asked if tensor.shape[axis] is None]
         if open_axes:
+            whose = repr(tensor.name) if tensor.name else "the output"
             self.refuse(
-                f"the size of axis {open_axes[0]} of {tensor.name!r} must be known when the file is written",
+                f"the size of axis {open_axes[0]} of {whose} must be known when the file is written",
                 "Give a number for it in shapes=.",
             )
         return tuple(1 if size is None else size for size in tensor.shape)

@@ -6,6 +6,8 @@ the number every time has the name.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +25,9 @@ NamedShape = Sequence[int | str]
 
 TRIED = (((2, 3), (224, 256)), ((2, 3), (64, 96)), ((2, 3), (7, 11)), ((6, 10), (12, 20)), ((1, 2), (1, 2)))
 """Numbers for the names of batches, and for others: the first that the graph takes."""
+
+_ONE_BY_ONE = 16
+"""Names of open dimensions up to which each is varied alone."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +81,31 @@ def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Ma
 def _assignments(
     shapes: Mapping[str, NamedShape], known: Mapping[str, Shape], pairs: Mapping[str, tuple[int, int]]
 ) -> Dimensions:
-    """The first number of each name, then, for one name after the other, its second."""
-    rows = [{name: low for name, (low, _) in pairs.items()}]
-    rows += [{**rows[0], name: high} for name, (_, high) in pairs.items()]
+    """The first number of each name, then the second of some of them in each assignment."""
+    places = dict(zip(pairs, second_numbers(len(pairs)), strict=True))
+    count = max((max(each) for each in places.values()), default=-1) + 2
+    columns = {
+        name: tuple(high if row - 1 in places[name] else low for row in range(count))
+        for name, (low, high) in pairs.items()
+    }
     assignments = []
-    for row in rows:
+    for row in range(count):
         numbers = {
-            name: [row[size] if isinstance(size, str) else size for size in shape] for name, shape in shapes.items()
+            name: [columns[size][row] if isinstance(size, str) else size for size in shape]
+            for name, shape in shapes.items()
         }
         assignments.append({**known, **known_shapes(numbers)})
-    return Dimensions(tuple(assignments), {tuple(row[name] for row in rows): name for name in pairs})
+    return Dimensions(tuple(assignments), {numbers: name for name, numbers in columns.items()})
+
+
+def second_numbers(count: int) -> list[tuple[int, ...]]:
+    """The assignments, after a first one in which none has, in which each of several names has its second number: one
+    for each of a few names. Of many, as many for each and the same for no two: the assignments grow with the logarithm
+    of the names, and what follows from two names never looks like a third."""
+    if count <= _ONE_BY_ONE:
+        return [(i,) for i in range(count)]
+    rows = next(n for n in itertools.count(1) if math.comb(n, n // 2) >= count)
+    return list(itertools.islice(itertools.combinations(range(rows), rows // 2), count))
 
 
 def _sizes_that_fit(

@@ -104,9 +104,9 @@ def Convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None 
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
 
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
 
-    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
 
@@ -129,9 +129,9 @@ def Convolution_v1(data: Symbol, weight: Symbol | None = None, bias: Symbol | No
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
 
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
 
-    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
 
@@ -184,9 +184,9 @@ def Deconvolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | Non
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
 
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
 
-    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
 
@@ -558,9 +558,9 @@ def _channels_last_convolution(data: Symbol, weight: Symbol | None = None, bias:
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
 
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
 
-    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
 
@@ -628,9 +628,9 @@ def _contrib_DeformableConvolution(data: Symbol, offset: Symbol | None = None, w
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
 
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
 
-    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
 
@@ -668,9 +668,9 @@ def _contrib_ModulatedDeformableConvolution(data: Symbol, offset: Symbol | None 
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
 
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
 
-    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
 
@@ -1031,9 +1031,9 @@ def _fused_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol 
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
 
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
 
-    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
 
@@ -1895,9 +1895,9 @@ def _winograd_convolution(data: Symbol, weight: Symbol | None = None, bias: Symb
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
 
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
 
-    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none.
 
@@ -2116,9 +2116,9 @@ def col2im(data: Symbol, output_size: Sequence[int] | int, kernel: Sequence[int]
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
 
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
 
-    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
 def cos(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2255,9 +2255,9 @@ def im2col(data: Symbol, kernel: Sequence[int] | int, stride: Sequence[int] | in
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
 
-    stride: tuple of int ≥ 1, optional, default=(). step of the window in each spatial axis; (): 1.
+    stride: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). step of the window in each spatial axis; (): 1.
 
-    dilate: tuple of int ≥ 1, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
+    dilate: tuple of int ≥ 1 ≤ 2.14748e+09, optional, default=(). distance of the window's elements in each spatial axis; (): 1.
 
     pad: tuple of int ≥ 0, optional, default=(). zeros added on both sides of each spatial axis; (): none."""
 def khatri_rao(*data: Symbol, num_args: int | None = None, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:

@@ -50,6 +50,14 @@ def test_another_model_differs(net: Path, capsys: pytest.CaptureFixture[str]):
     assert "DIFFERS" in capsys.readouterr().out
 
 
+def test_the_two_models_may_be_exchanged(net: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["convert", str(net), f"{net}.onnx", *SHAPE]) == 0
+    assert main(["verify", str(net), "--against", f"{net}.onnx"]) == 0
+    assert "agrees" in capsys.readouterr().out
+    assert main(["verify", str(net), "--against", str(net)]) == 2
+    assert "verify MODEL.onnx --against MODEL" in capsys.readouterr().err
+
+
 def test_what_is_no_model_of_onnx_takes_no_names(net: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["convert", str(net), f"{net}.mlir", *SHAPE]) == 2
     assert "sizes have names in ONNX files" in capsys.readouterr().err

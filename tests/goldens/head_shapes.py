@@ -28,6 +28,8 @@ OPERATORS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...]]] = {
     "squeeze": (lambda s, x: s.squeeze(x, axis=1), (4, 1)),
     "Reshape": (lambda s, x: s.Reshape(x, shape=(-1, 1)), (4,)),
     "Reshape_kept": (lambda s, x: s.Reshape(x, shape=(0, 1)), (4, 1)),
+    "Reshape_flat": (lambda s, x: s.Reshape(x, shape=(-1,)), (4, 1)),
+    "Reshape_split": (lambda s, x: s.Reshape(x, shape=(-4, 4, 1, -2)), (4, 1)),
     "reshape_like": (lambda s, x: s.reshape_like(x, s.Variable("like")), (4, 1)),
     "Flatten": (lambda s, x: s.Flatten(x), (4, 1)),
     "softmax": (lambda s, x: s.softmax(x, axis=1), (4, 1)),
@@ -55,12 +57,14 @@ OPERATORS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...]]] = {
     "argmax": (lambda s, x: s.argmax(x, axis=1), (4, 3)),
     "argsort": (lambda s, x: s.argsort(x, axis=1), (4, 3)),
     "topk": (lambda s, x: s.topk(x, k=1, axis=1), (4, 3)),
+    "topk_mask": (lambda s, x: s.topk(x, k=1, axis=1, ret_typ="mask"), (4, 3)),
     "sum": (lambda s, x: s.sum(x, axis=1), (4, 3)),
     "mean_kept": (lambda s, x: s.mean(x, axis=1, keepdims=True), (4, 3)),
     "norm": (lambda s, x: s.norm(x, axis=1), (4, 3)),
     "pick": (lambda s, x: s.pick(x, s.Variable("index"), axis=1), (4, 3)),
     "take": (lambda s, x: s.take(s.Variable("table"), x), (4,)),
     "batch_take": (lambda s, x: s.batch_take(x, s.Variable("index")), (4, 3)),
+    "take_axis": (lambda s, x: s.take(x, s.Variable("index"), axis=1), (4, 5)),
     "gather_nd": (lambda s, x: s.gather_nd(x, s.Variable("index")), (4, 3)),
     "dot": (lambda s, x: s.dot(x, s.Variable("y")), (4, 3)),
     "batch_dot": (lambda s, x: s.batch_dot(x, s.Variable("y")), (4, 3, 2)),
@@ -69,6 +73,7 @@ OPERATORS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...]]] = {
     "broadcast_to": (lambda s, x: s.broadcast_to(x, shape=(4, 3)), (4, 1)),
     "broadcast_axis": (lambda s, x: s.broadcast_axis(x, axis=1, size=3), (4, 1)),
     "where": (lambda s, x: s.where(x, s.Variable("y"), s.Variable("z")), (4, 1)),
+    "where_chosen": (lambda s, x: s.where(s.Variable("condition"), x, s.Variable("z")), (4, 1)),
     "tile": (lambda s, x: s.tile(x, reps=(1, 2)), (4, 1)),
     "repeat": (lambda s, x: s.repeat(x, repeats=2, axis=1), (4, 1)),
     "reverse": (lambda s, x: s.reverse(x, axis=1), (4, 1)),
@@ -79,6 +84,10 @@ OPERATORS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...]]] = {
     "space_to_depth": (lambda s, x: s.space_to_depth(x, block_size=2), (4, 1, 2, 2)),
     "SequenceMask": (lambda s, x: s.SequenceMask(x, axis=1), (4, 1)),
     "SequenceLast": (lambda s, x: s.SequenceLast(x), (3, 4, 1)),
+    "SequenceLast_lengths": (
+        lambda s, x: s.SequenceLast(x, s.Variable("lengths"), use_sequence_length=True),
+        (3, 4, 1),
+    ),
     "SequenceReverse": (lambda s, x: s.SequenceReverse(x), (3, 4, 1)),
     "diag": (lambda s, x: s.diag(x), (4, 4)),
     "clip": (lambda s, x: s.clip(x, a_min=0, a_max=1), (4, 1)),
@@ -90,6 +99,13 @@ OPERATORS: dict[str, tuple[Callable[[Any, Any], Any], tuple[int, ...]]] = {
     "BlockGrad": (lambda s, x: s.BlockGrad(x), (4,)),
     "shape_array": (lambda s, x: s.shape_array(x), (4, 1)),
     "smooth_l1": (lambda s, x: s.smooth_l1(x), (4, 1)),
+    "linalg_trsm": (lambda s, x: s.linalg_trsm(s.Variable("triangle"), x), (4, 1)),
+    "RNN": (
+        lambda s, x: s.RNN(
+            *(x, s.Variable("parameters"), s.Variable("state")), state_size=1, num_layers=1, mode="rnn_tanh"
+        ),
+        (4, 3, 1),
+    ),
     "linalg_gemm2": (lambda s, x: s.linalg_gemm2(x, s.Variable("y")), (4, 3)),
 }
 """What makes an array of a variable: (MXNet's or our namespace of symbols, the variable) → symbol; and its shape."""

@@ -28,6 +28,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,7 +49,7 @@ def state() -> dict[str, Any]:
     """Everything that is compared, by name."""
     mask = os.umask(0)
     os.umask(mask)
-    loggers = {name: logging.getLogger(name) for name in (None, "absl", "jax", "orbax", "asyncio", "concurrent")}
+    loggers = [logging.root, *(each for each in logging.root.manager.loggerDict.values() if hasattr(each, "handlers"))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         policy = type(asyncio.get_event_loop_policy())
@@ -57,6 +58,7 @@ def state() -> dict[str, Any]:
         "folder": os.getcwd(),
         "umask": mask,
         "limits": {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if "RLIMIT" in name},
+        "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
         "signals": {number: signal.getsignal(number) for number in signal.valid_signals()},
         "path": list(sys.path),
         "importers": (list(sys.meta_path), list(sys.path_hooks), builtins.__import__),
@@ -68,21 +70,19 @@ def state() -> dict[str, Any]:
         "interpreter": (sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits()),
         "asyncio": (sys.get_asyncgen_hooks(), policy),
         "collector": (gc.isenabled(), gc.get_threshold(), list(gc.callbacks), gc.get_debug(), gc.get_freeze_count()),
-        "logging": {
-            name: (found.level, list(found.handlers), list(found.filters), found.propagate, found.disabled)
-            for name, found in loggers.items()
-        },
+        "logging": {name: found for name, found in map(logger, loggers) if found != _UNTOUCHED},
         "all of logging": (logging.root.manager.disable, logging.lastResort, logging.getLoggerClass()),
-        "warnings": (list(warnings.filters), warnings.showwarning),
-        "locale": locale.setlocale(locale.LC_ALL),
+        "warnings": (list(warnings.filters), warnings.showwarning, warnings.formatwarning),
+        "locale": (locale.setlocale(locale.LC_ALL), time.tzname),
         "decimal": str(decimal.getcontext()),
-        "numpy": (str(np.get_printoptions()), np.geterr()),
-        "random numbers": (digest(random.getstate()), digest(np.random.get_state())),
-        "jax": dict(jax.config.values),
+        "numpy": (str(np.get_printoptions()), np.geterr(), np.geterrcall(), np.getbufsize()),
+        "random numbers": (digest(random.getstate()), digest([*map(str, np.random.get_state(legacy=False).items())])),
+        "jax": (dict(jax.config.values), jax.default_backend()),
         "at exit": (atexit._ncallbacks(), len(getattr(threading, "_threading_atexits", ()))),
         "threads": {
             thread.name for thread in threading.enumerate() if not thread.daemon and not thread.name.startswith(IDLE)
         },
+        "daemons": {thread.name for thread in threading.enumerate() if thread.daemon},
         "others": (
             faulthandler.is_enabled(),
             socket.getdefaulttimeout(),
@@ -90,6 +90,26 @@ def state() -> dict[str, Any]:
             tempfile.tempdir,
         ),
     }
+
+
+def settled(before: dict[str, Any]) -> dict[str, Any]:
+    """The state when threads that are about to end have ended, with what nobody holds any more."""
+    deadline = time.monotonic() + 20
+    while True:
+        gc.collect()
+        after = state()
+        if time.monotonic() > deadline or all(after[name] == before[name] for name in ("threads", "daemons")):
+            return after
+        time.sleep(0.2)
+
+
+_UNTOUCHED: Any = (logging.NOTSET, [], [], True, False)
+"""A logger as it is made."""
+
+
+def logger(found: Any) -> tuple[str, Any]:
+    """Its name, and what others may have changed of it."""
+    return found.name, (found.level, list(found.handlers), list(found.filters), found.propagate, found.disabled)
 
 
 def digest(value: object) -> str:
@@ -257,7 +277,7 @@ def lines() -> Iterator[dict[str, Any]]:
     yield {"step": "jax alone", "changed": {}, "memory": memory()}
     for step in STEPS:
         step()
-        after = state()
+        after = settled(before)
         changed = {
             name: [repr(before[name])[:2000], repr(after[name])[:2000]]
             for name in before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 
 import jax
 import jax.export
@@ -98,3 +99,11 @@ def test_max_memory_asks_once_for_each_signature(args, monkeypatch):
         run(args)
     run(args | {"x": np.ones((3, 4), np.float32)})
     assert len(asked) == 2
+
+
+def test_what_is_kept_of_each_signature_is_bounded(args, monkeypatch):
+    run = lowering.compile(sym.FullyConnected(sym.Variable("x"), num_hidden=3, name="fc"), max_memory=1 << 20)
+    monkeypatch.setattr(run, "_jitted", SimpleNamespace(lower=lambda args, *_: SimpleNamespace(compile=lambda: args)))
+    for length in range(1, 100):
+        run.compiled(args | {"x": jax.ShapeDtypeStruct((length, 4), np.float32)})
+    assert [len(run._compiled), len(run._fitting)] == [64, 64]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jax
@@ -19,6 +20,7 @@ from lowering import initializer as init
 from lowering.initializer import drawn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, InitializerError
+from symjax_nnvm.symbol.symbol import Symbol
 from tests.initializer_cases import FIXED, NAMES, SCALES, shape_of
 
 GOLDENS = Path(__file__).parents[1] / "goldens"
@@ -134,6 +136,66 @@ def test_a_new_layer_changes_no_others_numbers():
     assert "fc0_weight" in after
     other, _ = lowering.init_params(network(), {"data": (4, 5)}, 4)
     assert not np.array_equal(before["fc2_weight"], other["fc2_weight"])
+
+
+def unnamed(*, convolution: bool = False, end: bool = False, named: bool = False) -> Symbol:
+    """Layers without names."""
+    net = sym.Variable("data")
+    if convolution:
+        net = sym.Convolution(net, kernel=(1,), num_filter=2)
+    if named:
+        net = sym.FullyConnected(net, num_hidden=4, name="mine", flatten=False)
+    net = sym.BatchNorm(sym.FullyConnected(net, num_hidden=8))
+    net = sym.LeakyReLU(sym.FullyConnected(net, num_hidden=8), act_type="prelu")
+    return sym.MakeLoss(sym.FullyConnected(net, num_hidden=8) if end else net)
+
+
+def weights(net: Symbol) -> list[np.ndarray]:
+    """The weights of the dense layers without names behind the first, in the network's order: all have one shape."""
+    args, _ = lowering.init_params(net, {"data": (4, 3, 5)}, 3)
+    return [np.asarray(value) for name, value in args.items() if re.search(r"^fullyc.*\d_weight", name)][1:]
+
+
+def test_a_network_built_twice_starts_with_the_same_values():
+    first, second = unnamed(), unnamed()
+    assert first.list_arguments() != second.list_arguments()  # automatic names go on counting
+    shapes = {"data": (4, 3, 5)}
+    for one, other in zip(*(lowering.init_params(net, shapes, 3) for net in (first, second)), strict=True):
+        for a, b in zip(one.values(), other.values(), strict=True):
+            np.testing.assert_array_equal(a, b)
+    a, b = (lowering.Trainer(net, label_names=()).init(3, data=(4, 3, 5)).params for net in (first, second))
+    same = [name for name in a if name.startswith("fullyconnected") and name.endswith("weight")]
+    assert len(same) == 2
+    for old, new in zip(a, b, strict=True):
+        np.testing.assert_array_equal(a[old], b[new])
+
+
+@pytest.mark.parametrize("added", ["convolution", "end", "named"])
+def test_a_layer_that_is_added_changes_no_first_value_of_layers_without_names(added: str):
+    before, after = weights(unnamed()), weights(unnamed(**{added: True}))
+    assert len(before) == 1
+    assert before[0].shape == (8, 8)
+    np.testing.assert_array_equal(after[0], before[0])
+
+
+def test_first_values_of_automatic_names_without_gaps_follow_the_very_names():
+    with sym.NameManager():
+        args, _ = lowering.init_params(unnamed(), {"data": (4, 3, 5)}, 3)
+    for name in ("fullyconnected0_weight", "fullyconnected1_weight"):
+        np.testing.assert_array_equal(args[name], init.Uniform(0.01)(init.InitDesc(name), args[name].shape, key=3))
+
+
+def test_noise_of_an_optimiser_follows_the_names_by_rank():
+    """SGLD draws for every parameter."""
+    first, second = (lowering.Trainer(unnamed(), "sgld", {"learning_rate": 0.1}, label_names=()) for _ in range(2))
+    batch = {"data": np.ones((4, 3, 5), np.float32)}
+    states = []
+    for trainer in (first, second):
+        trainer.init(3, data=(4, 3, 5))
+        trainer.step(batch)
+        states.append(list(trainer.require_state().params.values()))
+    for a, b in zip(*states, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_a_variables_own_initialiser_comes_first():

@@ -22,6 +22,7 @@ from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry, applies
+from symjax_nnvm.ops.nn.fused_convolution import blocks_of
 from tests.comparison import assert_close
 from tests.lowering.test_convolutions import GEOMETRIES
 
@@ -337,3 +338,22 @@ def test_deviation_relu_of_nan_is_0_in_the_library_as_in_mxnet_and_nan_elsewhere
     args = arguments(net, data=data.shape)
     assert np.array_equal(lowering.Predictor(net, args, platform="cpu")(data=data)[0], np.zeros((1, 64, 6, 6)))
     assert np.isnan(lowering.to_jax(net)({**args, "data": data})[0][0]).all()
+
+
+def test_a_weight_that_lies_in_blocks_in_a_file_keeps_them():
+    """It was laid in blocks once more, and refused as no weight of a convolution."""
+    weight = np.random.default_rng(0).standard_normal((3, 3, 8, 8)).astype("float32")
+    node = {"op": "_fused_convolution", "name": "n", "inputs": [[0, 0, 0], [1, 0, 0]]}
+    attrs = {"kernel": "(3,3)", "num_filter": "8", "no_bias": "True", "block": "8", "channels": "8"}
+    variables = [{"op": "null", "name": name, "inputs": []} for name in ("x", "w")]
+    text = {"nodes": [*variables, node | {"attrs": attrs}], "arg_nodes": [0, 1], "heads": [[2, 0, 0]]}
+    net = sym.load_json(json.dumps(text))
+    x = np.random.default_rng(1).standard_normal((1, 8, 8, 8)).astype("float32")
+    laid = blocks_of(weight.shape, 1, 8).lay(weight, np).ravel()
+    plain = sym._channels_last_convolution(
+        sym.Variable("x"), sym.Variable("w"), kernel=(3, 3), num_filter=8, no_bias=True
+    )
+    expected = lowering.to_jax(plain)({"x": x, "w": weight})[0][0]
+    np.testing.assert_allclose(lowering.Predictor(net, {"w": laid})(x=x)[0], expected, rtol=1e-4, atol=1e-4)
+    with pytest.raises(InferenceError, match="the pipeline writes.*Convolution.*'n'"):
+        sym._blocked_weight(sym.Variable("w"), block=8, name="n").infer_shape(w=(576,))

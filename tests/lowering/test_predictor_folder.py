@@ -6,9 +6,12 @@ import copy
 import hashlib
 import json
 import os
+import resource
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering import kept
+from lowering import kept, predictor_folder
 from lowering.predictor_folder import MAX_BYTES, MAX_SIGNATURES, Folder, Signature, read_folder, write_folder
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import FileError, NNVMError, SymbolValueError
@@ -331,7 +334,7 @@ import sys
 import jax
 import numpy as np
 import lowering
-from lowering import kept
+from lowering import kept, predictor_folder
 counts = {}
 jax.monitoring.register_event_listener(lambda event, **_: counts.update({event: counts.get(event, 0) + 1}))
 folder, first = sys.argv[1:]
@@ -364,3 +367,122 @@ def test_a_second_start_computes_nothing_again_and_compiles_nothing(tmp_path: Pa
         found.append(done.stdout.split())
     assert int(found[0][0]) > 0
     assert found[1] == ["0", found[0][1]]
+
+
+# -- members that are no plain files, and that change ------------------------------------------------------------------
+
+
+def _link(member: Path) -> None:
+    whole = member.read_bytes()
+    other = member.parents[2] / "elsewhere"
+    other.write_bytes(whole)
+    member.unlink()
+    member.symlink_to(other)
+
+
+def _loop(member: Path) -> None:
+    member.unlink()
+    member.symlink_to(member.name)
+
+
+def _fifo(member: Path) -> None:
+    member.unlink()
+    os.mkfifo(member)
+
+
+def _folder(member: Path) -> None:
+    member.unlink()
+    member.mkdir()
+
+
+def _socket(member: Path) -> None:
+    member.unlink()
+    with socket.socket(socket.AF_UNIX) as made:
+        here = Path.cwd()
+        os.chdir(member.parent)  # a socket's name has at most 107 bytes
+        try:
+            made.bind(member.name)
+        finally:
+            os.chdir(here)
+
+
+def _device(member: Path) -> None:
+    member.unlink()
+    member.symlink_to("/dev/zero")
+
+
+def _terabyte(member: Path) -> None:
+    with member.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def _gone(member: Path) -> None:
+    member.unlink()
+
+
+STRANGE = [_loop, _fifo, _folder, _socket, _device, _terabyte, _gone]
+MEMBERS = ["predictor.json", "net-symbol.json", "net-0000.params", "computed.params"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+@pytest.mark.parametrize("name", MEMBERS)
+@pytest.mark.parametrize("strange", STRANGE)
+def test_members_that_are_no_plain_files_are_told_at_once(served: Path, name: str, strange: Callable[[Path], None]):
+    (member,) = served.rglob(name)
+    strange(member)
+    began = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(NNVMError) as caught:
+        lowering.Predictor.load(served)
+    check_message(caught.value)
+    assert time.monotonic() - began < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_member_may_be_a_link_to_the_file_that_was_saved(served: Path, name: str):
+    (member,) = served.rglob(name)
+    _link(member)
+    np.testing.assert_array_equal(predicted(served), RIGHT)
+
+
+@pytest.mark.parametrize(
+    "files", ["..", "../served", "/etc", "saved-1/..", "saved-1/", "./saved-1", "saved-01", "saved-1\0", "saved-", ""]
+)
+def test_files_lie_in_the_folder_alone(served: Path, files: str):
+    rewritten(served, files=files)
+    with pytest.raises(FileError, match="a folder's name: saved- and a number"):
+        lowering.Predictor.load(served)
+
+
+def test_other_names_of_members_are_not_read(served: Path, tmp_path: Path):
+    """The manifest's names are the library's own: more of them are left alone, others are missing."""
+    members = about(served)["members"]
+    rewritten(served, members=members | {"../../x": members["computed.params"], "/etc/passwd": {"bytes": 1}})
+    np.testing.assert_array_equal(predicted(served), RIGHT)
+    rewritten(served, members={f"../{name}": saved for name, saved in members.items()})
+    with pytest.raises(FileError, match="a field"):
+        lowering.Predictor.load(served)
+
+
+@pytest.mark.parametrize("name", MEMBERS[1:])
+def test_a_member_that_is_exchanged_while_it_is_read_is_told(
+    served: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """After its sum was taken, before it is read."""
+    (member,) = served.rglob(name)
+    other = tmp_path / "other"
+    lowering.Predictor(NET, {"w": np.ones((2, 3), "float32")}).warm(data=X.shape).save(other)
+    (wrong,) = other.rglob(name)
+    require = predictor_folder._require_as_saved
+
+    def exchanged(path: Path, saved: Any) -> Any:
+        found = require(path, saved)
+        if path.name == name:
+            member.unlink()
+            os.link(wrong, member)
+        return found
+
+    monkeypatch.setattr(predictor_folder, "_require_as_saved", exchanged)
+    with pytest.raises(FileError, match=f"{name} as it was when its sum was taken|{name} as it was saved"):
+        lowering.Predictor.load(served)

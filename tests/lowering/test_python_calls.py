@@ -116,3 +116,12 @@ def test_what_python_writes_while_another_thread_does_is_told(computes: Any, mon
         jax.block_until_ready(jax.jit(lowering.to_jax(_net()))({"x": X}))
     done.set()
     thread.join()
+
+
+def test_arrays_from_outside_are_refused(computes: Any):
+    """JAX would copy them from one client to the other by threads that may all be waiting."""
+    for outside in (jnp.ones((2, 3)), jax.device_put(jnp.ones((2, 3)), jax.devices("cpu")[0])):
+        computes(lambda x, outside=outside: mx.nd.array(np.asarray(jnp.asarray(x.asnumpy()) + outside)))
+        with pytest.raises(jax.errors.JaxRuntimeError, match="cannot use a jax.Array from outside.*np.asarray"):
+            jax.block_until_ready(jax.jit(lowering.to_jax(_net()))({"x": X}))
+        assert lowering.to_jax(_net())({"x": X})[0][0].tolist() == ((X + 2) * 2).tolist()

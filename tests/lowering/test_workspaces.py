@@ -16,7 +16,7 @@ import pytest
 
 import lowering
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.errors import InferenceError, NNVMError
+from symjax_nnvm.errors import InferenceError, NNVMError, ParamError
 from symjax_nnvm.footprint import check_workspaces
 from symjax_nnvm.ir.attributes import FGradient, FWorkspace
 from symjax_nnvm.ir.graph import Graph
@@ -93,15 +93,15 @@ HUGE = [
     ("Convolution", {"kernel": (1, 1), "pad": (10**9, 10**9), "num_filter": 1, "no_bias": True}, [(1, 1, 2, 2)]),
     (
         "Convolution",
-        {"kernel": (1,), "pad": (10**19,), "stride": (10**19,), "num_filter": 2, "num_group": 2, "no_bias": True},
+        {"kernel": (1,), "pad": (10**19,), "stride": (2 * 10**9,), "num_filter": 2, "num_group": 2, "no_bias": True},
         [(1, 2, 2)],
     ),
     (
         "Deconvolution",
-        {"kernel": (2, 2), "stride": (10**10,) * 2, "pad": (5 * 10**9,) * 2, "num_filter": 1},
+        {"kernel": (2, 2), "stride": (2 * 10**9,) * 2, "pad": (10**9,) * 2, "num_filter": 1},
         [(1, 1, 2, 2)],
     ),
-    ("im2col", {"kernel": (1, 1), "pad": (10**10,) * 2, "stride": (10**10,) * 2}, [(1, 1, 2, 2)]),
+    ("im2col", {"kernel": (1, 1), "pad": (10**10,) * 2, "stride": (2 * 10**9,) * 2}, [(1, 1, 2, 2)]),
     ("Pooling", {"kernel": (10**10,) * 2, "pad": (10**10 - 1,) * 2, "stride": (10**10,) * 2}, [(1, 1, 2, 2)]),
     ("Pooling_v1", {"kernel": (10**10,) * 2, "pad": (10**10 - 1,) * 2, "stride": (10**10,) * 2}, [(1, 1, 2, 2)]),
     ("Correlation", {"pad_size": 10**10, "stride1": 10**10}, [(1, 1, 4, 4)] * 2),
@@ -176,3 +176,52 @@ def test_no_parameter_makes_an_array_too_large_for_xla(op):
                 assert _largest(symbol, case, shapes) <= MAX_SIZE, case.params
             except NNVMError:
                 continue  # refused
+
+
+TOO_LARGE = [
+    ("Convolution", {"kernel": (1, 1), "pad": (2**20,) * 2, "num_filter": 1, "no_bias": True}, [(1, 1, 4, 4)]),
+    ("Deconvolution", {"kernel": (2, 2), "stride": (2**20,) * 2, "num_filter": 1, "no_bias": True}, [(1, 1, 4, 4)]),
+    ("tile", {"reps": (2**20,) * 2}, [(4, 4)]),
+    ("one_hot", {"depth": 2**40}, [(4,)]),
+    ("_zeros", {"shape": (2**21, 2**21)}, []),
+    ("_eye", {"N": 2**21, "M": 2**21}, []),
+    ("im2col", {"kernel": (1, 1), "pad": (2**20,) * 2}, [(1, 1, 4, 4)]),
+]
+
+READ = """
+import sys, jax, numpy as np, lowering
+from symjax_nnvm import errors
+from tests.lowering.test_workspaces import TOO_LARGE, _huge
+for op, params, shapes in TOO_LARGE:
+    net = _huge(op, params, len(shapes))
+    given = {f"in{i}": shape for i, shape in enumerate(shapes)}
+    args = {n: np.ones(s, np.float32) for n, s in zip(net.list_arguments(), net.infer_shape(**given)[0])}
+    weights = {name: array for name, array in args.items() if name not in given}
+    predict = lowering.Predictor(net, weights)
+    run, ex = lowering.compile(net), lowering.bind(net, None, args, grad_req="null")
+    for call in (lambda: run(args)[0], lambda: predict(**{n: args[n] for n in given}), lambda: ex.forward()):
+        for _ in range(2):
+            try:
+                np.asarray(call()[0])
+            except errors.LoweringError as error:
+                assert "more memory than there is" in str(error), error
+                print(op)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems may promise such memory")
+def test_memory_that_cannot_be_had_is_told_and_ends_no_process():
+    """NumPy, reading a result that was never allocated, ended it: "Check failed: buffer_.IsConcrete()"."""
+    done = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == [op for op, *_ in TOO_LARGE for _ in range(6)]
+
+
+@pytest.mark.parametrize("op", ["Convolution", "Deconvolution", "im2col"])
+@pytest.mark.parametrize("name", ["stride", "dilate"])
+def test_steps_that_xla_counts_in_32_bits_have_no_more(op: str, name: str):
+    """XLA divided by 0 where 32 bits hold nothing of a stride."""
+    more = {} if op == "im2col" else {"num_filter": 8}
+    getattr(sym, op)(sym.Variable("x"), kernel=(1, 1), **{name: (2**31 - 1, 1)}, **more)
+    with pytest.raises(ParamError, match=name):
+        getattr(sym, op)(sym.Variable("x"), kernel=(1, 1), **{name: (2**31, 1)}, **more)

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from lowering import mx
+from symjax_nnvm import NameManager
 
 DATA = np.arange(24, dtype=np.float32).reshape(8, 3) / 24
 LABEL = np.array([0, 1, 1, 0, 1, 0, 1, 0], np.float32)
@@ -354,6 +357,31 @@ def test_contexts_of_several_devices_run_there(first: int, monkeypatch: pytest.M
     assert module.score(batches(), "acc") == alone.score(batches(), "acc")
 
 
+@pytest.mark.parametrize(
+    "optimizer", [lambda: "sgld", lambda: mx.optimizer.SGLD(rescale_grad=0.5)], ids=["name", "object"]
+)
+def test_a_script_that_runs_twice_repeats_itself(optimizer: Callable[[], Any]):
+    """Layers have no names, and the second time their numbers are 9 and 10, whose order as texts is another."""
+
+    def run(names: NameManager) -> list[np.ndarray]:
+        mx.random.seed(5)
+        with names:
+            net = mx.sym.FullyConnected(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4), num_hidden=4)
+            module = mx.mod.Module(mx.sym.SoftmaxOutput(net, name="softmax"))
+        module.bind([("data", (2, 4))], [("softmax_label", (2,))])
+        module.init_params()
+        module.init_optimizer(optimizer=optimizer(), optimizer_params={"rescale_grad": 0.5})
+        module.forward_backward(mx.io.DataBatch([mx.nd.ones((2, 4))], [mx.nd.zeros(2)]))
+        module.update()
+        values, _ = module.get_params()
+        return [values[name].asnumpy() for name in net.list_arguments()[1:]]
+
+    later = NameManager()
+    later._counter["fullyconnected"] = 9
+    for first, second in zip(run(NameManager()), run(later), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
 def test_what_is_odd_is_warned_of():
     with pytest.warns(UserWarning, match="name 'softmax_label' is not found"):
         mx.mod.Module(mx.sym.relu(mx.sym.Variable("data")))
@@ -361,3 +389,58 @@ def test_what_is_odd_is_warned_of():
         _bound().init_optimizer(optimizer=mx.optimizer.SGD())
     with pytest.warns(UserWarning, match="Parameters already initialized"):
         _bound().init_params()
+
+
+@pytest.mark.parametrize("kept", [2, 128])
+def test_what_was_bound_for_other_shapes_is_bounded(kept: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("lowering.mx.module.module.KEPT", kept)
+    module, seen = _bound(), mx.mon.Monitor(1)
+    module.install_monitor(seen)
+    for rows in (2, 3, 4, 5, 6, 2):
+        batch = mx.io.DataBatch([mx.nd.ones((rows, 3))], [mx.nd.zeros(rows)])
+        module.forward(batch, is_train=False)
+        np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), np.full((rows, 2), 0.5))
+    gc.collect()
+    assert len(module._executors) == min(kept, 5)
+    assert len(seen.exes) == min(kept, 5)
+
+
+def test_buckets_are_kept_that_were_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A bucket that went is made again, with the parameters and the optimiser of all."""
+    generated: list[int] = []
+
+    def generate(length: int) -> tuple[mx.sym.Symbol, list[str], list[str]]:
+        generated.append(length)
+        net = mx.sym.FullyConnected(mx.sym.mean(mx.sym.Variable("data"), axis=1), num_hidden=2, name="fc")
+        return mx.sym.SoftmaxOutput(net, name="softmax"), ["data"], ["softmax_label"]
+
+    def trained(kept: int) -> np.ndarray:
+        monkeypatch.setattr("lowering.mx.module.bucketing.KEPT", kept)
+        module = mx.mod.BucketingModule(generate, default_bucket_key=9)
+        module.bind([("data", (2, 9, 3))], [("softmax_label", (2,))])
+        module.init_params(mx.init.One())
+        module.init_optimizer(optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+        for length in (2, 3, 4, 2, 9):
+            data, label = mx.nd.arange(2 * length * 3).reshape((2, length, 3)), mx.nd.zeros(2)
+            shapes = [("data", data.shape)], [("softmax_label", (2,))]
+            batch = mx.io.DataBatch([data], [label], bucket_key=length, provide_data=shapes[0], provide_label=shapes[1])
+            module.forward_backward(batch)
+            module.update()
+        assert len(module._buckets) == min(kept, 3)
+        module.save_checkpoint(str(tmp_path / f"net{kept}"), 1)
+        assert len([*tmp_path.glob(f"net{kept}-*-symbol.json")]) == 4
+        return module.get_params()[0]["fc_weight"].asnumpy()
+
+    every = trained(128)
+    assert generated == [9, 2, 3, 4]
+    np.testing.assert_array_equal(trained(2), every)
+    assert generated[4:9] == [9, 2, 3, 4, 2]
+
+
+def test_compiled_updates_are_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("lowering.mx.optimizer._KEPT", 2)
+    optimizer, weight = mx.optimizer.SGD(wd=0.1), mx.nd.ones(2)
+    for turn in range(5):
+        optimizer.wd = 0.1 * turn
+        optimizer.update(0, weight, mx.nd.ones(2), ())
+    assert len(optimizer._jitted) == 2

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jax
 import numpy as np
 import pytest
 
@@ -172,27 +174,131 @@ def test_a_trainer_runs_it_between_its_programs(told: type[_Told]):
     assert set(told.threads) == {threading.get_ident()}
 
 
-@pytest.mark.parametrize("method", ["forward", "backward"])
-def test_what_it_raises_is_mxnets_error_of_the_node(told: type[_Told], method: str):
-    ex = _told(mx.sym.Variable("x")).simple_bind(mx.cpu(), x=(1,))
-    told.raises[method] = KeyError("the words of the operator")
-    words = f"_ToldProp's CustomOp.{method} raised KeyError: 'the words of the operator'.*'told(_backward)?'"
-    with pytest.raises(mx.MXNetError, match=words) as caught:
-        ex.forward_backward(mx.nd.ones(1))
-    assert caught.value.__cause__ is told.raises[method]
-    del told.raises[method]
-    ex.arg_dict["x"][:] = 3
-    assert ex.forward(is_train=True)[0].asscalar() == 9
-    ex.backward(mx.nd.ones(1))
-    assert ex.grad_dict["x"].asscalar() == 6  # pyright: ignore
+class _Own(Exception):
+    """A class of the user's own, which is made of two things."""
+
+    def __init__(self, what: str, number: int):
+        super().__init__(what, number)
 
 
-@pytest.mark.parametrize("raised", [KeyboardInterrupt(), SystemExit(3), nn.ParamError("of ours")])
-def test_what_is_no_mistake_of_its_own_passes_through(told: type[_Told], raised: BaseException):
-    told.raises["forward"] = raised
-    with pytest.raises(type(raised)) as caught:
-        mx.nd.Custom(mx.nd.ones(1), op_type="_test_told")
-    assert caught.value is raised
+def _executor() -> Any:
+    return _net().simple_bind(mx.cpu(), x=(1,))
+
+
+def _module() -> Any:
+    module = mx.mod.Module(
+        mx.sym.MakeLoss(_told(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1))), label_names=None
+    )
+    module.bind([("data", (1, 1))])
+    module.init_params()
+    module.init_optimizer()
+    return module
+
+
+def _trainer(**options: Any) -> lowering.Trainer:
+    net = mx.sym.MakeLoss(_told(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, name="fc")))
+    trainer = lowering.Trainer(net, "sgd", {"learning_rate": 0.5}, label_names=(), **options)
+    trainer.init(0, data=(2, 1))
+    return trainer
+
+
+def _loop(kind: str) -> mx.sym.Symbol:
+    x, contrib = mx.sym.Variable("x"), mx.sym.contrib
+    match kind:
+        case "foreach":
+            return contrib.foreach(lambda row, state: (_told(row), state), x, mx.sym.zeros((1,)))[0]
+        case "while_loop":
+            body = lambda i, x: (_told(x), (i + 1, x))  # noqa: E731
+            return contrib.while_loop(lambda i, x: i < 2, body, (mx.sym.zeros((1,)), x), max_iterations=3)[0][0]
+        case _:
+            return contrib.cond(mx.sym.sum(x) > 0, lambda: _told(x), lambda: x)
+
+
+ONE = np.ones((1, 1), np.float32)
+BATCH = {"data": np.ones((2, 1), np.float32)}
+
+
+def _autograd() -> Any:
+    x = mx.nd.ones(1)
+    x.attach_grad()
+
+    def run() -> None:
+        with mx.autograd.record():
+            y = mx.nd.Custom(x, op_type="_test_told")
+        y.backward()
+
+    return run
+
+
+def _forward_and_backward(ex: Any) -> Any:
+    return lambda: ex.forward(is_train=True) and ex.backward(mx.nd.ones(ex.outputs[0].shape))
+
+
+def _net() -> mx.sym.Symbol:
+    return _told(mx.sym.Variable("x"))
+
+
+def _predictor(net: mx.sym.Symbol) -> Any:
+    return partial(lowering.Predictor(net, {}), x=ONE)
+
+
+def _batches() -> Any:
+    predict = lowering.Predictor(_net(), {})
+    return lambda: list(predict.batches([ONE]))
+
+
+DOORS: dict[str, Callable[[], Any]] = {
+    "forward": lambda: _executor().forward,
+    "backward": lambda: _forward_and_backward(_executor()),
+    "forward_backward": lambda: partial(_executor().forward_backward, mx.nd.ones(1)),
+    "eval": lambda: partial(_net().eval, x=mx.nd.ones(1)),
+    "Module": lambda: partial(_module().forward_backward, mx.io.DataBatch([mx.nd.ones((1, 1))], None)),
+    "mx.nd": lambda: partial(mx.nd.Custom, mx.nd.ones(1), op_type="_test_told"),
+    "autograd": _autograd,
+    "compile": lambda: partial(lowering.compile(_net()), {"x": ONE}),
+    "to_jax": lambda: partial(lowering.to_jax(_net()), {"x": ONE}),
+    "grad_fn": lambda: partial(lowering.grad_fn(mx.sym.sum(_net())), {"x": ONE}),
+    "Predictor": lambda: _predictor(_net()),
+    "Predictor of a loop": lambda: _predictor(_loop("foreach")),
+    "Predictor.batches": _batches,
+    "Trainer.step": lambda: partial(_trainer().step, BATCH),
+    "accumulate": lambda: partial(_trainer(accumulate=(2, "sum")).step, BATCH),
+    "fit": lambda: partial(_trainer().fit, [BATCH], 1, metrics="loss", progress=False),
+    "evaluate": lambda: partial(_trainer().evaluate, [BATCH], "loss"),
+    "predict": lambda: partial(_trainer().predict, [BATCH]),
+    "foreach": lambda: _forward_and_backward(_loop("foreach").simple_bind(mx.cpu(), x=(2, 1))),
+    "while_loop": lambda: _forward_and_backward(_loop("while_loop").simple_bind(mx.cpu(), x=(1,))),
+    "cond": lambda: _forward_and_backward(_loop("cond").bind(mx.cpu(), {"x": mx.nd.ones(1)}, {"x": mx.nd.ones(1)})),
+}
+BACKWARD = (
+    *("backward", "forward_backward", "Module", "autograd", "grad_fn", "Trainer.step", "accumulate", "fit"),
+    *("foreach", "while_loop", "cond"),
+)
+
+
+def _raised() -> list[BaseException]:
+    words = "the operator's words"
+    own = [KeyError(words), ValueError(words), TypeError(words), AttributeError(words), StopIteration(words)]
+    return [*own, _Own(words, 3), nn.ParamError(words), KeyboardInterrupt(), SystemExit(3)]
+
+
+@pytest.mark.parametrize(
+    ("door", "method"), [*((door, "forward") for door in DOORS), *((door, "backward") for door in BACKWARD)]
+)
+def test_what_it_raises_arrives_as_itself(told: type[_Told], door: str, method: str):
+    run = DOORS[door]()
+    run()
+    errors = _raised()
+    for raised in errors if door in ("Predictor", "forward", "foreach") else errors[2:3] + errors[-2:]:
+        told.raises[method] = raised
+        with pytest.raises(type(raised)) as caught:
+            run()
+        assert caught.value is raised
+        (note,) = [note for note in raised.__notes__ if "CustomOp" in note]
+        assert f"_ToldProp's CustomOp.{method}; in operator 'Custom:_test_told" in note
+        del told.raises[method]
+        run()  # it can be used afterwards
+    assert set(told.threads) == {threading.get_ident()}
 
 
 def test_what_it_computes_is_not_recorded(told: type[_Told]):
@@ -248,7 +354,7 @@ def test_several_follow_each_other_and_are_within_each_other(told: type[_Told]):
     assert names[:3] == ["told_output 2", "told_output 5", "outer_output 657"]
 
 
-def test_in_the_body_of_a_loop_a_program_calls_it(told: type[_Told]):
+def test_in_the_body_of_a_loop(told: type[_Told]):
     data = mx.sym.Variable("data")
     body = lambda x, state: (_told(x) + state, state + 1)  # noqa: E731
     outputs, _ = mx.sym.contrib.foreach(body, data, mx.sym.zeros((2,)))
@@ -307,3 +413,235 @@ def test_each_call_of_autograd_has_an_operator_of_its_own():
     first.backward()
     second.backward()
     assert (first.asnumpy()[0], x.grad.asnumpy()[0], second.asnumpy()[0], z.grad.asnumpy()[0]) == (3, 3, 4, 4)
+
+
+class _Noted(mx.operator.CustomOp):
+    """x times the number of its forward; notes its calls, and adds 10 to its state in `backward`, 1 in `forward`."""
+
+    calls: ClassVar[list[Any]] = []
+
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        self.factor = 1 + len([call for call in self.calls if call[0] == "f"])
+        self.calls.append(("f", self.factor))
+        self.assign(out_data[0], req[0], in_data[0] * self.factor)
+        if aux:
+            aux[0][:] = aux[0] + 1
+
+    def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        self.calls.append(("b", self.factor, tuple(req), *(grad.asnumpy().tolist() for grad in in_grad)))
+        for grad, request in zip(in_grad, req, strict=True):
+            self.assign(grad, request, out_grad[0] * self.factor)
+        if aux:
+            self.calls.append(("state", aux[0].asscalar()))
+            aux[0][:] = aux[0] + 10
+
+
+class _NotedProp(mx.operator.CustomOpProp):
+    arguments: ClassVar[list[str]] = ["data"]
+    states: ClassVar[list[str]] = []
+
+    def list_arguments(self) -> list[str]:
+        return self.arguments
+
+    def list_auxiliary_states(self) -> list[str]:
+        return self.states
+
+    def infer_shape(self, in_shape: Any) -> Any:
+        return [in_shape[0]] * len(self.arguments), [in_shape[0]], [(1,)] * len(self.states)
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> _Noted:
+        return _Noted()
+
+
+mx.operator.register("_test_noted")(_NotedProp)
+mx.operator.register("_test_noted_state")(type("WithState", (_NotedProp,), {"states": ["count"]}))
+mx.operator.register("_test_noted_two")(type("OfTwo", (_NotedProp,), {"arguments": ["a", "b"]}))
+
+
+@pytest.fixture
+def calls() -> list[Any]:
+    _Noted.calls.clear()
+    return _Noted.calls
+
+
+def _noted(x: Any) -> Any:
+    return mx.sym.Custom(x, op_type="_test_noted")
+
+
+NESTED = {
+    "foreach": (lambda x: mx.sym.contrib.foreach(lambda a, s: (_noted(a), s), x, mx.sym.zeros((1,)))[0], (3, 1)),
+    "while_loop": (
+        lambda x: mx.sym.contrib.while_loop(
+            lambda i, x: i < 2, lambda i, x: (_noted(x), (i + 1, x)), (mx.sym.zeros((1,)), x), max_iterations=4
+        )[0][0],
+        (1,),
+    ),
+    "cond": (lambda x: mx.sym.contrib.cond(mx.sym.sum(x) > 0, lambda: _noted(x), lambda: x), (1,)),
+    "cond in foreach": (
+        lambda x: mx.sym.contrib.foreach(
+            lambda a, s: (mx.sym.contrib.cond(mx.sym.sum(a) > 0, lambda: _noted(a), lambda: a), s),
+            x,
+            mx.sym.zeros((1,)),
+        )[0],
+        (2, 1),
+    ),
+    "foreach in foreach": (
+        lambda x: mx.sym.contrib.foreach(
+            lambda a, s: (mx.sym.contrib.foreach(lambda b, t: (_noted(b), t), a, s)[0], s), x, mx.sym.zeros((1,))
+        )[0],
+        (2, 2, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_in_loops_and_branches_forward_runs_once_and_each_step_has_an_operator(calls: list[Any], kind: str):
+    make, shape = NESTED[kind]
+    x = mx.sym.Variable("x")
+    ex = make(x).bind(mx.cpu(), {"x": mx.nd.ones(shape)}, {"x": mx.nd.zeros(shape)})
+    steps = 2 if kind == "while_loop" else int(np.prod(shape))
+    for _ in range(2):
+        calls.clear()
+        out = ex.forward(is_train=True)[0].asnumpy()
+        ex.backward(mx.nd.ones(out.shape))
+        assert [call[1] for call in calls if call[0] == "f"] == list(range(1, steps + 1))
+        assert [call[1] for call in calls if call[0] == "b"] == list(range(steps, 0, -1))
+        assert out.ravel().tolist()[:steps] == list(range(1, steps + 1))
+        expected = [3] if kind == "while_loop" else list(range(1, steps + 1))
+        assert ex.grad_dict["x"].asnumpy().ravel().tolist() == expected  # pyright: ignore
+
+
+def test_what_a_step_computed_is_not_taken_for_other_inputs(calls: list[Any]):
+    make, shape = NESTED["foreach"]
+    net = make(mx.sym.Variable("x"))
+    one, other = (net.bind(mx.cpu(), {"x": mx.nd.ones(shape) * k}, {"x": mx.nd.zeros(shape)}) for k in (1, 5))
+    one.forward(is_train=True)
+    other.forward(is_train=True)
+    one.backward(mx.nd.ones(shape))
+    assert [call[0] for call in calls] == [*("f" * 6), *("fb" * 3)]
+
+
+def test_backward_writes_states_as_in_mxnet(calls: list[Any]):
+    """MXNet 1.9.1 gives these numbers."""
+    x, n = mx.sym.Variable("x"), mx.sym.Variable("n")
+    net = mx.sym.Custom(mx.sym.Custom(x, n, op_type="_test_noted_state"), n, op_type="_test_noted_state")
+    ex = net.bind(mx.cpu(), {"x": mx.nd.ones(1)}, {"x": mx.nd.zeros(1)}, "write", {"n": mx.nd.zeros(1)})
+    ex.forward(is_train=True)
+    assert ex.aux_dict["n"].asscalar() == 2
+    ex.backward(mx.nd.ones(1))
+    assert (ex.aux_dict["n"].asscalar(), ex.grad_dict["x"].asscalar()) == (22, 2)  # pyright: ignore
+    assert [call[1] for call in calls if call[0] == "state"] == [2, 12]
+    ex.aux_dict["n"][:] = 100
+    ex.backward(mx.nd.ones(1))
+    assert ex.aux_dict["n"].asscalar() == 120
+    ex.forward_backward(mx.nd.ones(1))
+    assert ex.aux_dict["n"].asscalar() == 142
+    assert len([call for call in calls if call[0] == "f"]) == 4
+
+
+def test_states_under_autograd_run_forward_once_and_keep_what_backward_writes(calls: list[Any]):
+    x, n = mx.nd.ones(1), mx.nd.zeros(1)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.Custom(mx.nd.Custom(x, n, op_type="_test_noted_state"), n, op_type="_test_noted_state")
+    y.backward()
+    assert [call[:2] for call in calls] == [("f", 1), ("f", 2), ("b", 2), ("state", 2), ("b", 1), ("state", 12)]
+    assert (y.asscalar(), x.grad.asscalar(), n.asscalar()) == (2, 2, 22)  # pyright: ignore
+
+
+def test_functions_and_trainers_have_the_states_that_backward_writes(calls: list[Any]):
+    net = mx.sym.sum(mx.sym.Custom(mx.sym.Variable("x"), op_type="_test_noted_state", name="op"))
+    gradient = lowering.grad_fn(net)
+    for run in (gradient, jax.jit(gradient)):
+        assert run({"x": np.ones(1, np.float32)}, {"op_count": np.zeros(1, np.float32)})[2]["op_count"] == 11
+    data = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, name="fc")
+    loss = mx.sym.MakeLoss(mx.sym.Custom(data, op_type="_test_noted_state", name="op"))
+    trainer = lowering.Trainer(loss, "sgd", {"learning_rate": 0.5}, label_names=())
+    trainer.init(0, aux={"op_count": np.zeros(1, np.float32)}, data=(2, 1))
+    trainer.step(BATCH)
+    assert trainer.require_state().aux["op_count"] == 11
+
+
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("requests", [("write", "write"), ("add", "null"), ("null", "write"), ("add", "add")])
+def test_backward_is_told_how_to_write_as_by_mxnet(calls: list[Any], requests: tuple[str, str], inner: bool):
+    """A gradient that is added to is in `in_grad` where the operator itself has the variable; else it is written, and
+    added afterwards. MXNet 1.9.1 does so."""
+    a, b = (mx.sym.Variable(name) * 1 if inner else mx.sym.Variable(name) for name in "ab")
+    grads = {"a": mx.nd.ones(1) * 7, "b": mx.nd.ones(1) * 8}
+    net = mx.sym.Custom(a, b, op_type="_test_noted_two")
+    asked = dict(zip("ab", requests, strict=True))
+    ex = net.bind(mx.cpu(), {"a": mx.nd.ones(1), "b": mx.nd.ones(1)}, grads, asked)
+    told = tuple("write" if inner and request == "add" else request for request in requests)
+    one = mx.nd.ones(1)
+    for run in (lambda: ex.forward(is_train=True) and ex.backward(one), lambda: ex.forward_backward(one)):
+        old = {name: grad.asscalar() for name, grad in grads.items()}
+        calls.clear()
+        run()
+        (backward,) = [call for call in calls if call[0] == "b"]
+        held = [[old[name] if request == "add" else 0] for name, request in zip("ab", told, strict=True)]
+        assert backward[2:] == (told, *held)
+        new = {"null": old["a"], "write": 1, "add": old["a"] + 1}[requests[0]]
+        assert grads["a"].asscalar() == new
+
+
+@pytest.mark.parametrize("requests", [("write", "write"), ("add", "null"), ("null", "add"), ("write", None)])
+def test_backward_is_told_how_to_write_under_autograd(calls: list[Any], requests: tuple[str, str | None]):
+    arrays = [mx.nd.ones(1), mx.nd.ones(1)]
+    for array, request in zip(arrays, requests, strict=True):
+        if request is not None:
+            array.attach_grad(request)
+    for run in (1, 2):
+        calls.clear()
+        with mx.autograd.record():
+            y = mx.nd.Custom(*arrays, op_type="_test_noted_two")
+        y.backward()
+        held = [[run - 1.0] if request == "add" else [0.0] for request in requests]
+        assert calls[1][2:] == (tuple(request or "null" for request in requests), *held)
+        for array, request in zip(arrays, requests, strict=True):
+            if request is not None:
+                assert array.grad.asscalar() == {"write": 1, "add": run, "null": 0}[request]  # pyright: ignore
+
+
+def test_gradients_of_one_array_from_two_places_are_written_and_added(calls: list[Any]):
+    x = mx.nd.ones(1)
+    x.attach_grad("add")
+    for expected in (4, 8):
+        calls.clear()
+        with mx.autograd.record():
+            y = mx.nd.Custom(x, x, op_type="_test_noted_two") + 2 * x
+        y.backward()
+        assert calls[1][2] == ("write", "write")
+        assert x.grad.asscalar() == expected  # pyright: ignore
+
+
+def test_a_predictor_runs_it_once_for_each_call_and_its_folder_too(told: type[_Told], tmp_path: Path):
+    net = _told(mx.sym.FullyConnected(mx.sym.Variable("x"), num_hidden=1, no_bias=True, name="fc"))
+    predict = lowering.Predictor(net, {"fc_weight": np.ones((1, 2), np.float32)})
+    assert predict(x=np.ones((3, 2), np.float32))[0].tolist() == [[4]] * 3
+    assert told.threads == [threading.get_ident()]
+    with pytest.raises(nn.InferenceError, match="fc"):
+        predict.warm(x=(3, 5))
+    assert [each["x"].shape for each in predict.signatures] == [(3, 2)]
+    predict.save(tmp_path / "folder")
+    assert lowering.Predictor.load(tmp_path / "folder")(x=np.ones((1, 2), np.float32))[0].tolist() == [[4]]
+
+
+def test_it_is_not_exported(tmp_path: Path):
+    net = _told(mx.sym.Variable("x"))
+    for write in (
+        lambda: lowering.export_program(tmp_path / "a", net, {}, {}, {"x": (1,)}),
+        lambda: lowering.compile(net).export(tmp_path / "a", {"x": ONE}),
+    ):
+        with pytest.raises(nn.LoweringError, match="CustomOp, which is Python, cannot be exported"):
+            write()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_computes_is_kept_for_the_shapes_used_last():
+    node = mx.sym.Custom(mx.sym.Variable("data"), op_type="_test_counted").outputs[0].node
+    operator = node.attrs.parsed
+    made = [operator.computes([jax.ShapeDtypeStruct((length,), np.float32)]) for length in range(100)]
+    assert len(operator._made) == 64
+    assert operator.computes([jax.ShapeDtypeStruct((99,), np.float32)]) is made[99]
+    assert operator.computes([jax.ShapeDtypeStruct((0,), np.float32)]) is not made[0]

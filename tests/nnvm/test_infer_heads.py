@@ -21,6 +21,10 @@ NO_SHAPE = "what is given decides that no shape of the other operand would do"
 DIFFERENT = {
     ("log_softmax", "other"): "MXNet infers arrays without the axis of the softmax, over which it cannot run",
     ("where", "both"): "MXNet infers operands that do not fit the condition",
+    ("where_chosen", "both"): "MXNet infers operands that do not fit each other",
+    ("linalg_trsm", "both"): NO_SHAPE,
+    ("Reshape_flat", "other"): ONE_AXIS,
+    ("Reshape_flat", "both"): ONE_AXIS,
     ("Concat", "both"): "MXNet adds up an unknown width as 0",
     ("batch_dot", "both"): NO_SHAPE,
     ("linalg_gemm2", "both"): NO_SHAPE,

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import lowering
 import symjax_nnvm as nn
 from symjax_nnvm.errors import OnnxError
 from symjax_nnvm.onnx.imports import local_functions
@@ -50,6 +51,40 @@ def test_functions_are_put_in_the_places_of_their_calls():
     assert operators(nn.from_onnx(made)[0]).count("Activation") == 4
     assert_same(of(function("one", [node("Relu", "i", "o")])), {"x": floats(2, 3)})
     assert_same(doubling(5), {"x": floats(2, 3)})
+
+
+def test_defaults_of_attributes_are_given_to_calls():
+    """Which onnx' inliner leaves out: a slope was 0.01."""
+    inner = node("LeakyRelu", "i", "o")
+    inner.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="slope")
+    leaky = function("leaky", [inner])
+    leaky.attribute_proto.append(helper.make_attribute("slope", 0.5))
+    made = of(function("outer", [call("leaky", "i", "a"), call("leaky", "a", "o", slope=0.25)]), leaky)
+    net, _, _ = nn.from_onnx(made)
+    (found,), _ = lowering.to_jax(net)({"x": -np.ones((2, 3), np.float32)})
+    np.testing.assert_array_equal(found, np.full((2, 3), -0.125, np.float32))
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_weight_may_be_the_default_of_an_attribute(tmp_path: Path, beside: bool):
+    weight = floats(2, 300)
+    tensor = onnx.numpy_helper.from_array(weight, "w")
+    if beside:
+        (tmp_path / "w.bin").write_bytes(tensor.raw_data)
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="w.bin")
+    constant = onnx.NodeProto(op_type="Constant", output=["c"])
+    constant.attribute.add(name="value", type=onnx.AttributeProto.TENSOR, ref_attr_name="w")
+    adding = function("adding", [constant, node("Add", "i c", "o")])
+    adding.attribute_proto.append(onnx.AttributeProto(name="w", type=onnx.AttributeProto.TENSOR, t=tensor))
+    made = of(adding)
+    made.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 300
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    net, args, _ = nn.from_onnx(tmp_path / "m.onnx")
+    (found,), _ = lowering.to_jax(net)({"x": np.zeros((2, 300), np.float32), **args})
+    np.testing.assert_array_equal(found, weight)
 
 
 def test_a_call_inside_a_branch():

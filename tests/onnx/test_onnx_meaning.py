@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -47,6 +48,8 @@ KINDS: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...], str]] = {
     "it and a vector": ([node("ReduceMax", "x", "m", keepdims=0), node("Add", "m x")], (1,), "float32 (1,)"),
     "an element": ([node("Constant", "", "i", value_int=1), node("Gather", "x i")], (3,), "float32 ()"),
     "a product of vectors": ([node("MatMul", "x x")], (3,), "float32 ()"),
+    "an element of two axes": ([node("Constant", "", "i", value_ints=[1, 2]), node("GatherND", "x i")], (2, 3),
+                   "float32 ()"),
     "a determinant": ([node("Det", "x")], (3, 3), "float32 ()"),
     "a comparison": ([node("Greater", "x x")], (2, 3), "bool (2, 3)"),
     "a comparison of all": ([node("ReduceMin", "x", "m", keepdims=0), node("Equal", "m m")], (2, 3), "bool ()"),
@@ -204,6 +207,15 @@ ENDS = np.asarray([np.inf, -np.inf, 0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 3e9, -0.3, 1
 @pytest.mark.parametrize("kind", ["Round", "ThresholdedRelu", "Shrink"])
 def test_functions_of_infinity(kind: str):
     assert_as_onnxruntime(model_of([node(kind, "x")], {"x": ENDS.shape}), {"x": ENDS})
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (1,), (2, 3), (2, 1)])
+def test_a_slope_of_infinity_is_used_below_zero_alone(shape: tuple[int, ...]):
+    x = np.asarray([[1, 0, 2], [-1, 3, -0.5]], np.float32)
+    made = model_of([node("PRelu", "x s")], {"x": x.shape}, weights={"s": np.full(shape, np.inf, np.float32)})
+    np.testing.assert_array_equal(ours(made, {"x": x})[0], np.where(x < 0, -np.inf, x))
+    leaky = model_of([node("LeakyRelu", "x", alpha=math.inf)], {"x": x.shape})
+    np.testing.assert_array_equal(ours(leaky, {"x": x})[0], np.where(x < 0, -np.inf, x))
 
 
 @pytest.mark.parametrize("keep", [0, 1])

@@ -14,7 +14,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import MissingExtraError, OnnxError, ParamsMismatchError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.register import register_op, same_shape
-from symjax_nnvm.onnx import onnx_form, signature_of
+from symjax_nnvm.onnx import dimensions, onnx_form, signature_of
 from tests.onnx.runtime import run, session
 
 X = sym.Variable("x")
@@ -88,6 +88,35 @@ def test_what_follows_from_a_named_dimension_is_open():
     }
     x = np.random.default_rng(0).random((5, 3, 6, 8), np.float32)
     assert [output.shape for output in run(model, {"x": x})] == [(5, 3, 3, 4), (5, 36), (5, 3)]
+
+
+@pytest.mark.parametrize("offset", [(0, 0), (1, 2)])
+def test_a_crop_follows_an_open_height_and_width(offset: tuple[int, int]):
+    """As in a U-Net, whose deconvolution may give a row or a column more."""
+    larger = sym.UpSampling(X, scale=3, sample_type="nearest")
+    net = sym.Crop(larger, X, num_args=2, offset=offset, name="part")
+    model = nn.to_onnx(net, shapes={"x": ("n", 3, "h", "w")})
+    assert outputs(model) == {"part_output": "float32 (n, 3, h, w)"}
+    for h, w in ((4, 5), (6, 3)):
+        x = np.random.default_rng(0).random((2, 3, h, w), np.float32)
+        (part,) = run(model, {"x": x})
+        whole = x.repeat(3, 2).repeat(3, 3)
+        np.testing.assert_array_equal(part, whole[:, :, offset[0] : offset[0] + h, offset[1] : offset[1] + w])
+    middle = sym.Crop(larger, X, num_args=2, center_crop=True, name="middle")
+    with pytest.raises(OnnxError, match="axis 2 of the output must be known.*'middle'.*Give a number"):
+        nn.to_onnx(middle, shapes={"x": (1, 3, "h", "w")})
+
+
+def test_many_names_are_tried_in_a_few_readings():
+    """One reading for each of n names is n² shapes."""
+    count = 600
+    net = sym.Group([sym.relu(sym.Variable(f"x{i}"), name=f"y{i}") for i in range(count)])
+    shapes = {f"x{i}": (f"n{i}", 3) for i in range(count)}
+    made = dimensions.named_dimensions(net, shapes, {})
+    assert len(made.assignments) < 16
+    assert len(made.names) == count
+    outputs = nn.to_onnx(net, {}, {}, shapes=shapes).graph.output
+    assert [each.type.tensor_type.shape.dim[0].dim_param for each in outputs] == [f"n{i}" for i in range(count)]
 
 
 def test_two_names_are_told_apart():

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import lowering
 from lowering import mx
 from lowering.training import StepEvent
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import NNVMError
 from tests.training.mesh_networks import batch, mlp
 
 EPOCHS = 3
@@ -104,6 +106,42 @@ def resumed_then_killed(index: int, folder: Path) -> None:
     made.fit(data(), ENDLESS, callbacks=[kill] if index == 0 else [], progress=False, exit_when_lost=True)
 
 
+def killed_while_saving(index: int, folder: Path) -> None:
+    """A fit of three processes that did not ask for an end, of which one is killed: after it has begun its second save,
+    while the others train, or its last, when all that is left is to wait. What comes of it is told."""
+    when = folder.name
+    made = trainer()
+    made.init(0, data=(6, 12))
+    checkpoints = lowering.Checkpoints(folder, every=5)
+    if index == 1:
+        _die_at_save(checkpoints, when)
+    epochs = 1 if when == "last" else ENDLESS
+    began = time.monotonic()
+    try:
+        made.fit(data(last="drop"), epochs, progress=False, checkpoints=checkpoints)
+    except NNVMError as error:
+        tell(raised=type(error).__name__, message=str(error), seconds=time.monotonic() - began)
+    sys.stdout.flush()
+    time.sleep(5 if index == 0 else 0)  # the coordinator goes last
+    os._exit(3)
+
+
+def _die_at_save(checkpoints: lowering.Checkpoints, when: str) -> None:
+    """Have this process killed when it has begun to save its second checkpoint, or the last one."""
+    manager = checkpoints._manager
+    save, number = manager.save, 0
+
+    def save_and_die(*args: Any, **options: Any) -> Any:
+        nonlocal number
+        number += 1
+        done = save(*args, **options)
+        if number == 2 or when == "last":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+    manager.save = save_and_die
+
+
 def small(index: int, folder: Path) -> None:
     """Two processes: resumed; batches of their own; what the whole data set gives; SIGTERM."""
     fit(data(), folder / "resumed")
@@ -123,5 +161,6 @@ if __name__ == "__main__":
         "killed": undisturbed_then_killed,
         "resumed": resumed_then_killed,
         "small": small,
+        "saving": killed_while_saving,
     }
     scenarios[sys.argv[4]](number, Path(sys.argv[5]))

@@ -39,8 +39,8 @@ class Ended:
         self.shown = [line for line in out.splitlines() if line.startswith("epoch")]
 
 
-def run(count: int, scenario: str, folder: Path) -> list[Ended]:
-    """Processes of one run, to their ends; one that hangs fails."""
+def run(count: int, scenario: str, folder: Path, patience: float = 90) -> list[Ended]:
+    """Processes of one run, to their ends; one that goes on for longer after the first has ended fails."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
@@ -62,7 +62,7 @@ def run(count: int, scenario: str, folder: Path) -> list[Ended]:
             first_end = now if first_end is None and any(ended) else first_end
             if first_end is not None:
                 seconds = [before if done else now - first_end for before, done in zip(seconds, ended, strict=True)]
-                assert now - first_end < 90, "a process waits for one that has ended"
+                assert now - first_end < patience, "a process waits for one that has ended"
             time.sleep(0.1)
     finally:
         for process in started:
@@ -96,6 +96,18 @@ def test_the_others_end_and_name_the_lost_one(lost: int, of: str, request: pytes
             assert "go on" in last or "goes on" in last
             assert process.seconds < 60
             assert process.errors.count("\n") < 40
+
+
+@pytest.mark.parametrize("when", ["after", "last"])
+def test_who_did_not_ask_for_an_end_is_told_within_two_minutes(when: str, tmp_path: Path) -> None:
+    """Also where one is killed while a checkpoint is written, and the others wait in no collective operation."""
+    pytest.importorskip("orbax.checkpoint")
+    ended = run(3, "saving", tmp_path / when, patience=120)
+    assert ended[1].code == -9
+    for process in (ended[0], ended[2]):
+        assert process.code == 3, process.errors
+        assert process.found[0]["raised"] == "TrainingError"
+        assert process.found[0]["message"].startswith("Lost process 1 (pid ")
 
 
 def test_started_again_it_ends_with_the_bits_of_an_undisturbed_run(

@@ -23,6 +23,9 @@ from symjax_nnvm.mxnet.names import split_kinds, with_kinds
 UNIFORM = Uniform(0.01)
 """What parameters start with where nobody says otherwise."""
 
+KEPT = 128
+"""What was bound for so many combinations of shapes, or keys of buckets, is kept: that which was used last."""
+
 Params = dict[str, NDArray]
 Callbacks = Any
 """A function, or a list of them, or None."""

@@ -8,10 +8,11 @@ from typing import Any
 
 from lowering.mx import model
 from lowering.mx.io.desc import DataBatch
-from lowering.mx.module.base import UNIFORM, BaseModule, Params
+from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.module import Module
 from lowering.mx.symbol.bound import Symbol
 from symjax_nnvm.errors import CallError
+from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.scope import NameManager
 
 SymGen = Callable[[Any], tuple[Symbol, Sequence[str] | None, Sequence[str] | None]]
@@ -19,6 +20,7 @@ SymGen = Callable[[Any], tuple[Symbol, Sequence[str] | None, Sequence[str] | Non
 
 class BucketingModule(BaseModule):
     """A module for each key of a bucket, made when its first batch comes; all share parameters and optimiser.
+    The default one and the 128 used last are kept; another is made again when its next batch comes.
 
     sym_gen: key → (symbol, data names, label names). default_bucket_key: of the network that has all parameters. Other
     arguments: those of Module.
@@ -47,24 +49,31 @@ class BucketingModule(BaseModule):
             "state_names": state_names,
             "group2ctxs": group2ctxs,
         }
-        self._buckets: dict[Any, Module] = {}
-        self._key: Any = default_bucket_key
+        self._main = self._made(default_bucket_key)
+        self._current = self._main
+        self._buckets: Recent[Any, Module] = Recent(KEPT)  # of other keys
+        self._keys: dict[Any, None] = {default_bucket_key: None}
         self._monitor: Any = None
         self._bound_as: dict[str, Any] = {}
-        self._module(default_bucket_key)
+
+    def _made(self, key: Any) -> Module:
+        with NameManager():
+            symbol, data_names, label_names = self._sym_gen(key)
+        return Module(symbol, data_names, label_names, **self._options)
 
     def _module(self, key: Any) -> Module:
-        """The module of a key, made when it is first asked for."""
+        """The module of a key, made when it is asked for; the default one and those used last are kept."""
+        if key == self._default:
+            return self._main
         found = self._buckets.get(key)
         if found is None:
-            with NameManager():
-                symbol, data_names, label_names = self._sym_gen(key)
-            found = self._buckets[key] = Module(symbol, data_names, label_names, **self._options)
+            found = self._buckets[key] = self._made(key)
+            self._keys[key] = None
         return found
 
     @property
-    def _current(self) -> Module:
-        return self._buckets[self._key]
+    def _modules(self) -> list[Module]:
+        return [self._main, *(module for _, module in self._buckets.items())]
 
     @property
     def symbol(self) -> Symbol:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -119,13 +128,11 @@ class BucketingModule(BaseModule):
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
-        default = self._module(self._default)
-        if self.binded:
-            self._buckets = {self._default: default}
+        self._buckets = Recent(KEPT)
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._bound_as = {"for_training": for_training, "inputs_need_grad": inputs_need_grad, "grad_req": grad_req}
-        default.bind(data_shapes, label_shapes, force_rebind=force_rebind, **self._bound_as)
-        self._key, self.binded = self._default, True
+        self._main.bind(data_shapes, label_shapes, force_rebind=force_rebind, **self._bound_as)
+        self._current, self.binded = self._main, True
 
     def switch_bucket(
         self, bucket_key: Any, data_shapes: Sequence[Any], label_shapes: Sequence[Any] | None = None
@@ -134,16 +141,16 @@ class BucketingModule(BaseModule):
         self._require(params=False)
         module = self._module(bucket_key)
         if not module.binded:
-            module.bind(data_shapes, label_shapes, shared_module=self._buckets[self._default], **self._bound_as)
+            module.bind(data_shapes, label_shapes, shared_module=self._main, **self._bound_as)
             if self._monitor is not None:
                 module.install_monitor(self._monitor)
-        self._key = bucket_key
+        self._current = module
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
         """Bind what the batch needs, without going on to it."""
-        before = self._key
+        before = self._current
         self._switch(data_batch)
-        self._key = before
+        self._current = before
 
     def _switch(self, batch: DataBatch) -> None:
         data, label = batch.provide_data, batch.provide_label
@@ -167,9 +174,8 @@ class BucketingModule(BaseModule):
         if self.params_initialized and not force_init:
             return
         self._require(params=False)
-        default = self._buckets[self._default]
-        default.init_params(initializer, arg_params, aux_params, allow_missing, True, allow_extra)
-        for module in self._buckets.values():
+        self._main.init_params(initializer, arg_params, aux_params, allow_missing, True, allow_extra)
+        for module in self._modules:
             module.params_initialized = True
         self.params_initialized = True
 
@@ -187,7 +193,7 @@ class BucketingModule(BaseModule):
     def get_params(self) -> tuple[Params, Params]:
         """(parameters, states) by name: copies."""
         self._require()
-        return self._buckets[self._default].get_params()
+        return self._main.get_params()
 
     def init_optimizer(
         self,
@@ -201,11 +207,10 @@ class BucketingModule(BaseModule):
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring.")
             return
-        default = self._buckets[self._default]
-        default.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
-        for module in self._buckets.values():
-            if module is not default:
-                module.borrow_optimizer(default)
+        self._main.init_optimizer(kvstore, optimizer, optimizer_params, force_init)
+        for module in self._modules:
+            if module is not self._main:
+                module.borrow_optimizer(self._main)
         self.optimizer_initialized = True
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -254,7 +259,7 @@ class BucketingModule(BaseModule):
     def install_monitor(self, mon: Any) -> None:
         """Have a monitor watch all networks."""
         self._monitor = mon
-        for module in self._buckets.values():
+        for module in self._modules:
             if module.binded:
                 module.install_monitor(mon)
 
@@ -263,5 +268,5 @@ class BucketingModule(BaseModule):
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
         """Write the parameters, and the network of each key as `prefix-{key}-symbol.json`."""
         model.save_checkpoint(prefix, epoch, None, *self.get_params())
-        for key, module in self._buckets.items():
-            module.symbol.save(f"{prefix}-{key}-symbol.json")
+        for key in self._keys:
+            self._module(key).symbol.save(f"{prefix}-{key}-symbol.json")

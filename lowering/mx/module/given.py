@@ -15,6 +15,7 @@ from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.symbol.bound import Symbol
 from symjax_nnvm.errors import CallError, TrainingError, did_you_mean, listed
+from symjax_nnvm.symbol.automatic_names import names_by_rank
 
 _PARAMETERS = ("_weight", "_bias", "_gamma", "_beta")
 
@@ -46,7 +47,7 @@ def make_optimizer(
             stacklevel=3,
         )
     if not given.idx2name:
-        given.idx2name = numbered
+        given.idx2name, given.by_rank = numbered, names_by_rank(symbol)
     return given
 
 

@@ -7,15 +7,15 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lowering.initializer.parameters import parameter_names
 from lowering.mx import model
 from lowering.mx import optimizer as optimizers
 from lowering.mx.context import Context
 from lowering.mx.executor import Executor
-from lowering.mx.init import InitDesc
 from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
 from lowering.mx.kv import KVStore
 from lowering.mx.kv import create as create_kvstore
-from lowering.mx.module.base import UNIFORM, BaseModule, Params
+from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
 from lowering.mx.module.given import (
     as_contexts,
     check_given,
@@ -28,6 +28,7 @@ from lowering.mx.module.given import (
 from lowering.mx.module.group import ExecutorGroup
 from lowering.mx.symbol.bound import Symbol, as_symbol
 from symjax_nnvm.errors import CallError, TrainingError
+from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
 
 
@@ -74,6 +75,7 @@ class Module(BaseModule):
             raise CallError("States cannot be split over contexts", got=self._state_names, fix="context=mx.gpu(0)")
         self._params: tuple[Params, Params] | None = None  # before there is an executor to hold them
         self._executor: Executor | ExecutorGroup | None = None
+        self._executors: Recent[Any, Executor | ExecutorGroup] = Recent(KEPT)
         self._optimizer: optimizers.Optimizer | None = None
         self._updater: optimizers.Updater | None = None
         self._store = KVStore("local")
@@ -153,7 +155,8 @@ class Module(BaseModule):
         self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
         described = [*self._data_shapes, *(self._label_shapes or ())]
         self._executor = self._bind_executor(described, None if shared_module is None else shared_module._bound)
-        self._executors = {self._shapes_key(described): self._executor}
+        self._executors = Recent(KEPT)
+        self._executors[self._shapes_key(described)] = self._executor
         self.binded = True
         if shared_module is not None:
             self.params_initialized = shared_module.params_initialized
@@ -215,17 +218,18 @@ class Module(BaseModule):
         return tuple(sorted((desc.name, desc.shape) for desc in described))
 
     def reshape(self, data_shapes: Sequence[Any], label_shapes: Sequence[Any] | None = None) -> None:
-        """Bind for other shapes; parameters stay."""
+        """Bind for other shapes; parameters stay. What is bound is kept for the 128 combinations used last."""
         self._require(params=False)
         self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
         described = [*self._data_shapes, *(self._label_shapes or ())]
         key = self._shapes_key(described)
-        if key not in self._executors:
+        found = self._executors.get(key)
+        if found is None:
             shapes = {desc.name: desc.shape for desc in described}
-            self._executors[key] = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
+            found = self._executors[key] = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
             if self._monitor is not None:
-                self._watch(self._executors[key])
-        self._executor = self._executors[key]
+                self._watch(found)
+        self._executor = found
 
     # -- parameters --------------------------------------------------------------------------------------------------
 
@@ -248,20 +252,19 @@ class Module(BaseModule):
             warnings.warn(message, stacklevel=2)
             return
         self._require(params=False)
-        attrs, bound = self._symbol.attr_dict(), self._bound
+        names, bound = parameter_names(self._symbol), self._bound
         rows = (
             (arg_params, {name: bound.arg_dict[name] for name in self._param_names}, "arg_params"),
             (aux_params, bound.aux_dict, "aux_params"),
         )
         for given, arrays, what in rows:
             check_given(given, arrays, what, allow_missing, allow_extra)
-            for name, array in sorted(arrays.items()):
+            # MXNet's order, the names', with which a network that is built twice takes the same keys.
+            for name, array in sorted(arrays.items(), key=lambda item: names[item[0]].drawn_as):
                 if given is not None and name in given:
                     array[:] = fitting(name, given[name], array.shape)
                 elif initializer is not None:
-                    own = attrs.get(name, {})
-                    desc = name if what == "aux_params" and not own.get("__init__") else InitDesc(name, own)
-                    fill(initializer, desc, array)
+                    fill(initializer, names[name], array)
         if isinstance(bound, ExecutorGroup):
             bound.share_states()
         self.params_initialized = True

@@ -337,7 +337,7 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
             kept = grad.value + value if request == "add" else value
             grad.cell.assign(kept, cast=True)
 
-    array.entry = recording.Leaf(keep, grad_req)
+    array.entry = recording.Leaf(keep, grad_req, lambda: grad.value)
 
 
 def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:
@@ -438,7 +438,8 @@ def _evaluated(
     found = [like_jax(output, context) for output in outputs]
     entries = [array.entry for array in inputs]
     if recording.is_recording() and any(entry is not None for entry in entries):
-        call = recording.Call(expression, values, entries, key, outputs)
+        written = {name: arrays[int(name[1:])] for name in states}
+        call = recording.Call(expression, values, entries, key, outputs, written)
         for i, array in enumerate(found):
             array.entry = (call, i)
     return found

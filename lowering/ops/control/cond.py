@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from jax import Array, lax
+from jax import Array
 
 from lowering.interpret import Program
+from lowering.ops.control.flow import flow_for
+from lowering.python_calls import computing_again, in_step
 from lowering.registry import lowers
 from symjax_nnvm.ops.control import cond as ops
 
 
-@lowers("_cond", "_backward_cond", needs=("key", "programs"))
+@lowers("_cond", needs=("key", "programs"))
 def _cond(p: ops.CondParams, *inputs: Array, key: Array | None, programs: tuple[Program, ...]):
     test, then_branch, else_branch = programs
-    (predicate,) = test.call([inputs[i] for i in p.cond_input_locs], key)
-    return lax.cond(
-        predicate.reshape(()) != 0,
-        lambda: tuple(then_branch.call([inputs[i] for i in p.then_input_locs], key)),
-        lambda: tuple(else_branch.call([inputs[i] for i in p.else_input_locs], key)),
-    )
+    with in_step(0):
+        (predicate,) = test.call([inputs[i] for i in p.cond_input_locs], key)
+        return flow_for(programs, inputs, key).cond(
+            predicate.reshape(()) != 0,
+            lambda: tuple(then_branch.call([inputs[i] for i in p.then_input_locs], key)),
+            lambda: tuple(else_branch.call([inputs[i] for i in p.else_input_locs], key)),
+        )
+
+
+@lowers("_backward_cond", needs=("key", "programs"))
+def _backward_cond(p: ops.CondParams, *inputs: Array, key: Array | None, programs: tuple[Program, ...]):
+    with computing_again(True):
+        return _cond(p, *inputs, key=key, programs=programs)

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.interpret import Program
+from lowering.ops.control.flow import flow_for
+from lowering.python_calls import computing_again
 from lowering.registry import lowers
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ops.control import loops as ops
@@ -43,6 +45,7 @@ def _scan(p: ops.ForeachParams, inputs: Arrays, key: Array | None, body: Program
     if not stacked:
         raise LoweringError("A loop without data has no length", fix="Give foreach at least one data array.")
     locs = (*p.in_data_locs, *p.in_state_locs, *p.remain_locs)
+    flow = flow_for([body], inputs, key)
 
     def run(number: Array, states: Arrays, slices: Arrays) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         slices = [piece if piece.ndim else piece.reshape(1) for piece in slices]
@@ -58,13 +61,13 @@ def _scan(p: ops.ForeachParams, inputs: Arrays, key: Array | None, body: Program
             new, outputs = run(number, states, slices)
             return new, (outputs, states)
         active, *slices = slices
-        shapes = jax.eval_shape(lambda: run(number, states, slices)[1])
+        shapes = flow.shapes(lambda: run(number, states, slices)[1])
         zeros = tuple(jnp.zeros(s.shape, s.dtype) for s in shapes)
-        new, outputs = lax.cond(active != 0, lambda: run(number, states, slices), lambda: (states, zeros))
+        new, outputs = flow.cond(active != 0, lambda: run(number, states, slices), lambda: (states, zeros))
         return new, (outputs, states)
 
     numbers = jnp.arange(stacked[0].shape[0])
-    final, (outputs, history) = lax.scan(step, tuple(states), (numbers, *stacked), reverse=p.reverse)
+    final, (outputs, history) = flow.scan(step, tuple(states), (numbers, *stacked), reverse=p.reverse)
     return [*outputs, *final, *history]
 
 
@@ -75,7 +78,8 @@ def _foreach(p: ops.ForeachParams, *inputs: Array, key: Array | None, programs: 
 
 @lowers("_backward_foreach_history", "_backward_foreach", needs=("key", "programs"))
 def _foreach_history(p: ops.ForeachParams, *inputs: Array, key: Array | None, programs: tuple[Program, ...]):
-    return _scan(p, inputs, key, programs[0])
+    with computing_again(isinstance(p, ops.BackwardForeachParams)):
+        return _scan(p, inputs, key, programs[0])
 
 
 def _bounded(
@@ -83,6 +87,7 @@ def _bounded(
 ) -> list[Array]:
     """Stacked outputs, final variables, the variables before each step, and which steps ran."""
     test, body = programs
+    flow = flow_for(programs, inputs, key)
     first = tuple(inputs[i] for i in p.var_inputs)
 
     def holds(number: Array, variables: Arrays) -> Array:
@@ -97,7 +102,7 @@ def _bounded(
         outputs = body.call(values, _step_key(key, number))
         return _checked(outputs[p.num_out_data :], variables), tuple(outputs[: p.num_out_data])
 
-    shapes = jax.eval_shape(lambda: run(jnp.zeros((), jnp.int32), first)[1])
+    shapes = flow.shapes(lambda: run(jnp.zeros((), jnp.int32), first)[1])
     nothing = tuple(jnp.zeros(s.shape, s.dtype) for s in shapes)
     if reversible:
         # JAX cannot differentiate a while_loop in reverse: the same as a scan whose steps stop doing anything.
@@ -126,7 +131,7 @@ def _bounded(
         return number + 1, new, stacks
 
     start = (jnp.zeros((), jnp.int32), first, tuple(map(stacked, (*nothing, *first))))
-    steps, final, stacks = lax.while_loop(going, advance, start)
+    steps, final, stacks = flow.while_loop(going, advance, start)
     ran = (jnp.arange(p.max_iterations) < steps).astype(jnp.int32)
     return [*stacks[: len(nothing)], *final, *stacks[len(nothing) :], ran]
 

@@ -258,8 +258,33 @@ def _reduce(x: Array, w: Windows, initial: float, function: Callable[[Array, Arr
 def _reduce_along(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
     """`_reduce` of long windows along one axis."""
     w, which = w.clipped()
-    x = _reduce_windows(x, w, initial, function)
+    (size,), (kernel,), (count,) = w.sizes, w.kernel, w.counts
+    doubled = count * kernel > 8 * (size + sum(w.pads)) * kernel.bit_length()
+    x = (_reduce_by_doubling if doubled else _reduce_windows)(x, w, initial, function)
     return x if which is None else jnp.take(x, which, w.axes[0])
+
+
+def _reduce_by_doubling(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:
+    """`_reduce` of long windows along one axis that overlap: of windows of 1, 2, 4, … elements at every place those
+    that together are the kernel. reduce-window looks at each element of each window: maxima of 1000×1000 of
+    float32[1, 1, 3000, 3000] take 29 s so, and 0.5 s here. Each step is a reduce-window of two elements, which XLA
+    makes no part of the next."""
+    axis, kernel, stride = w.axes[0], w.kernel[0], w.stride[0]
+    span = (w.counts[0] - 1) * stride + 1
+    power, width, done = reached(x, w, initial), 1, 0
+    found: Array | None = None
+    while done < kernel:
+        if kernel & width:
+            part = lax.slice_in_dim(power, done, done + span, stride, axis)
+            found, done = part if found is None else function(found, part), done + width
+        if done < kernel:
+            pair = per_axis(x.ndim, (axis,), (2,))
+            apart = per_axis(x.ndim, (axis,), (width,))
+            ones = (1,) * x.ndim
+            power = lax.reduce_window(power, _number(initial, x), function, pair, ones, "VALID", None, apart)
+            width *= 2
+    assert found is not None
+    return found
 
 
 def _reduce_windows(x: Array, w: Windows, initial: float, function: Callable[[Array, Array], Array]) -> Array:

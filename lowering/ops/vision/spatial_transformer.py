@@ -30,9 +30,10 @@ def _affine(matrices: Array, shape: tuple[int, ...]) -> Array:
     return m[:, :, 0] * points[0, :1] + m[:, :, 1] * points[1, :, :1] + m[:, :, 2]
 
 
-def _half_sizes(h: int, w: int, dtype: np.dtype) -> np.ndarray:
-    """Half the distance from the first to the last column and row, in pixels: (2, 1, 1)."""
-    return np.asarray([(w - 1) / 2, (h - 1) / 2], dtype).reshape(2, 1, 1)
+def _half_sizes(h: int, w: int, dtype: np.dtype) -> Array:
+    """Half the distance from the first to the last column and row, in pixels: (2, 1, 1). Sizes may be open."""
+    distances = jnp.stack([jnp.asarray(size - 1, jnp.promote_types(dtype, jnp.float32)) for size in (w, h)])
+    return (distances / 2).astype(dtype).reshape(2, 1, 1)
 
 
 @lowers("GridGenerator")
@@ -41,9 +42,9 @@ def _grid_generator(p: ops.GridGeneratorParams, data: Array) -> tuple[Array, Arr
         points = jnp.asarray(ops.target_points(p.target_shape), data.dtype)
         return _affine(_wide(data), p.target_shape).astype(data.dtype), points
     _, _, h, w = data.shape
-    pixels = np.stack(np.meshgrid(np.arange(w), np.arange(h))).astype(data.dtype)
+    pixels = jnp.stack([lax.broadcasted_iota(jnp.int32, (h, w), axis) for axis in (1, 0)]).astype(data.dtype)
     moved = (_wide(data) + pixels) / _half_sizes(h, w, data.dtype) - 1
-    return moved.astype(data.dtype), jnp.asarray(pixels)
+    return moved.astype(data.dtype), pixels
 
 
 @lowers("_backward_GridGenerator")

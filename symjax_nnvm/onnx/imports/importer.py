@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from symjax_nnvm.errors import OnnxError, SymbolValueError, close_or_all, printable
 from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK
-from symjax_nnvm.onnx.dimensions import TRIED
+from symjax_nnvm.onnx.dimensions import TRIED, second_numbers
 from symjax_nnvm.onnx.imports.reader import Params, Reader, without_form
 from symjax_nnvm.onnx.imports.reading import opset_of, read_model
 from symjax_nnvm.onnx.imports.values import Numbers
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
     import onnx
 
 Shapes = Mapping[str, Sequence[int | str]]
-
-_ONE_BY_ONE = 16
-"""Names of open dimensions up to which each is varied alone."""
 
 _MOST = 40
 """Nodes in the way that one message lists."""
@@ -117,7 +112,7 @@ def _assignments(
         for axis, size in enumerate(sizes):
             if isinstance(size, str):
                 names[size] = names.get(size, False) or axis == 0
-    second = _second_numbers(len(names))
+    second = second_numbers(len(names))
     rows = max((max(places) for places in second), default=-1) + 2
     for of_batches, of_others in TRIED if names else TRIED[:1]:
         columns: dict[str, Numbers] = {}
@@ -128,16 +123,6 @@ def _assignments(
             name: (dtype, [tuple(columns[s][i] if isinstance(s, str) else s for s in sizes) for i in range(rows)])
             for name, (dtype, sizes) in inputs.items()
         }
-
-
-def _second_numbers(count: int) -> list[tuple[int, ...]]:
-    """The assignments, after a first one in which none has, in which each of several names has its second number: one
-    for each of a few names. Of many, as many for each and the same for no two: the assignments grow with the logarithm
-    of the names, and what follows from two names never looks like a third."""
-    if count <= _ONE_BY_ONE:
-        return [(i,) for i in range(count)]
-    rows = next(n for n in itertools.count(1) if math.comb(n, n // 2) >= count)
-    return list(itertools.islice(itertools.combinations(range(rows), rows // 2), count))
 
 
 def _refusal(found: Sequence[OnnxError]) -> OnnxError:

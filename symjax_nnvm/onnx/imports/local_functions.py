@@ -51,7 +51,18 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without calls of its functions, which `refuse_many` did not refuse. Raises whatever onnx raises."""
     import onnx.inliner  # no part of `import onnx`
 
+    _give_defaults(model)
     return onnx.inliner.inline_local_functions(model)
+
+
+def _give_defaults(model: onnx.ModelProto) -> None:
+    """Give calls the attributes that they leave out and their function has a default of: onnx' inliner gives none."""
+    usual = {_id(each.domain, each.name, each.overload): each.attribute_proto for each in model.functions}
+    for nodes in (model.graph.node, *(function.node for function in model.functions)):
+        for node in _all(nodes):
+            missing = usual.get(_id(node.domain, node.op_type, node.overload), ())
+            given = {each.name for each in node.attribute} if missing else ()
+            node.attribute.extend(each for each in missing if each.name not in given)
 
 
 def refuse_many(model: onnx.ModelProto) -> None:

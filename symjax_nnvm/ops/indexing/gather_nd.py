@@ -7,7 +7,7 @@ from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
-from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.ir.types import Shape, format_shape
 
 
 class ScatterNDParams(Params):
@@ -21,6 +21,9 @@ def _gathered(data: Shape, indices: Shape) -> Shape:
         raise InferenceError("Indices without a row", input="indices", expected="at least one row", got=0)
     if depth is not None and depth > len(data):
         raise InferenceError("More indices than axes", input="indices", expected=f"at most {len(data)} rows", got=depth)
+    if depth == len(data) and len(indices) == 1:
+        got = format_shape(indices)
+        raise InferenceError("An element without axes", input="indices", expected="2 axes or more", got=got)
     return (*indices[1:], *data[depth:])
 
 

@@ -27,6 +27,10 @@ Step = tuple[int, int, int, int]
 DEFAULT_LAYOUTS = ("NCW", "NCHW", "NCDHW")
 
 
+MAX_STEP = 2**31 - 1
+"""The largest stride and dilation: XLA's convolutions count them in 32 bits, and divide by what is left of 2³²."""
+
+
 class Window(Protocol):
     """Parameters that say where a window goes; what is () in stride, dilate or pad is 1, 1 or 0 everywhere."""
 
@@ -68,8 +72,8 @@ def window_steps(p: Window) -> tuple[Step, ...]:
 
 class WindowParams(Params):
     kernel: Tuple = param(ge=1, doc="window: one, two or three spatial sizes")
-    stride: Tuple = param((), ge=1, doc="step of the window in each spatial axis; (): 1")
-    dilate: Tuple = param((), ge=1, doc="distance of the window's elements in each spatial axis; (): 1")
+    stride: Tuple = param((), ge=1, le=MAX_STEP, doc="step of the window in each spatial axis; (): 1")
+    dilate: Tuple = param((), ge=1, le=MAX_STEP, doc="distance of the window's elements in each spatial axis; (): 1")
     pad: Tuple = param((), ge=0, doc="zeros added on both sides of each spatial axis; (): none")
 
     def check(self) -> str | None:

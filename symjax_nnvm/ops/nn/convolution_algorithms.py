@@ -8,7 +8,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, altered
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.nn.channels_last import geometry
-from symjax_nnvm.ops.nn.fused_convolution import blocked, epilogue_of, taken_apart
+from symjax_nnvm.ops.nn.fused_convolution import FusedConvolutionParams, blocked, epilogue_of, taken_apart
 from symjax_nnvm.ops.nn.winograd import by_winograd
 
 
@@ -16,7 +16,10 @@ def _choose(
     node: Node, shape: tuple[int, ...], dtype: DType, platform: str, library: Library | None
 ) -> NodeEntry | None:
     """FChooseAlgorithm: by the library; or by another algorithm, and what follows in nodes of its own. Algorithms that
-    make nothing of a constant weight are chosen when the operator is lowered: None."""
+    make nothing of a constant weight are chosen when the operator is lowered: None. So is that of a weight in
+    blocks, as a file may have it."""
+    if isinstance(node.attrs.parsed, FusedConvolutionParams) and node.attrs.parsed.block:
+        return None
     g, epilogue = geometry(node.attrs.parsed, shape, dtype), epilogue_of(node)
     block = library(g, epilogue) if library else None
     algorithm = choose("forward", g, platform, constant=True, library=block is not None)

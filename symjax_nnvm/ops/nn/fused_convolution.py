@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Literal
 
-from symjax_nnvm.errors import InferenceError, explain
+from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.geometry import Blocks, Epilogue
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.named_dims import of_rank
@@ -17,6 +17,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.nn.channels_last import ChannelsLastParams, channels_last_shapes
 
 # -- the weight in blocks --------------------------------------------------------------------------------------------
@@ -40,7 +41,13 @@ def _weight_shapes(p: BlockedWeightParams, ins: Shapes, outs: Shapes):
     if not weight or len(weight) != len(ins[0] or ()):
         return ins, [out]
     if not 3 <= len(weight) <= 5:
-        raise InferenceError(explain("A weight of no convolution", expected="(…kernel, c / groups, f)", got=weight))
+        raise InferenceError(
+            "No weight of a convolution: the pipeline writes `_blocked_weight`, not users",
+            input="weight",
+            expected="(…kernel, c / groups, f), of 3 to 5 axes",
+            got=format_shape(weight),
+            fix="Give the weight to Convolution, whose weight the pipeline lays in blocks where that is faster.",
+        )
     return ins, [(blocks_of(weight, p.num_group, p.block).length,)]
 
 

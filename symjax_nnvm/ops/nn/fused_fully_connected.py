@@ -104,7 +104,9 @@ def _fuse(node: Node, last: Node, addend: NodeEntry | None, act_type: str) -> No
 def _choose(
     node: Node, shape: tuple[int, ...], dtype: DType, platform: str, library: Library | None
 ) -> NodeEntry | None:
-    """FChooseAlgorithm: by the library, but where that is no faster."""
+    """FChooseAlgorithm: by the library, but where that is no faster, or the weight lies in blocks already."""
+    if isinstance(node.attrs.parsed, FusedFullyConnectedParams) and node.attrs.parsed.block:
+        return None
     g = product_geometry(node.attrs.parsed, shape, dtype)
     worth = g.macs > SMALL and g.size[0] >= FEW_ROWS and g.channels * g.filters <= MAX_WEIGHT
     block = library(g, _epilogue_of(node)) if library and worth else None

@@ -13,7 +13,7 @@ from symjax_nnvm.ir.layout import ChannelsLast, Corrected, along
 from symjax_nnvm.ir.linear import jointly_linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, apply
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.open_sizes import is_at_most, is_open
+from symjax_nnvm.ir.open_sizes import is_at_most, is_multiple, is_open
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.samples import across
@@ -199,10 +199,11 @@ def lengths(p: SliceChannelParams | SplitV2Params, length: int) -> list[int]:
             )
     else:
         count = p.num_outputs
-        if is_open(length):
-            raise ParamError(f"An axis of open length {length} cannot be split evenly", param="axis", got=p.axis)
+        even = isinstance(p, SliceChannelParams)
+        if is_open(length) and not even:
+            raise ParamError(f"How an axis of open length {length} is split is not known", param="axis", got=p.axis)
         part, longer = divmod(length, count)
-        if longer and isinstance(p, SliceChannelParams):
+        if even and not is_multiple(length, count):
             raise ParamError(
                 f"An axis of length {length} has no equal parts",
                 param="num_outputs",

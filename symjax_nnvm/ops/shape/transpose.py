@@ -9,7 +9,7 @@ from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axi
 from symjax_nnvm.ir.card import ARRANGES, MOVES
 from symjax_nnvm.ir.layout import arrangement
 from symjax_nnvm.ir.node import Node, apply
-from symjax_nnvm.ir.open_sizes import is_open
+from symjax_nnvm.ir.open_sizes import is_multiple, is_open
 from symjax_nnvm.ir.params import Axes, Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
 from symjax_nnvm.ir.types import Shape, format_shape
@@ -199,7 +199,7 @@ def _image(shape: Shape) -> Shape:
 
 
 def _divides(divisor: int, dim: int | None, what: str) -> None:
-    if dim is not None and dim % divisor:
+    if dim is not None and not is_multiple(dim, divisor):
         raise InferenceError(
             "Blocks do not fit", param="block_size", expected=f"{what} in multiples of {divisor}", got=dim
         )

@@ -12,6 +12,7 @@ from symjax_nnvm.ir.card import Flops, as_much_as
 from symjax_nnvm.ir.linear import gradient_as, linear
 from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
+from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
 
@@ -52,7 +53,7 @@ def _grid_dims(p: GridGeneratorParams, patterns: list[str], shapes: Shapes):
         h, w = p.target_shape
         return read_dims(patterns, shapes, h=h, w=w, points=h * w)
     dims = read_dims(patterns, shapes)
-    if 1 in (dims.get("h"), dims.get("w")):
+    if not all(is_at_most(2, size) for size in (dims.get("h"), dims.get("w")) if size):
         problem = "A flow of one row or column has no scale: -1 and 1 are the centres of the first and last one"
         raise InferenceError(problem, input="data", expected="height and width of at least 2", got=1)
     return dims

@@ -85,3 +85,11 @@ def test_a_scatter_and_a_gather_are_not_spread_over_many_instructions():
     text = str(jax.make_jaxpr(lambda a: grad(a, head_grads=heads)[1])(args))
     assert text.count("scatter-add[") == 1
     assert "dot_general" not in text
+
+
+def test_an_element_of_all_axes_needs_indices_of_two_axes():
+    """As in MXNet, whose arrays have an axis."""
+    made = sym.gather_nd(sym.Variable("x"), sym.Variable("i"))
+    with pytest.raises(InferenceError, match="An element without axes.*'indices'"):
+        made.infer_shape(x=(2, 3), i=(2,))
+    assert made.infer_shape(x=(2, 3), i=(2, 1))[1] == [(1,)]

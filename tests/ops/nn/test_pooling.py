@@ -375,3 +375,31 @@ def test_longer_windows_see_a_beginning_an_end_all_or_nothing():
     assert (clipped.kernel, clipped.pads, clipped.counts) == ((3,), (3,), (7,))
     assert which is not None
     assert which.tolist() == [1, 2, 3, 3, 3, 3, 3, 3, 3, 4, 5]
+
+
+@pytest.mark.parametrize("pool_type", ["max", "sum", "avg", "lp"])
+@pytest.mark.parametrize("seed", range(6))
+def test_long_windows_that_overlap_are_reduced_by_doubling(pool_type: str, seed: int):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(150, 260, 2)
+    kernel, stride, pad = rng.integers(60, 140, 2), rng.integers(1, 4, 2), rng.integers(0, 40, 2)
+    how = {"pool_type": pool_type, "p_value": 2} if pool_type == "lp" else {"pool_type": pool_type}
+    params = {"kernel": tuple(map(int, kernel)), "stride": tuple(map(int, stride)), "pad": tuple(map(int, pad))}
+    x = rng.uniform(-1, 1, (1, 1, *sizes)).astype("float32")
+    (found,), _ = lowering.to_jax(sym.Pooling(sym.Variable("x"), **how, **params))({"x": x})
+    fill = -np.inf if pool_type == "max" else 0
+    padded = np.pad(x[0, 0].astype("float64"), [(p, p) for p in pad], constant_values=fill)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, params["kernel"])[:: stride[0], :: stride[1]]
+    reduce = {"max": np.max, "avg": np.mean, "sum": np.sum, "lp": lambda w, axis: np.sqrt(np.sum(w * w, axis))}
+    np.testing.assert_allclose(found[0, 0], reduce[pool_type](windows, axis=(2, 3)), rtol=2e-4, atol=1e-4)
+
+
+def test_large_windows_over_large_images_take_no_longer_than_their_elements():
+    """One number for each element of each window took half a minute."""
+    run = lowering.compile(sym.Pooling(sym.Variable("x"), kernel=(1000, 1000)))
+    x = np.random.default_rng(0).uniform(size=(1, 1, 3000, 3000)).astype("float32")
+    began = time.process_time()
+    (found,), _ = run({"x": x})
+    corner = np.asarray(found[0, 0, -1, -1])
+    assert time.process_time() - began < 10
+    assert corner == x[0, 0, -1000:, -1000:].max()

@@ -126,7 +126,12 @@ def _gather_nd(g: Composer, data: Value, indices: Value) -> Value:
         rows = reshape(g, cut(g, indices, indices.ndim - 1, 0, 1), [shape[:-1] for shape in indices.shapes])
         numbers = cast(g, g.op("_contrib_index_array", rows, axes=tuple(range(batch))), indices.held)
         indices = g.op("Concat", numbers, indices, dim=indices.ndim - 1)
-    return g.op("gather_nd", data, _coordinates_first(g, indices), gives=data.dtype)
+    if indices.ndim > 1 or indices.shape[0] != data.ndim:
+        return g.op("gather_nd", data, _coordinates_first(g, indices), gives=data.dtype)
+    g.symbol(indices)  # of one element, which MXNet has with an axis
+    column = reshape(g, indices, [(*shape, 1) for shape in indices.shapes])
+    made = g.op("gather_nd", data, column, gives=data.dtype)
+    return reshape(g, made, [()] * g.count)
 
 
 def _coordinates_first(g: Composer, indices: Value) -> Value:

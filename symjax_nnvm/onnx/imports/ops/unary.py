@@ -10,7 +10,7 @@ import numpy as np
 from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.onnx.imports.composer import WIDER, Composer
 from symjax_nnvm.onnx.imports.forms import import_table, onnx_import, same
-from symjax_nnvm.onnx.imports.ops.arithmetic import add, larger, mul, smaller
+from symjax_nnvm.onnx.imports.ops.arithmetic import add, larger, mul, smaller, where
 from symjax_nnvm.onnx.imports.ops.pieces import cast, reshape, scaled
 from symjax_nnvm.onnx.imports.values import Value
 from symjax_nnvm.onnx.proto import import_onnx
@@ -96,7 +96,15 @@ def _det(g: Composer, x: Value) -> Value:
 
 @onnx_import("LeakyRelu")
 def _leaky(g: Composer, x: Value) -> Value:
-    return g.op("LeakyReLU", x, act_type="leaky", slope=g.attr("alpha", 0.01))
+    alpha = g.attr("alpha", 0.01)
+    if not math.isfinite(alpha):
+        return _chosen(g, x, scaled(g, x, alpha))
+    return g.op("LeakyReLU", x, act_type="leaky", slope=alpha)
+
+
+def _chosen(g: Composer, x: Value, below: Value) -> Value:
+    """x, or what it is below zero: MXNet's rectifiers multiply 0 by the slope, which may be infinity."""
+    return where(g, g.op("_greater_equal_scalar", x, scalar=0.0), x, below)
 
 
 @onnx_import("Elu")
@@ -121,16 +129,15 @@ def _selu(g: Composer, x: Value) -> Value:
 
 @onnx_import("PRelu")
 def _prelu(g: Composer, x: Value, slope: Value) -> Value:
-    """A slope for each channel; of other shapes max(x, 0) + slope · min(x, 0)."""
+    """A finite slope for each channel; of others a choice."""
     array = slope.array
-    by_channel = x.ndim > 1 and slope.ndim <= x.ndim and array is not None
+    by_channel = x.ndim > 1 and slope.ndim <= x.ndim and array is not None and np.isfinite(array).all()
     if by_channel and array is not None:
         places = (1,) * (x.ndim - slope.ndim) + array.shape
         if array.size == 1 or (array.size == places[1] == x.shape[1]):
             gamma = slope if slope.ndim == 1 else g.weight(slope, array.reshape(-1), "slopes")
             return g.op("LeakyReLU", x, gamma, act_type="prelu")
-    below = g.op("_minimum_scalar", x, scalar=0.0)
-    return add(g, g.op("_maximum_scalar", x, scalar=0.0), mul(g, below, slope))
+    return _chosen(g, x, mul(g, x, slope))
 
 
 @onnx_import("Gelu")

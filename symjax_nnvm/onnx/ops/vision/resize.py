@@ -43,6 +43,9 @@ def _adaptive_avg_pooling(g: Builder, p: ops.AdaptiveAvgPoolingParams, data: Ten
 
 @onnx_form("Crop")
 def _crop(g: Builder, p: ops.CropParams, data: Tensor, like: Tensor | None = None) -> Tensor:
+    if like is not None and None in g.outs[0].shape[2:] and not p.center_crop:
+        end = g.op("Add", g.dims(*(g.size(like, axis) for axis in (2, 3))), list(p.offset))
+        return g.op("Slice", data, list(p.offset), end, [2, 3])
     part = g.static(g.outs[0], [2, 3])[2:]
     whole = g.static(data, [2, 3])[2:] if p.center_crop else part
     begin = ops.crop_begin(p, (whole[0], whole[1]), (part[0], part[1]))
