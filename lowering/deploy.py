@@ -126,7 +126,10 @@ def _exported(
     if weights == "inside":  # behind a barrier: what XLA folded into constants would be rounded otherwise than here
         function, call = (lambda **data: run(jax.lax.optimization_barrier(held), data)), ()
     else:
-        function, call = (lambda values, /, **data: run(values, data)), (jax.tree.map(_aval, held),)
+        function, call = (
+            (lambda values, /, **data: run(values, data)),
+            ({name: _aval(each.shape, each.dtype) for name, each in held.items()},),
+        )
     jitted = jax.jit(function)
     if this_machine:
         return onednn.exported(jitted, *call, platforms=["cpu"], **inputs), held
@@ -187,13 +190,14 @@ def _avals(
         return jax.export.symbolic_shape(given, scope=scope)[0]
 
     return {
-        name: jax.ShapeDtypeStruct(tuple(size(name, each) for each in shape), np.dtype(dtypes.get(name, "float32")))
+        name: _aval(tuple(size(name, each) for each in shape), dtypes.get(name, "float32"))
         for name, shape in shapes.items()
     }
 
 
-def _aval(array: np.ndarray) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+def _aval(shape: Sequence[Any], dtype: Any) -> jax.ShapeDtypeStruct:
+    """A shape and a dtype as JAX has them: with `jax_enable_x64` off, 32 bits of 64."""
+    return jax.ShapeDtypeStruct(tuple(shape), jax.dtypes.canonicalize_dtype(np.dtype(dtype)))
 
 
 def _write(path: Path, program: bytes, held: Mapping[str, np.ndarray] | None) -> None:

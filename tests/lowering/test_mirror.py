@@ -19,6 +19,7 @@ from symjax_nnvm.errors import GradientError, LoweringError
 from symjax_nnvm.ir.register import same_shape
 from symjax_nnvm.passes.mirror import mirror_plan
 from symjax_nnvm.pipeline import Options
+from tests.comparison import assert_close
 
 POLICIES = ("do_mirror", "blocks", lambda node: True)
 
@@ -227,7 +228,7 @@ def test_differentiable_mirrors_too_and_works_under_jit_and_vmap():
         h = lowering.differentiable(net, mirror=mirror)
         return jax.jit(jax.vmap(jax.grad(lambda data: h({**args, "data": data})[0][0].sum())))(batches)
 
-    np.testing.assert_allclose(total("blocks"), total("off"), rtol=1e-6, atol=1e-7)
+    assert_close(total("blocks"), total("off"), 1e-6, "gradients")  # of the largest: XLA adds up in another order
 
 
 def test_infinite_gradients_pass_as_without_mirroring():

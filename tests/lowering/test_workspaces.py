@@ -48,7 +48,9 @@ def _intermediates(jaxpr: Any) -> Iterator[Any]:
 
 
 def _traced(symbol: Symbol, shapes: dict[str, tuple[int, ...]], dtypes: dict[str, Any], is_train: bool) -> Any:
-    values = {name: jax.ShapeDtypeStruct(shape, dtypes[name]) for name, shape in shapes.items()}
+    values = {
+        name: jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtypes[name])) for name, shape in shapes.items()
+    }
     states = set(symbol.list_auxiliary_states())
     given = [{n: v for n, v in values.items() if (n in states) == which} for which in (False, True)]
     return jax.make_jaxpr(lowering.to_jax(symbol, is_train=is_train, platform="cpu"))(*given, KEY)

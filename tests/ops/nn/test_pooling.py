@@ -383,8 +383,8 @@ def test_long_windows_that_overlap_are_reduced_by_doubling(pool_type: str, seed:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(150, 260, 2)
     kernel, stride, pad = rng.integers(60, 140, 2), rng.integers(1, 4, 2), rng.integers(0, 40, 2)
-    how = {"pool_type": pool_type, "p_value": 2} if pool_type == "lp" else {"pool_type": pool_type}
-    params = {"kernel": tuple(map(int, kernel)), "stride": tuple(map(int, stride)), "pad": tuple(map(int, pad))}
+    how: dict[str, Any] = {"pool_type": pool_type, **({"p_value": 2} if pool_type == "lp" else {})}
+    params: dict[str, Any] = {"kernel": tuple(map(int, kernel)), "stride": tuple(map(int, stride)), "pad": tuple(map(int, pad))}
     x = rng.uniform(-1, 1, (1, 1, *sizes)).astype("float32")
     (found,), _ = lowering.to_jax(sym.Pooling(sym.Variable("x"), **how, **params))({"x": x})
     fill = -np.inf if pool_type == "max" else 0
