@@ -144,16 +144,16 @@ def jit(
 class Awaited:
     """An executable whose first run is waited for, as `Jitted` waits. cost: what a run is estimated to take."""
 
-    def __init__(self, executable: Callable[..., Any], cost: Callable[[], Footprint | None]):
-        self._executable, self._cost = executable, cost
+    def __init__(self, executable: jax.stages.Compiled, cost: Callable[[], Footprint | None]):
+        self.executable, self._cost = executable, cost
         self._ran = False
 
     def __call__(self, *args: Any) -> Any:
         """What the executable returns. Raises LoweringError where it needs more memory than there is."""
         if self._ran:
-            return self._executable(*args)
+            return self.executable(*args)
         try:
-            found = self._executable(*args)
+            found = self.executable(*args)
             _wait_for_memory(found)
         except jax.errors.JaxRuntimeError as error:
             if not _is_of_memory(error):

@@ -38,7 +38,7 @@ REFUSED = {
         *("linalg_sumlogdiag",),
     ),
     "another input says the size": ("_backward_slice", "_backward_slice_axis", "_slice_assign", "reshape_like"),
-    "how an array is laid out follows from it": ("_backward_Pad", "_slopes_like", "diag"),
+    "how an array is laid out follows from it": ("_slopes_like", "diag"),
 }
 """Why the first case of an operator cannot have an open batch → the operators, besides those whose lowering rule says
 so itself (`numbers=` of `lowers`)."""
