@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lowering.arguments import require_symbol, shapes_by_name
@@ -10,6 +11,8 @@ from lowering.gradient_program import GradientProgram
 from lowering.interpret import Program
 from lowering.programs import Programs
 from symjax_nnvm.footprint import Footprint, estimate
+from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames
+from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options, Plan, StageRecord
@@ -41,13 +44,28 @@ class Explanation:
         """The lines under the table of stages."""
         backward = f" forward and {self.backward:,} backward" if self.backward else ""
         costs = [] if self.footprint is None else str(self.footprint).splitlines()
-        return [f"lowered to {self.forward:,}{backward} steps of one JAX function", *costs]
+        steps = f"lowered to {self.forward:,}{backward} steps of one JAX function"
+        return [steps, *_bodies(self.plan.graph), *costs]
 
     def __str__(self) -> str:
         return "\n".join([str(self.plan), *self._notes()])
 
     def _repr_html_(self) -> str:
         return table_html(self.plan.columns, self.plan.rows(), notes=self._notes())
+
+
+def _bodies(graph: Graph, around: str = "") -> Iterator[str]:
+    """A line for each subgraph: where it is, and which operators run in it. They nest as deep as programs did."""
+    for node in graph.nodes():
+        if node.op not in FInputGraph:
+            continue
+        names = list(FListInputNames[node.op](node.attrs))
+        for number, body in zip(FInputGraph[node.op](node.attrs), node.attrs.subgraphs, strict=True):
+            inner, place = Graph(body.outputs), f"{around}{node.name} {names[number]}"
+            counts = Counter(each.op.name for each in inner.nodes() if each.op is not None)
+            run = ", ".join(op if times == 1 else f"{times} {op}" for op, times in counts.items())
+            yield f"  {place}: {run or 'its inputs'}"
+            yield from _bodies(inner, f"{place}, ")
 
 
 def explain(

@@ -31,12 +31,11 @@ from symjax_nnvm.errors import LoweringError, NNVMError, OpenSizeError, explain,
 from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
-from symjax_nnvm.ir.listing import InputOption, variables
+from symjax_nnvm.ir.listing import InputOption, subgraph, subgraph_variables, variables
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.open_sizes import are_undecided, is_at_most, is_open, needed
 from symjax_nnvm.ir.types import format_shape
-from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.recompute import Recomputed
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -165,11 +164,8 @@ class Program:
             yield Step(nid, rule, attrs.parsed, inputs, outputs, places.get(nid, 0), programs)
 
     def _subprogram(self, graph: Subgraph) -> Program:
-        """The program of a loop's body or a branch, whose nodes are split over the mesh like others."""
-        made, mesh = Graph(graph.outputs), self.options.mesh
-        if mesh is not None and "PlaceSharding" not in self.options.without:
-            made = place_sharding(made, mesh.axis_names)
-        return Program(made, self.options, inside=True)
+        """The program of a loop's body or a branch, which went through the pipeline with the graph around it."""
+        return Program(subgraph(graph.outputs, subgraph_variables(graph)), self.options, inside=True)
 
     def draws(self, step: Step) -> bool:
         """Whether a step draws random numbers."""
@@ -272,7 +268,8 @@ class Program:
 
         States that it writes end with it.
         """
-        env = self.run(dict(zip(self.index.input_nodes, values, strict=True)), key)
+        fed = zip(subgraph_variables(self.graph), values, strict=True)
+        env = self.run({self.index.node_id(node): value for node, value in fed if self.index.exist(node)}, key)
         return [env[slot] for slot in self.output_slots]
 
     @property

@@ -20,6 +20,7 @@ from symjax_nnvm.ir.attributes import FIgnoreInputs, FInplaceOption, FMutateInpu
 from symjax_nnvm.ir.card import FFlops
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
+from symjax_nnvm.ir.listing import input_nodes, subgraph_variables
 from symjax_nnvm.ir.node import Subgraph
 from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ir.pass_registry import apply_pass
@@ -322,7 +323,12 @@ class _Measure:
 
 def _inferred(graph: Subgraph, shapes: Sequence[Shape | None], dtypes: Sequence[DType | None]) -> Graph:
     """A subgraph with shapes and dtypes that follow from those of its variables."""
-    known: dict[str, Any] = {"shape_inputs": ShapeList(shapes), "dtype_inputs": DTypeList(dtypes)}
+    fed = dict(zip(subgraph_variables(graph), zip(shapes, dtypes, strict=True), strict=True))
+    given = [fed[node] for node in input_nodes(graph.outputs)]
+    known: dict[str, Any] = {
+        "shape_inputs": ShapeList(shape for shape, _ in given),
+        "dtype_inputs": DTypeList(dtype for _, dtype in given),
+    }
     known |= {"shape_attr_key": "__shape__", "dtype_attr_key": "__dtype__"}
     return apply_pass(apply_pass(Graph(graph.outputs, known), "MXInferShape"), "MXInferType")
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from symjax_nnvm.errors import GradientError, PassError, SymbolValueError, close_names, explain, listed, refuse_unknown
@@ -26,11 +26,13 @@ from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_exp
 from symjax_nnvm.passes.fold_scale_axis import fold_scale_axis
 from symjax_nnvm.passes.full_graph import add_gradients
 from symjax_nnvm.passes.fuse_convolution import fuse_convolution
+from symjax_nnvm.passes.hoist_invariants import hoist_invariants
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.passes.place_sharding import place_sharding
 from symjax_nnvm.passes.precompute_prune import precompute_prune
 from symjax_nnvm.passes.reduce_precision import reduce_precision
 from symjax_nnvm.passes.simplify_inference import simplify_inference
+from symjax_nnvm.passes.subgraphs import Known, has_subgraphs, in_subgraphs
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.tables import table_html, table_text
 
@@ -79,9 +81,9 @@ class Options:
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
-    JAX runs. mirror: what the backward part computes again (`passes/mirror.py`). shapes: of variables by name, as
-    pairs; read by mirror "blocks" alone. precision: "bfloat16" or "float16" for matrix products and convolutions; None:
-    as the graph says. witness: JAX is going to differentiate the function, and no derivative passes through the outputs
+    JAX runs. mirror: what the backward part computes again (`passes/mirror.py`). shapes, dtypes: of variables
+    by name, as pairs, where they are known: FuseConvolution and ChooseAlgorithm read them, and mirror "blocks".
+    precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness: JAX is going to differentiate the function, and no derivative passes through the outputs
     of loss heads. constants: names of the variables, arguments or states, that do not change between calls: what
     depends on them alone is a graph of its own, `Plan.precompute`; None: all may change. owned: the program is compiled
     as it is, and nobody differentiates, maps or exports it: so weights may lie as a library wants them. library: of
@@ -138,7 +140,8 @@ class Stage:
 
     name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. reads: the options
     that decide what it does; None when it does not run. when: the same in words. optional: it changes how a network
-    runs, and not what it computes, so that it may be left out.
+    runs, and not what it computes, so that it may be left out. inside: it is run on subgraphs, too, before the graph
+    that holds them.
     """
 
     name: str
@@ -147,6 +150,19 @@ class Stage:
     reads: Callable[[Options], Hashable | None]
     when: str
     optional: bool = True
+    inside: bool = True
+
+    def __call__(self, graph: Graph, options: Options) -> Graph:
+        """The next graph, its subgraphs included."""
+        if self.inside and has_subgraphs(graph):
+            known = Known(options.constants, options.shapes, options.dtypes)
+
+            def change(body: Graph, facts: Known) -> Graph:
+                inner = replace(options, constants=facts.constants, shapes=facts.shapes, dtypes=facts.dtypes)
+                return body if self.reads(inner) is None else self(body, inner)
+
+            graph = in_subgraphs(graph, known, change)
+        return self.run(graph, options)
 
 
 def _for_inference(options: Options) -> bool | None:
@@ -188,7 +204,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "ReducePrecision",
         "casts around products",
-        lambda graph, options: reduce_precision(graph, options.precision or "float32"),
+        lambda graph, options: reduce_precision(graph, options.precision or "float32", dict(options.dtypes or ())),
         reads=lambda options: options.precision,
         when="a half precision is asked for",
         optional=False,
@@ -220,6 +236,13 @@ STAGES: tuple[Stage, ...] = (
         when="parameters are constant, shapes known",
     ),
     Stage(
+        "HoistInvariants",
+        "what no step of a loop changes, before it",
+        lambda graph, options: hoist_invariants(graph, options.constants or ()),
+        reads=lambda options: options.constants or True,
+        when="there are loops",
+    ),
+    Stage(
         "EliminateCommonExpr",
         "equal nodes merged",
         lambda graph, _: eliminate_common_expressions(graph),
@@ -235,6 +258,7 @@ STAGES: tuple[Stage, ...] = (
         reads=lambda options: None if options.wrt is None else (options.wrt, *_mirrored(options)),
         when="gradients are asked for",
         optional=False,
+        inside=False,
     ),
     Stage(
         "PrecomputePrune",
@@ -242,6 +266,7 @@ STAGES: tuple[Stage, ...] = (
         lambda graph, options: precompute_prune(graph, options.constants or ()),
         reads=lambda options: options.constants if options.wrt is None else None,
         when="parameters are constant",
+        inside=False,
     ),
 )
 """Every stage, in the order in which they run."""
@@ -386,7 +411,7 @@ class Pipeline:
             if known is None:
                 graph, records = made
                 start = time.perf_counter()
-                after = graph if reads is None else stage.run(graph, options)
+                after = graph if reads is None else stage(graph, options)
                 record = StageRecord(stage, reads is not None, graph, after, time.perf_counter() - start, left_out)
                 known = self._made[key] = after, (*records, record)
             made = known

@@ -6,7 +6,7 @@ uses stands here: what is set under a misspelt one, nobody reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from symjax_nnvm.ir.op import Deviation, Op, OpMap
@@ -120,6 +120,16 @@ FSubgraphRuns: OpMap[Callable[[Any, NodeAttrs, Sequence[Any]], list[tuple[list[A
 )
 """(what is inferred, attrs, its values of the inputs) → of each subgraph: the values of its variables, and how often it
 runs at most."""
+
+FSubgraphInvariants: OpMap[Callable[[NodeAttrs], Sequence[Mapping[int, int]]]] = Op.get_attr("FSubgraphInvariants")
+"""attrs → of each subgraph: variable → input, of the variables that have the input's value in every run of it."""
+
+FAddInvariant: OpMap[Callable[[NodeAttrs, int], NodeAttrs]] = Op.get_attr("FAddInvariant")
+"""(attrs, number of a subgraph) → the attributes with one more input, the last, which a new variable, the subgraph's
+last, has as its value in every run."""
+
+TChoosesSubgraph: OpMap[bool] = Op.get_attr("TChoosesSubgraph")
+"""Some of the operator's subgraphs do not run: what they compute is not worth computing before."""
 
 FSubgraphSizes: OpMap[Callable[[NodeAttrs], Sequence[tuple[int, int]]]] = Op.get_attr("FSubgraphSizes")
 """attrs → of each subgraph: how many variables and how many heads it has."""

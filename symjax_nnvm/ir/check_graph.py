@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from symjax_nnvm.errors import GraphError, NNVMError
 from symjax_nnvm.ir.attributes import FInputGraph, FMutateInputs, FSubgraphSizes, TSupersedes
+from symjax_nnvm.ir.listing import subgraph_variables
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, VariableParam
 from symjax_nnvm.ir.traverse import post_order, successors
 
@@ -34,8 +35,7 @@ def subgraph_misfit(node: Node) -> tuple[str, str] | None:
     if sizes_of is None or node.attrs.parsed is None:
         return None
     expected = list(sizes_of(node.attrs))
-    graphs = [graph.outputs for graph in node.attrs.subgraphs]
-    got = [(sum(one.is_variable for one in post_order(heads)), len(heads)) for heads in graphs]
+    got = [(len(subgraph_variables(graph)), len(graph.outputs)) for graph in node.attrs.subgraphs]
     return None if got == expected else (_sizes(expected), _sizes(got))
 
 

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from symjax_nnvm.ir.attributes import FListOutputNames, FMutateInputs
-from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph
 from symjax_nnvm.ir.traverse import post_order
+
+_VARIABLES = "variables"
 
 InputOption = Literal["all", "read_only", "aux_state"]
 """Which variables: all, those no operator writes (arguments), those some operator writes (auxiliary states)."""
@@ -29,6 +32,18 @@ def variables(nodes: Sequence[Node], option: InputOption = "all") -> list[Node]:
         if mutates is not None:
             mutated.update(node.inputs[i].node for i in mutates(node.attrs) if i < len(node.inputs))
     return [node for node in found if (node in mutated) == (option == "aux_state")]
+
+
+def subgraph_variables(graph: Subgraph) -> list[Node]:
+    """The variables of a subgraph, in the order in which its operator feeds them: in post-order, or as `subgraph` was
+    told. Such may be missing in the graph, where a pass found that it does not need them."""
+    listed = graph.attrs.get(_VARIABLES) if isinstance(graph, Graph) else None
+    return input_nodes(graph.outputs) if listed is None else listed
+
+
+def subgraph(outputs: Iterable[NodeEntry], fed: Sequence[Node]) -> Graph:
+    """A subgraph whose operator feeds these variables, in this order, whatever its outputs reach."""
+    return Graph(outputs, {_VARIABLES: list(fed)})
 
 
 def input_names(outputs: Iterable[NodeEntry], option: InputOption = "all") -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from symjax_nnvm.errors import NNVMError
 from symjax_nnvm.ir.attributes import (
@@ -24,7 +24,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import is_known
 
-__all__ = ["Constants", "by_itself", "precompute_prune"]
+__all__ = ["Constants", "Cut", "by_itself", "cut_constants", "precompute_prune"]
 
 G = TypeVar("G", bound=Graph)
 
@@ -101,11 +101,26 @@ def precompute_prune(graph: G, constants: Collection[str]) -> G:
 def _prune(graph: Graph) -> Graph:
     """What depends on constants alone, cut off; see `precompute_prune`."""
     attrs = dict(graph.attrs)
-    constants = Constants(graph, names := attrs.pop("constants"))
-    border = list(dict.fromkeys(_border(graph, constants)))
-    if not border:
+    cut = cut_constants(graph, attrs.pop("constants"))
+    if not cut.values:
         return graph.derive(attrs=attrs)
-    taken = {node.name for node in variables(graph.nodes())} | names
+    values = Graph(cut.values, {"names": [variable.name for variable in cut.variables]})
+    return graph.derive(cut.outputs, attrs=attrs | {"precompute": values})
+
+
+class Cut(NamedTuple):
+    """A graph in two: outputs that read variables in place of what is constant, and the values of these variables."""
+
+    outputs: list[NodeEntry]
+    variables: list[Node]
+    values: list[NodeEntry]
+
+
+def cut_constants(graph: Graph, names: Collection[str]) -> Cut:
+    """Cut off what depends on variables of these names alone, but for what is much larger than what it is made of
+    (TExpands, arrays made of nothing), which is made again. The new variables have names of their own. Linear."""
+    border = list(dict.fromkeys(_border(graph, Constants(graph, names))))
+    taken = {node.name for node in variables(graph.nodes())}.union(names)
     made = {entry: NodeEntry(create_variable_node(name)) for entry, name in _named(border, taken)}
 
     def rule(node: Node, draft: Node) -> Node | None:
@@ -117,8 +132,7 @@ def _prune(graph: Graph) -> Graph:
 
     rewritten = rewrite(graph.outputs, rule, order=graph.nodes())
     outputs = [made.get(entry) or rewritten.entry(entry) for entry in graph.outputs]
-    values = Graph(border, {"names": [new.node.name for new in made.values()]})
-    return graph.derive(outputs, attrs=attrs | {"precompute": values})
+    return Cut(outputs, [entry.node for entry in made.values()], border)
 
 
 def _border(graph: Graph, constants: Constants) -> Iterator[NodeEntry]:

@@ -8,15 +8,18 @@ too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from symjax_nnvm.errors import InferenceError, PassError
 from symjax_nnvm.ir.attributes import FInferDefaultType, FInferType, FMutateInputs
 from symjax_nnvm.ir.card import Precision, TPrecision
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
+from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.register import same_type
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import DType
+from symjax_nnvm.passes.infer import infer_type
 
 
 @register_pass("ReducePrecision", requires=("target_dtype",), op_attrs=("FInferType",), change_graph=True)
@@ -26,14 +29,15 @@ def _reduce_precision_pass(graph: Graph) -> Graph:
     return reduce_precision(graph.derive(attrs=rest), graph.attrs["target_dtype"])
 
 
-def reduce_precision(graph: Graph, target_dtype: DType) -> Graph:
+def reduce_precision(graph: Graph, target_dtype: DType, dtypes: Mapping[str, DType] | None = None) -> Graph:
     """The graph with `amp_cast` nodes where dtypes change; what nothing changes stays the same objects.
 
+    dtypes: of variables by name; float32 where neither this nor the variable itself says another.
     Raises PassError for another dtype than bfloat16 or float16, InferenceError.
     """
     if target_dtype not in ("bfloat16", "float16"):
         raise PassError("No half precision", param="target_dtype", expected="bfloat16 or float16", got=target_dtype)
-    casts = _Casts(graph, target_dtype)
+    casts = _Casts(graph, target_dtype, dtypes or {})
     reduced = rewrite(graph.outputs, casts.insert)
     return graph.derive([casts.cast(head, "float32") for head in reduced.outputs], attrs={})
 
@@ -41,12 +45,13 @@ def reduce_precision(graph: Graph, target_dtype: DType) -> Graph:
 class _Casts:
     """The rule of the rewriting: it casts what operators read, and knows the dtype of every new node's outputs."""
 
-    def __init__(self, graph: Graph, target: DType):
+    def __init__(self, graph: Graph, target: DType, dtypes: Mapping[str, DType]):
         self._target = target
         self._dtypes: dict[tuple[Node, int], DType | None] = {}
         self._casts: dict[tuple[Node, int, int, DType], NodeEntry] = {}
-        inferred = apply_pass(graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType").attrs["dtype"]
         index = graph.indexed_graph()
+        known = {name: dtype for name, dtype in dtypes.items() if name in set(index.input_names)}
+        inferred = infer_type(graph, dtypes=known).attrs["dtype"]
         # What nobody declared is float32, as where graphs are bound.
         self._declared = {
             index.nodes[nid].source: inferred[index.entry_rptr[nid]] or "float32" for nid in index.input_nodes

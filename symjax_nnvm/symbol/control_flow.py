@@ -14,7 +14,7 @@ from symjax_nnvm.errors import ComposeError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
-from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.ir.rewrite import count_versions, rewrite
 from symjax_nnvm.ir.traverse import post_order, post_order_nodes, successors
 from symjax_nnvm.symbol.hidden_keys import hidden_key
 from symjax_nnvm.symbol.scope import AttrScope, NameManager
@@ -247,7 +247,11 @@ class _Body:
                     variable = create_variable_node(Symbol([entry]).list_outputs()[0])
                 cut[outer] = NodeEntry(variable, 0, 0)
                 outer_of[variable] = outer
-            return cut[outer]._replace(version=entry.version) if entry.node.is_variable else cut[outer]
+            if not entry.node.is_variable:
+                return cut[outer]
+            counted = cut[outer].node.attrs.parsed
+            counted.version = max(counted.version, entry.version)
+            return cut[outer]._replace(version=entry.version)
 
         def cut_off(node: Node, draft: Node) -> Node:
             copy = node.copy() if draft is node else draft
@@ -257,7 +261,7 @@ class _Body:
 
         reached = post_order_nodes((head.node for head in heads), lambda node: successors(node) if inside(node) else [])
         body = rewrite(heads, cut_off, order=filter(inside, reached))
-        self.symbol = Symbol([inner(head) for head in body.outputs])
+        self.symbol = Symbol(count_versions([inner(head) for head in body.outputs]))
         self.variables = [node for node in post_order(self.symbol.outputs) if node.is_variable]
         self.outer = [outer_of[node] for node in self.variables]
 

@@ -55,7 +55,7 @@ def test_it_predicts_what_the_network_computes():
     (output,) = predict(data=X)
     assert_close(np.asarray(output), expected(X), 1e-5, "output")
     ran = [record.name for record in predict.plan.records if record.ran]
-    assert ran == ["SimplifyInference", "FoldScaleAxis", "AlterOpLayout", "PrecomputePrune"]
+    assert ran == ["SimplifyInference", "FoldScaleAxis", "AlterOpLayout", "HoistInvariants", "PrecomputePrune"]
     assert all("bn_gamma" not in ready.held for _, ready in predict._ready.items())
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
+from symjax_nnvm.ir.listing import subgraph_variables
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, altered, apply, create_variable_node
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ops.control.subgraph import (
@@ -16,7 +17,6 @@ from symjax_nnvm.ops.control.subgraph import (
     is_zero,
     register_control,
     subgraph_node,
-    variables_of,
 )
 
 
@@ -64,6 +64,17 @@ def _cond_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[t
     return [([ins[i] for i in locs], 1) for locs in p.locs]
 
 
+def _cond_invariants(attrs: NodeAttrs) -> list[dict[int, int]]:
+    """Everything: each subgraph runs once, or not at all."""
+    return [dict(enumerate(locs)) for locs in attrs.parsed.locs]
+
+
+def _cond_with_invariant(attrs: NodeAttrs, number: int) -> NodeAttrs:
+    p: CondParams = attrs.parsed
+    name = ("cond_input_locs", "then_input_locs", "else_input_locs")[number]
+    return altered(attrs, num_args=p.num_args + 1, **{name: (*p.locs[number], p.num_args - 3)})
+
+
 def _cond_gradient(node: Node, ograds: list[NodeEntry]):
     """The gradient of the branch that is taken; zeros for inputs that only the other one, or the predicate, reads."""
     p: CondParams = node.attrs.parsed
@@ -82,7 +93,7 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
     graphs: list[Subgraph] = [test]
     all_locs = [p.cond_input_locs]
     for branch, locs, grads in zip(branches, (p.then_input_locs, p.else_input_locs), inner, strict=True):
-        number_of = given | dict(zip(variables_of(branch), locs, strict=True))
+        number_of = given | dict(zip(subgraph_variables(branch), locs, strict=True))
         outputs = []
         for i in reached:
             if i not in grads:
@@ -91,7 +102,7 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
                 grads[i] = apply("zeros_like", NodeEntry(variable, 0, 0))
             outputs.append(grads[i])
         graphs.append(Graph(outputs))
-        all_locs.append(tuple(number_of[variable] for variable in variables_of(graphs[-1])))
+        all_locs.append(tuple(number_of[variable] for variable in subgraph_variables(graphs[-1])))
     made = subgraph_node(
         "_backward_cond",
         f"{node.name}_backward",
@@ -139,5 +150,8 @@ for _name, _attributes, _deviation, _doc in (
         deviation=_deviation,
         doc=_doc,
         FSubgraphRuns=_cond_runs,
+        FSubgraphInvariants=_cond_invariants,
+        FAddInvariant=_cond_with_invariant,
+        TChoosesSubgraph=True,
         **_attributes,
     )

@@ -15,7 +15,8 @@ from typing import Any
 
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node, superseding
+from symjax_nnvm.ir.listing import subgraph_variables
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, altered, apply, create_variable_node, superseding
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ops.control.subgraph import (
     Head,
@@ -24,7 +25,6 @@ from symjax_nnvm.ops.control.subgraph import (
     is_zero,
     register_control,
     subgraph_node,
-    variables_of,
 )
 
 # -- parameters ------------------------------------------------------------------------------------------------------
@@ -199,6 +199,32 @@ def _while_loop_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> 
     return [([ins[i] for i in locs], p.max_iterations) for locs in (p.cond_input_locs, p.func_input_locs)]
 
 
+def _foreach_invariants(attrs: NodeAttrs) -> list[dict[int, int]]:
+    """What is neither sliced nor a state."""
+    p: ForeachParams = attrs.parsed
+    first = p.masked + len(p.in_data_locs) + p.num_states
+    return [{loc: first + i for i, loc in enumerate(p.remain_locs)}]
+
+
+def _foreach_with_invariant(attrs: NodeAttrs, number: int) -> NodeAttrs:
+    p: ForeachParams = attrs.parsed
+    new = len(p.in_data_locs) + p.num_states + len(p.remain_locs)
+    return altered(attrs, num_args=p.num_args + 1, remain_locs=(*p.remain_locs, new))
+
+
+def _while_loop_invariants(attrs: NodeAttrs) -> list[dict[int, int]]:
+    """What is no loop variable."""
+    p: WhileLoopParams = attrs.parsed
+    test = {loc: i for loc, i in enumerate(p.cond_input_locs) if i not in p.var_inputs}
+    return [test, {loc: i for loc, i in enumerate(p.func_input_locs) if loc not in p.func_var_locs}]
+
+
+def _while_loop_with_invariant(attrs: NodeAttrs, number: int) -> NodeAttrs:
+    p: WhileLoopParams = attrs.parsed
+    name = ("cond_input_locs", "func_input_locs")[number]
+    return altered(attrs, num_args=p.num_args + 1, **{name: (*getattr(p, name), p.num_args - 2)})
+
+
 def _while_loop_workspace(attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]) -> int:
     """The variables before each step are kept, also where they are no outputs."""
     p: WhileLoopParams = attrs.parsed
@@ -231,7 +257,7 @@ class _Loop:
         self, ograds: Sequence[NodeEntry], final_grads: Sequence[NodeEntry], history_grads: Sequence[NodeEntry]
     ) -> dict[int, NodeEntry | None]:
         """The gradient of what feeds each variable of the body; of a state, that of its first value."""
-        name, variables = self.node.name, variables_of(self.body)
+        name, variables = self.node.name, subgraph_variables(self.body)
         heads = [Head.of(grad, f"{name}_out{i}_grad") for i, grad in enumerate(ograds)]
         carried = [
             Head(NodeEntry(create_variable_node(f"{name}_state{i}_grad"), 0, 0)) for i in range(len(self.states))
@@ -278,7 +304,7 @@ class _Loop:
         starts: dict[Node, NodeEntry],
         kept: dict[Node, NodeEntry],
     ) -> Node:
-        variables = variables_of(body)
+        variables = subgraph_variables(body)
         position = {node: i for i, node in enumerate(variables)}
         stacked = {node: entry for node, entry in stacked.items() if node in position}
         kept = {node: entry for node, entry in kept.items() if node in position}
@@ -361,6 +387,8 @@ _FOREACH: dict[str, Any] = {
     "sizes": _foreach_sizes,
     "gradient": _foreach_gradient,
     "FSubgraphRuns": _foreach_runs,
+    "FSubgraphInvariants": _foreach_invariants,
+    "FAddInvariant": _foreach_with_invariant,
 }
 _WHILE_LOOP: dict[str, Any] = {
     "graphs": ("cond", "func"),
@@ -369,6 +397,8 @@ _WHILE_LOOP: dict[str, Any] = {
     "params": WhileLoopParams,
     "gradient": _while_loop_gradient,
     "FSubgraphRuns": _while_loop_runs,
+    "FSubgraphInvariants": _while_loop_invariants,
+    "FAddInvariant": _while_loop_with_invariant,
     "FWorkspace": _while_loop_workspace,
 }
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from symjax_nnvm.ir.gradients import gradient_entries
 from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.listing import input_nodes, subgraph_variables
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.register import register_op, same_shape, same_type
-from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import DTypeList, Shape, ShapeList
 
 
@@ -42,16 +42,17 @@ class Inference:
     def inside(self, graph: Subgraph, variables: Sequence[Any], heads: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Infer a subgraph from what is known of its variables and heads; returns both, better known."""
         known = {entry: value for entry, value in zip(graph.outputs, heads, strict=True) if value is not None}
+        fed = dict(zip(subgraph_variables(graph), variables, strict=True))
         request = {
-            f"{self.name}_inputs": self.result(variables),
+            f"{self.name}_inputs": self.result([fed[node] for node in input_nodes(graph.outputs)]),
             f"{self.name}_hints": known,
             f"{self.name}_attr_key": f"__{self.name}__",
             f"{self.name}_defaults": self.decides,
         }
         inferred = apply_pass(Graph(graph.outputs, request), self.pass_name)
         index, values = inferred.indexed_graph(), inferred.attrs[self.name]
-        inputs = [values[index.entry_rptr[nid]] for nid in index.input_nodes]
-        return inputs, [values[index.entry_id(entry)] for entry in graph.outputs]
+        fed |= {index.nodes[nid].source: values[index.entry_rptr[nid]] for nid in index.input_nodes}
+        return list(fed.values()), [values[index.entry_id(entry)] for entry in graph.outputs]
 
 
 def _stacked(length: int | None, shape: Shape | None) -> Shape | None:
@@ -109,11 +110,6 @@ def register_control(
     )
 
 
-def variables_of(graph: Subgraph) -> list[Node]:
-    """The variables of a subgraph, its inputs, in order."""
-    return [node for node in post_order(graph.outputs) if node.is_variable]
-
-
 _ZEROS = ("zeros_like", "_zeros")
 
 
@@ -141,7 +137,8 @@ def gradient_inside(graph: Subgraph, heads: Sequence[Head]) -> list[NodeEntry]:
         apply("zeros_like", entry) if head.variable is None else head.variable
         for head, entry in zip(heads, graph.outputs, strict=True)
     ]
-    return gradient_entries(graph.outputs, [NodeEntry(node, 0, 0) for node in variables_of(graph)], given)
+    variables = [NodeEntry(node, 0, 0) for node in subgraph_variables(graph)]
+    return gradient_entries(graph.outputs, variables, given, zeros_if_unreachable=True)
 
 
 def subgraph_node(

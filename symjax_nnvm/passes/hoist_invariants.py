@@ -1,0 +1,78 @@
+"""HoistInvariants: what no step of a loop changes is computed once, before the loop (compilers' loop-invariant code
+motion; PyTensor's `scan_push_out_non_seq`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypeVar
+
+from symjax_nnvm.ir.attributes import FAddInvariant, FSubgraphInvariants, TChoosesSubgraph
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.listing import subgraph, subgraph_variables
+from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph
+from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
+from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.passes.precompute_prune import Constants, cut_constants
+
+__all__ = ["hoist_invariants"]
+
+G = TypeVar("G", bound=Graph)
+
+
+def hoist_invariants(graph: G, constants: Collection[str] = ()) -> G:
+    """The graph with what subgraphs compute from their invariant inputs alone computed in the graph itself.
+
+    Of subgraphs that may not run, branches, only what depends on constants, variables of these names. What is much
+    larger than what it is made of (TExpands) stays inside. The same graph where there is nothing of it. Linear; reads
+    no shapes; subgraphs of subgraphs are not looked into.
+    """
+    if not any(node.op in FAddInvariant for node in graph.nodes()):
+        return graph
+    return apply_pass(graph.derive(attrs=graph.attrs | {"constants": frozenset(constants)}), "HoistInvariants")
+
+
+@register_pass(
+    "HoistInvariants", requires=("constants",), op_attrs=("FSubgraphInvariants", "FAddInvariant"), change_graph=True
+)
+def _hoist(graph: Graph) -> Graph:
+    """What no step changes, before the loop; see `hoist_invariants`."""
+    attrs = dict(graph.attrs)
+    constants = Constants(graph, attrs.pop("constants"))
+
+    def rule(node: Node, draft: Node) -> Node | None:
+        if node.op not in FAddInvariant:
+            return None
+        chooses, made = TChoosesSubgraph.get(node.op), draft
+        for number, fixed in enumerate(FSubgraphInvariants[node.op](node.attrs)):
+            feeds = {i: k for i, k in fixed.items() if not chooses or node.inputs[k].node in constants}
+            made = _hoisted(made, number, feeds)
+        return made
+
+    return graph.derive(rewrite(graph.outputs, rule, order=graph.nodes()).outputs, attrs)
+
+
+def _hoisted(node: Node, number: int, feeds: dict[int, int]) -> Node:
+    """The node with what its subgraph of this number computes from these variables alone in inputs of its own.
+
+    feeds: variable → the input that it has the value of.
+    """
+    body = node.attrs.subgraphs[number]
+    fed = subgraph_variables(body)
+    inputs = {fed[i]: node.inputs[k] for i, k in feeds.items()}
+    moving = [variable.name for variable in fed if variable not in inputs]
+    cut = cut_constants(Graph(body.outputs), {variable.name for variable in inputs}.difference(moving))
+    if not cut.values:
+        return node
+
+    def outside(inner: Node, draft: Node) -> NodeEntry | None:
+        return inputs.get(inner)
+
+    values = rewrite(cut.values, outside, fresh=True).outputs
+    made = node.copy()
+    subgraphs: list[Subgraph] = list(node.attrs.subgraphs)
+    subgraphs[number] = subgraph(cut.outputs, [*fed, *cut.variables])
+    for _ in values:
+        made.attrs = FAddInvariant[node.op](made.attrs, number)
+    made.attrs.subgraphs = subgraphs
+    made.inputs = [*made.inputs, *values]
+    return made

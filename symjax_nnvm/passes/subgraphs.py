@@ -1,0 +1,119 @@
+"""What a pass does to a graph, done to the subgraphs of its nodes: loops' bodies, conditions, branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.ir.attributes import FSubgraphInvariants, FSubgraphRuns
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.listing import subgraph, subgraph_variables
+from symjax_nnvm.ir.node import Node, Subgraph
+from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.ir.types import DType, Shape, is_known
+from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES, Inference
+from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.passes.precompute_prune import Constants
+
+__all__ = ["Known", "has_subgraphs", "in_subgraphs"]
+
+G = TypeVar("G", bound=Graph)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a graph's variables, by name: which do not change between calls, shapes, dtypes. None: nothing
+    was said; of dtypes, float32 where nothing declares another."""
+
+    constants: frozenset[str] | None = None
+    shapes: tuple[tuple[str, Shape], ...] | None = None
+    dtypes: tuple[tuple[str, DType], ...] | None = None
+
+
+def has_subgraphs(graph: Graph) -> bool:
+    """Whether a node of the graph runs a subgraph."""
+    return any(node.attrs.subgraphs for node in graph.nodes())
+
+
+def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]) -> G:
+    """The graph with `change` done to the subgraphs of its nodes, from what is known inside each.
+
+    A variable of a subgraph that has the value of a constant in every run is constant there. The change keeps the
+    subgraph's outputs and the nodes that are its variables; it may leave variables unread. Nested subgraphs are the
+    change's own concern. Linear.
+    """
+    inside = _Inside(graph, known)
+
+    def rule(node: Node, draft: Node) -> Node | None:
+        if not node.attrs.subgraphs:
+            return None
+        made: list[Subgraph] = []
+        for old, facts in zip(node.attrs.subgraphs, inside.of(node), strict=True):
+            fed = subgraph_variables(old)
+            body = subgraph(old.outputs, fed)
+            new = change(body, facts)
+            made.append(old if new is body else subgraph(new.outputs, fed))
+        if made == list(node.attrs.subgraphs):
+            return None
+        draft = node.copy() if draft is node else draft
+        draft.attrs.subgraphs = made
+        return draft
+
+    rewritten = rewrite(graph.outputs, rule, order=graph.nodes())
+    return graph.derive(rewritten.outputs) if rewritten.changed else graph
+
+
+class _Inside:
+    """What is known of the variables of subgraphs."""
+
+    def __init__(self, graph: Graph, known: Known):
+        self._known = known
+        self._constants = None if known.constants is None else Constants(graph, known.constants)
+        self._index = graph.indexed_graph()
+        self._shapes = self._dtypes = None
+        names = set(self._index.input_names)
+        try:
+            if known.shapes is not None:
+                shapes = {name: shape for name, shape in known.shapes if name in names}
+                self._shapes = infer_shape(graph, shapes=shapes).attrs["shape"]
+            dtypes = {name: dtype for name, dtype in known.dtypes or () if name in names}
+            self._dtypes = infer_type(graph, dtypes=dtypes).attrs["dtype"]
+        except InferenceError:  # is told where the graph is lowered
+            pass
+
+    def of(self, node: Node) -> Iterable[Known]:
+        """What is known inside each subgraph of a node."""
+        shapes = self._fed(SHAPES, node, self._shapes)
+        dtypes = self._fed(DTYPES, node, self._dtypes)
+        invariants = FSubgraphInvariants[node.op](node.attrs) if node.op in FSubgraphInvariants else None
+        for number, graph in enumerate(node.attrs.subgraphs):
+            names = [variable.name for variable in subgraph_variables(graph)]
+            constants = None
+            if self._constants is not None:
+                fixed = {} if invariants is None else invariants[number]
+                change = {
+                    name
+                    for i, name in enumerate(names)
+                    if i not in fixed or node.inputs[fixed[i]].node not in self._constants
+                }
+                constants = frozenset(names) - change
+            sized = None if self._shapes is None else _by_name(names, shapes[number], is_known)
+            yield Known(constants, sized, _by_name(names, dtypes[number], lambda dtype: dtype is not None))
+
+    def _fed(self, quantity: Inference, node: Node, found: Sequence[Any] | None) -> list[Sequence[Any]]:
+        """The values of the variables of each subgraph; nothing where the operator does not say what feeds them."""
+        if found is None or node.op not in FSubgraphRuns:
+            return [() for _ in node.attrs.subgraphs]
+        inputs = [found[self._index.entry_id(entry)] for entry in node.inputs]
+        return [values for values, _ in FSubgraphRuns[node.op](quantity, node.attrs, inputs)]
+
+
+def _by_name(names: Sequence[str], values: Sequence[Any], told: Callable[[Any], bool]) -> tuple[tuple[str, Any], ...]:
+    """What is told of the names that stand for one thing."""
+    found: Mapping[str, set[Any]] = {}
+    for name, value in zip(names, values, strict=False):
+        if value is not None and told(value):
+            found.setdefault(name, set()).add(value)
+    return tuple((name, *each) for name, each in found.items() if len(each) == 1)
