@@ -72,7 +72,7 @@ def _cond_invariants(attrs: NodeAttrs) -> list[dict[int, int]]:
 def _cond_with_invariant(attrs: NodeAttrs, number: int) -> NodeAttrs:
     p: CondParams = attrs.parsed
     name = ("cond_input_locs", "then_input_locs", "else_input_locs")[number]
-    return altered(attrs, num_args=p.num_args + 1, **{name: (*p.locs[number], p.num_args - 3)})
+    return altered(attrs, None, num_args=p.num_args + 1, **{name: (*p.locs[number], p.num_args - 3)})
 
 
 def _cond_gradient(node: Node, ograds: list[NodeEntry]):

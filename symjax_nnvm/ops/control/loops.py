@@ -222,7 +222,7 @@ def _while_loop_invariants(attrs: NodeAttrs) -> list[dict[int, int]]:
 def _while_loop_with_invariant(attrs: NodeAttrs, number: int) -> NodeAttrs:
     p: WhileLoopParams = attrs.parsed
     name = ("cond_input_locs", "func_input_locs")[number]
-    return altered(attrs, num_args=p.num_args + 1, **{name: (*getattr(p, name), p.num_args - 2)})
+    return altered(attrs, None, num_args=p.num_args + 1, **{name: (*getattr(p, name), p.num_args - 2)})
 
 
 def _while_loop_workspace(attrs: NodeAttrs, ins: Sequence[Any], outs: Sequence[Any]) -> int:
