@@ -105,8 +105,11 @@ def architecture() -> str:
 
 
 def pipeline_picture() -> list[str]:
-    """The way of a network: the stages in a box, each with what it does and when it runs."""
-    rows = [(stage.name, stage.about, f"when {stage.when}".replace("when always", "always")) for stage in STAGES]
+    """The way of a network: the stages in a box, each with what it does and what it needs."""
+    rows = [
+        (stage.name, stage.about, f"needs {', '.join(need.what for need in stage.needs)}" if stage.needs else "always")
+        for stage in STAGES
+    ]
     return [
         "Symbol → Graph",
         "  │",

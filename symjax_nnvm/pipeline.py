@@ -2,7 +2,7 @@
 
 `STAGES` is the list. Whatever runs a network (`lowering.to_jax`, `compile`, `grad_fn`, an executor, a Trainer, the
 gradient witness, the command) says what it wants as `Options` and gets a `Plan`: the graph that the stages made, and
-what each of them changed. A new pass is one file in `passes/` and one row here.
+what each of them changed. A new pass is one file in `passes/` and one row here; `add_stage` takes one from elsewhere.
 """
 
 from __future__ import annotations
@@ -41,14 +41,18 @@ __all__ = [
     "PLATFORMS",
     "STAGES",
     "Mesh",
+    "Need",
     "Options",
     "Pipeline",
     "Plan",
     "Stage",
     "StageRecord",
+    "add_stage",
     "arguments",
     "optional_stages",
+    "remove_stage",
     "require_platform",
+    "stages",
     "without",
 ]
 
@@ -81,16 +85,18 @@ class Options:
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
-    JAX runs. mirror: what the backward part computes again (`passes/mirror.py`). shapes, dtypes: of variables
-    by name, as pairs, where they are known: FuseConvolution and ChooseAlgorithm read them, and mirror "blocks".
-    precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness: JAX is going to differentiate the function, and no derivative passes through the outputs
-    of loss heads. constants: names of the variables, arguments or states, that do not change between calls: what
-    depends on them alone is a graph of its own, `Plan.precompute`; None: all may change. owned: the program is compiled
-    as it is, and nobody differentiates, maps or exports it: so weights may lie as a library wants them. library: of
-    convolutions, that the platform has besides XLA; lowering says which. mesh: of devices, to whose axes `__sharding__`
-    refers; None: the attribute means nothing. data_axes: those of its axes that samples are split over. without: names
-    of the stages that do not run, by default those that `without` says. Raises PassError for a name that is none of
-    `optional_stages()`, SymbolValueError for a platform that is none.
+    JAX runs. mirror: what the backward part computes again (`passes/mirror.py`). shapes, dtypes: of variables by name,
+    as pairs, where they are known: FuseConvolution and ChooseAlgorithm read them, and mirror "blocks". precision:
+    "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness: JAX is going to
+    differentiate the function, and no derivative passes through the outputs of loss heads. constants: names of the
+    variables, arguments or states, that do not change between calls: what depends on them alone is a graph of its own,
+    `Plan.precompute`; None: all may change. owned: the program is compiled as it is, and nobody differentiates, maps or
+    exports it: so weights may lie as a library wants them. library: of convolutions, that the platform has besides XLA;
+    lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means nothing.
+    data_axes: those of its axes that samples are split over. without: names of the stages that do not run, by default
+    those that `without` says. stages: the pipeline, by default `stages()`.
+
+    Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
     """
 
     is_train: bool = False
@@ -107,11 +113,14 @@ class Options:
     mesh: Mesh | None = None
     data_axes: tuple[str, ...] = ()
     without: frozenset[str] = field(default_factory=_without.get)
+    stages: tuple[Stage, ...] = field(default_factory=lambda: stages(), repr=False)
 
     def __post_init__(self):
         require_platform(self.platform)
-        fix = "A network's stages are printed by lowering.explain(net)."
-        refuse_unknown(PassError, "Cannot run without", self.without, optional_stages(), "optional stages", fix)
+        if self.without:
+            optional = [stage.name for stage in self.stages if stage.optional]
+            fix = "A network's stages are printed by lowering.explain(net)."
+            refuse_unknown(PassError, "Cannot run without", self.without, optional, "optional stages", fix)
 
 
 def require_platform(platform: str | None) -> None:
@@ -135,22 +144,42 @@ def without(*names: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """What a stage needs of the options in order to run.
+
+    what: in words, after "needs". of: what the stage reads of it; None where it is missing.
+    """
+
+    what: str
+    of: Callable[[Options], Hashable | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Stage:
     """A step of the pipeline: Graph → Graph.
 
-    name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. reads: the options
-    that decide what it does; None when it does not run. when: the same in words. optional: it changes how a network
-    runs, and not what it computes, so that it may be left out. inside: it is run on subgraphs, too, before the graph
-    that holds them.
+    name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. needs: what it
+    does not run without. reads: further options that decide what it does. optional: it changes how a network runs, and
+    not what it computes, so that it may be left out. inside: it is run on subgraphs, too, before the graph that holds
+    them.
     """
 
     name: str
     about: str
     run: Callable[[Graph, Options], Graph]
-    reads: Callable[[Options], Hashable | None]
-    when: str
+    needs: tuple[Need, ...] = ()
+    reads: Callable[[Options], Hashable] = lambda options: None
     optional: bool = True
     inside: bool = True
+
+    def missing(self, options: Options) -> list[str]:
+        """What it needs and the options do not have, in words."""
+        return [need.what for need in self.needs if need.of(options) is None]
+
+    def key(self, options: Options) -> Hashable | None:
+        """What it reads of the options; None where it does not run."""
+        found = [need.of(options) for need in self.needs]
+        return None if None in found else (*found, self.reads(options))
 
     def __call__(self, graph: Graph, options: Options) -> Graph:
         """The next graph, its subgraphs included."""
@@ -159,24 +188,24 @@ class Stage:
 
             def change(body: Graph, facts: Known) -> Graph:
                 inner = replace(options, constants=facts.constants, shapes=facts.shapes, dtypes=facts.dtypes)
-                return body if self.reads(inner) is None else self(body, inner)
+                return body if self.missing(inner) else self(body, inner)
 
             graph = in_subgraphs(graph, known, change)
         return self.run(graph, options)
 
 
-def _for_inference(options: Options) -> bool | None:
-    return (options.wrt is None and not options.is_train and not options.witness) or None
-
-
-def _mirrored(options: Options) -> tuple[Hashable, ...]:
-    return (options.mirror, options.shapes if options.mirror == "blocks" else None)
-
-
-def _signature_of_constants(options: Options) -> Hashable | None:
-    if options.wrt is not None or options.is_train or None in (options.constants, options.shapes, options.platform):
-        return None
-    return options.constants, options.platform, options.shapes, options.dtypes, options.library
+_MESH = Need("a mesh of devices", lambda options: None if options.mesh is None else options.mesh.axis_names)
+_INFERENCE = Need(
+    "inference", lambda options: (options.wrt is None and not options.is_train and not options.witness) or None
+)
+_GRADIENTS = Need("gradients", lambda options: options.wrt)
+_NO_GRADIENTS = Need("no gradients", lambda options: options.wrt is None or None)
+_CONSTANTS = Need("constants", lambda options: options.constants)
+_SHAPES = Need("shapes", lambda options: options.shapes)
+_PLATFORM = Need("a platform", lambda options: options.platform)
+_CPU = Need("a CPU", lambda options: options.platform == "cpu" or None)
+_LIBRARY = Need("a library", lambda options: options.library)
+_HALF = Need("a half precision", lambda options: options.precision)
 
 
 STAGES: tuple[Stage, ...] = (
@@ -184,44 +213,39 @@ STAGES: tuple[Stage, ...] = (
         "PlaceSharding",
         "constraints where __sharding__ says",
         lambda graph, options: place_sharding(graph, options.mesh.axis_names if options.mesh else ()),
-        reads=lambda options: None if options.mesh is None else options.mesh.axis_names,
-        when="a mesh of devices is given",
+        (_MESH,),
     ),
     Stage(
         "SimplifyInference",
         "dropout, copies away; BatchNorm scales",
         lambda graph, _: simplify_inference(graph),
-        reads=_for_inference,
-        when="nobody trains",
+        (_INFERENCE,),
     ),
     Stage(
         "FoldScaleAxis",
         "scales folded into weights",
         lambda graph, options: fold_scale_axis(graph, options.constants or ()),
-        reads=lambda options: options.constants if options.wrt is None else None,
-        when="parameters are constant",
+        (_CONSTANTS, _NO_GRADIENTS),
     ),
     Stage(
         "ReducePrecision",
         "casts around products",
         lambda graph, options: reduce_precision(graph, options.precision or "float32", dict(options.dtypes or ())),
-        reads=lambda options: options.precision,
-        when="a half precision is asked for",
+        (_HALF,),
+        reads=lambda options: options.dtypes,
         optional=False,
     ),
     Stage(
         "AlterOpLayout",
         "channels last around convolutions",
         lambda graph, _: alter_op_layout(graph),
-        reads=lambda options: options.platform == "cpu" or None,
-        when="the platform is a CPU",
+        (_CPU,),
     ),
     Stage(
         "FuseConvolution",
         "sums, activations after products",
         lambda graph, _: fuse_convolution(graph),
-        reads=lambda options: options.library and _signature_of_constants(options),
-        when="a library has convolutions",
+        (_LIBRARY, _INFERENCE, _CONSTANTS, _SHAPES),
     ),
     Stage(
         "ChooseAlgorithm",
@@ -232,22 +256,20 @@ STAGES: tuple[Stage, ...] = (
             dtypes=dict(options.dtypes or ()),
             library=options.library,
         ),
-        reads=_signature_of_constants,
-        when="parameters are constant, shapes known",
+        (_PLATFORM, _INFERENCE, _CONSTANTS, _SHAPES),
+        reads=lambda options: (options.dtypes, options.library),
     ),
     Stage(
         "HoistInvariants",
         "what no step of a loop changes, before it",
         lambda graph, options: hoist_invariants(graph, options.constants or ()),
-        reads=lambda options: options.constants or True,
-        when="there are loops",
+        reads=lambda options: options.constants,
     ),
     Stage(
         "EliminateCommonExpr",
         "equal nodes merged",
         lambda graph, _: eliminate_common_expressions(graph),
-        reads=lambda options: options.wrt is not None or None,
-        when="gradients are asked for",
+        (_GRADIENTS,),
     ),
     Stage(
         "MXGradient",
@@ -255,8 +277,8 @@ STAGES: tuple[Stage, ...] = (
         lambda graph, options: add_gradients(
             graph, arguments(graph, options.wrt or ()), options.mirror, dict(options.shapes or ()) or None
         ),
-        reads=lambda options: None if options.wrt is None else (options.wrt, *_mirrored(options)),
-        when="gradients are asked for",
+        (_GRADIENTS,),
+        reads=lambda options: (options.mirror, options.shapes if options.mirror == "blocks" else None),
         optional=False,
         inside=False,
     ),
@@ -264,17 +286,55 @@ STAGES: tuple[Stage, ...] = (
         "PrecomputePrune",
         "constant parts cut off",
         lambda graph, options: precompute_prune(graph, options.constants or ()),
-        reads=lambda options: options.constants if options.wrt is None else None,
-        when="parameters are constant",
+        (_CONSTANTS, _NO_GRADIENTS),
         inside=False,
     ),
 )
-"""Every stage, in the order in which they run."""
+"""The library's own stages, in the order in which they run."""
+
+
+_order: tuple[Stage, ...] = STAGES
+
+
+def stages() -> tuple[Stage, ...]:
+    """Every stage, those of `add_stage` included, in the order in which they run."""
+    return _order
+
+
+def add_stage(stage: Stage, *, before: str | None = None, after: str | None = None) -> None:
+    """Have every network that is made from now on go through a stage, until `remove_stage`.
+
+    before, after: the name of the stage that it is to stand next to; one of them. Raises PassError for a name that is
+    taken, and for a place that is none.
+    """
+    global _order
+    names = [each.name for each in _order]
+    if stage.name in names:
+        raise PassError(f"There is a stage {stage.name!r} already", fix=f"remove_stage({stage.name!r}) takes it out.")
+    if (before is None) == (after is None):
+        raise PassError(
+            "A stage has one place", expected="before= or after= with the name of a stage", got="both or none"
+        )
+    place = before if after is None else after
+    assert place is not None
+    refuse_unknown(PassError, "No place for a stage next to", [place], names, "stages")
+    number = names.index(place) + (after is not None)
+    _order = (*_order[:number], stage, *_order[number:])
+
+
+def remove_stage(name: str) -> None:
+    """Take out a stage that `add_stage` put in. Raises PassError for another name."""
+    global _order
+    added = [each.name for each in _order if each not in STAGES]
+    refuse_unknown(
+        PassError, "Cannot remove", [name], added, "stages that were added", 'without("…") leaves others out.'
+    )
+    _order = tuple(each for each in _order if each.name != name)
 
 
 def optional_stages() -> list[str]:
     """Names of the stages that may be left out."""
-    return [stage.name for stage in STAGES if stage.optional]
+    return [stage.name for stage in stages() if stage.optional]
 
 
 def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
@@ -298,11 +358,12 @@ def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """What a stage did: the graph before and after, seconds; ran: whether it did anything at all; without: whether it
-    was left out."""
+    """What a stage did: the graph before and after, seconds; ran: whether it did anything at all; missing: what it
+    needed for that, in words; without: whether it was left out."""
 
     stage: Stage
     ran: bool
+    missing: tuple[str, ...]
     before: Graph
     after: Graph
     seconds: float
@@ -326,7 +387,7 @@ class StageRecord:
     def row(self) -> tuple[str, ...]:
         """Its row in the table of a plan."""
         if not self.ran:
-            return self.name, "", "", "left out" if self.without else f"runs when {self.stage.when}"
+            return self.name, "", "", "left out" if self.without else f"needs {', '.join(self.missing)}"
         nodes = f"{self.before_nodes:,} → {self.after_nodes:,}"
         return self.name, nodes, f"{self.seconds * 1e3:.1f}", self.stage.about
 
@@ -359,7 +420,7 @@ class Plan:
     columns: ClassVar[tuple[str, ...]] = ("stage", "nodes", "ms", "")
 
     def rows(self) -> list[tuple[str, ...]]:
-        """A row for each stage: its name, nodes before and after, milliseconds, what it did or when it runs."""
+        """A row for each stage: its name, nodes before and after, milliseconds, what it did or what it needs."""
         return [record.row() for record in self.records]
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -368,6 +429,7 @@ class Plan:
             {
                 "stage": r.stage.name,
                 "ran": r.ran,
+                "needs": list(r.missing),
                 "before": r.before_nodes,
                 "after": r.after_nodes,
                 "seconds": r.seconds,
@@ -403,16 +465,18 @@ class Pipeline:
         """The plan for these options. Raises what the stages raise: GradientError, PassError, InferenceError."""
         key: tuple[Hashable, ...] = ()
         made: _Made = self.graph, ()
-        for stage in STAGES:
+        for stage in options.stages:
             left_out = stage.name in options.without
-            reads = None if left_out else stage.reads(options)
-            key = (*key, (reads, left_out))
+            reads = None if left_out else stage.key(options)
+            missing = () if left_out or reads is not None else tuple(stage.missing(options))
+            key = (*key, (stage, reads, left_out, missing))
             known = self._made.get(key)
             if known is None:
                 graph, records = made
                 start = time.perf_counter()
                 after = graph if reads is None else stage(graph, options)
-                record = StageRecord(stage, reads is not None, graph, after, time.perf_counter() - start, left_out)
+                seconds = time.perf_counter() - start
+                record = StageRecord(stage, reads is not None, missing, graph, after, seconds, left_out)
                 known = self._made[key] = after, (*records, record)
             made = known
         graph, records = made

@@ -19,6 +19,7 @@ from lowering.interpret import Program
 from lowering.programs import Programs
 from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import PassError
 from symjax_nnvm.ir import pass_registry
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
@@ -110,7 +111,17 @@ def test_a_plan_tells_what_each_stage_did():
     gradient = next(record for record in plan.records if record.name == "MXGradient")
     assert gradient.after_nodes > gradient.before_nodes
     assert f"{gradient.before_nodes} → {gradient.after_nodes}" in str(plan)
-    assert "runs when a half precision is asked for" in str(plan)
+    assert "needs a mesh of devices" in str(plan)
+    assert "needs a half precision" in str(plan)
+
+
+def test_a_plan_says_what_is_missing_and_nothing_else():
+    """The words come from what decides: what is there is not asked for."""
+    net = network()
+    told = {r.name: r.missing for r in Pipeline(net.outputs).plan(Options(platform="cpu")).records if not r.ran}
+    assert told["ChooseAlgorithm"] == ("constants", "shapes")
+    told = {r.name: r.missing for r in Pipeline(net.outputs).plan(Options(wrt=WRT, constants=frozenset())).records}
+    assert told["FoldScaleAxis"] == ("no gradients",)
 
 
 def test_explain_prints_the_stages():
@@ -125,8 +136,9 @@ def test_explain_prints_the_stages():
     assert "forward and" in str(explained)
 
 
-def test_a_new_pass_is_one_row(monkeypatch: pytest.MonkeyPatch):
-    """Every door runs it: sin becomes cos."""
+@pytest.fixture
+def sines_are_cosines():
+    """A stage from outside, for the length of a test."""
 
     def sin_to_cos(graph: Graph, options: Options) -> Graph:
         def rule(node: Any, draft: Any) -> Any:
@@ -136,8 +148,15 @@ def test_a_new_pass_is_one_row(monkeypatch: pytest.MonkeyPatch):
 
         return graph.derive(rewrite(graph.outputs, rule).outputs)
 
-    row = Stage("SinToCos", "sines become cosines", sin_to_cos, reads=lambda options: True, when="always")
-    monkeypatch.setattr(pipeline, "STAGES", (row, *STAGES))
+    stage = Stage("SinToCos", "sines become cosines", sin_to_cos)
+    pipeline.add_stage(stage, before="SimplifyInference")
+    yield stage
+    if stage in pipeline.stages():
+        pipeline.remove_stage("SinToCos")
+
+
+@pytest.mark.usefixtures("sines_are_cosines")
+def test_a_stage_from_outside_runs_behind_every_door():
     net = sym.sin(sym.Variable("x"), name="wave")
     x = jnp.asarray([0.3, 0.7])
     expected = np.cos(np.asarray(x))
@@ -153,6 +172,43 @@ def test_a_new_pass_is_one_row(monkeypatch: pytest.MonkeyPatch):
     gradient = lowering.grad_fn(net)({"x": x}, head_grads=[jnp.ones(2)])[1]["x"]
     np.testing.assert_allclose(gradient, -np.sin(np.asarray(x)), rtol=1e-6)
     assert "SinToCos" in str(lowering.explain(net))
+
+
+def test_a_stage_from_outside_leaves_no_trace(sines_are_cosines: Stage):
+    assert [stage.name for stage in pipeline.stages()][:3] == ["PlaceSharding", "SinToCos", "SimplifyInference"]
+    net = sym.sin(sym.Variable("x"))
+    x = jnp.asarray([0.3])
+    with_it = lowering.compile(net)
+    np.testing.assert_allclose(with_it({"x": x})[0][0], np.cos(x), rtol=1e-6)
+    with pipeline.without("SinToCos"):
+        np.testing.assert_allclose(lowering.to_jax(net)({"x": x})[0][0], np.sin(x), rtol=1e-6)
+    pipeline.remove_stage("SinToCos")
+    assert pipeline.stages() == STAGES
+    np.testing.assert_allclose(lowering.to_jax(net)({"x": x})[0][0], np.sin(x), rtol=1e-6)
+    np.testing.assert_allclose(with_it({"x": x})[0][0], np.cos(x), rtol=1e-6)  # it was made before
+    with pytest.raises(PassError, match="SinToCos"):
+        pipeline.without("SinToCos").__enter__()
+
+
+def test_a_stage_from_outside_runs_inside_loops(sines_are_cosines: Stage):
+    net, _ = sym.contrib.foreach(lambda x, s: (sym.sin(x) + s, s), sym.Variable("x"), sym.Variable("s"))
+    x = np.linspace(0, 1, 6, dtype=np.float32).reshape(3, 2)
+    (found,), _ = lowering.to_jax(net)({"x": x, "s": np.zeros(2, np.float32)})
+    np.testing.assert_allclose(found, np.cos(x), rtol=1e-6)
+
+
+def test_places_and_names_of_stages_are_told(sines_are_cosines: Stage):
+    with pytest.raises(PassError, match="a stage 'SinToCos' already.*remove_stage"):
+        pipeline.add_stage(sines_are_cosines, after="MXGradient")
+    other = Stage("Other", "nothing", lambda graph, _: graph)
+    for place in ({}, {"before": "MXGradient", "after": "MXGradient"}):
+        with pytest.raises(PassError, match="before= or after="):
+            pipeline.add_stage(other, **place)
+    with pytest.raises(PassError, match="'MXGradients'.*MXGradient"):
+        pipeline.add_stage(other, after="MXGradients")
+    for name in ("MXGradient", "Other"):
+        with pytest.raises(PassError, match=f"Cannot remove.*'{name}'"):
+            pipeline.remove_stage(name)
 
 
 def test_executors_of_other_shapes_are_inferred_anew():
