@@ -8,11 +8,11 @@ from typing import TypeVar
 from symjax_nnvm.ir.attributes import FInferShape
 from symjax_nnvm.ir.card import FScaled, FScaledData, FScaledParts
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.match import Uses
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.ir.uses import Uses
 from symjax_nnvm.passes.precompute_prune import Constants, by_itself
 
 __all__ = ["fold_scale_axis"]

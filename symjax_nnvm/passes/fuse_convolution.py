@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from symjax_nnvm.ir.card import FActivation, FFuse, TAdds
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.match import Uses
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.ir.uses import Uses
 
 __all__ = ["fuse_convolution"]
 

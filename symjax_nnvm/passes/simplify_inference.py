@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from symjax_nnvm.ir.card import FInference
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.match import Match, op, rules
-from symjax_nnvm.ir.node import NodeEntry
+from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.ir.uses import Uses
 
 __all__ = ["simplify_inference"]
 
@@ -34,9 +34,24 @@ def simplify_inference(graph: G) -> G:
 @register_pass("SimplifyInference", op_attrs=("FInference",), change_graph=True)
 def _simplify(graph: Graph) -> Graph:
     """Operators in plainer words, for inference alone; see `simplify_inference`."""
-    rule = rules(graph.outputs, [(op(FInference.__contains__, output=0), _plainer)])
+    uses = Uses(graph.outputs)
+
+    def rule(node: Node, draft: Node) -> NodeEntry | None:
+        made = _plainer(draft, uses) if uses.only(node, 0) else None
+        uses.replace(node, draft, made or draft)
+        return made
+
     return graph.derive(rewrite(graph.outputs, rule, order=graph.nodes()).outputs)
 
 
-def _plainer(match: Match) -> NodeEntry | None:
-    return FInference[match.root.op](match.root)
+def _plainer(node: Node, uses: Uses) -> NodeEntry | None:
+    """What takes the place of a node, and waits for what it waited for; None where nothing does, or cannot wait."""
+    made = FInference[node.op](node) if node.op in FInference else None
+    if made is None:
+        return None
+    waits = [dep for dep in node.control_deps if dep not in made.node.control_deps]
+    if waits:
+        if uses.knows(made.node):
+            return None
+        made.node.control_deps = [*made.node.control_deps, *waits]
+    return made

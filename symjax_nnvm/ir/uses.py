@@ -1,0 +1,84 @@
+"""How often nodes are read: what a pass asks before it takes a node's result for its reader's alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.traverse import post_order
+
+
+class Uses:
+    """How often each node of a graph is read, outputs of the graph and control dependencies included.
+
+    Counted once, and kept true while a rewriting replaces nodes.
+    """
+
+    def __init__(self, outputs: Sequence[NodeEntry]):
+        self._of_node: dict[Node, int] = {}
+        self._of_entry: dict[tuple[Node, int], int] = {}  # of control dependencies, index -1
+        for entry in outputs:
+            self._add(entry[0], entry[1])
+        for node in post_order(outputs):
+            self._of_node.setdefault(node, 0)
+            for source, index in _reads(node):
+                self._add(source, index)
+
+    def of(self, node: Node) -> int:
+        """How many read a node's outputs, or wait for it."""
+        return self._of_node.get(node, 0)
+
+    def only(self, node: Node, index: int) -> bool:
+        """Whether whoever reads the node reads this output."""
+        return self.of(node) == self._of_entry.get((node, index), 0) + self._of_entry.get((node, -1), 0)
+
+    def knows(self, node: Node) -> bool:
+        """Whether the node is part of the graph as it is now."""
+        return node in self._of_node
+
+    def replace(self, node: Node, draft: Node, made: Node | NodeEntry) -> None:
+        """Account for a rewriting's step: `made` takes the place of a node, as a rule of `rewrite` answers."""
+        new, output = made[:2] if isinstance(made, tuple) else (made, None)
+        if new is node:
+            return
+        counts = [(index, self._of_entry.pop((node, index), 0)) for index in range(-1, node.num_outputs())]
+        del self._of_node[node]
+        if new is draft:  # which reads what the node did
+            self._of_node[new] = 0
+        else:
+            self._admit(new)
+        for index, count in counts:
+            if count:
+                self._add(new, index if output is None or index < 0 else output, count)
+        if new is not draft:
+            self._leave(draft)
+
+    def _add(self, node: Node, index: int, count: int = 1) -> None:
+        self._of_node[node] = self._of_node.get(node, 0) + count
+        self._of_entry[node, index] = self._of_entry.get((node, index), 0) + count
+
+    def _admit(self, made: Node) -> None:
+        """Count what a node reads, if it is new, and so on before it."""
+        pending = [] if made in self._of_node else [made]
+        while pending:
+            node = pending.pop()
+            self._of_node.setdefault(node, 0)
+            for source, index in _reads(node):
+                if source not in self._of_node:
+                    pending.append(source)
+                self._add(source, index)
+
+    def _leave(self, unread: Node) -> None:
+        """Take back what a node reads that is no part of the graph any more, and so on before it."""
+        pending = [unread]
+        while pending:
+            for source, index in _reads(pending.pop()):
+                self._add(source, index, -1)
+                if not self._of_node[source]:
+                    del self._of_node[source]
+                    pending.append(source)
+
+
+def _reads(node: Node) -> list[tuple[Node, int]]:
+    read = [entry[:2] for entry in node.inputs]
+    return [*read, *((dep, -1) for dep in node.control_deps)] if node.control_deps else read
