@@ -31,7 +31,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "without FoldScaleAxis": ("FoldScaleAxis",),
     "without AlterOpLayout": ("AlterOpLayout",),
     "without FuseConvolution": ("FuseConvolution",),
-    "without ChooseAlgorithm": ("ChooseAlgorithm",),
+    "without TransformWeights": ("TransformWeights",),
     "without PrecomputePrune": ("PrecomputePrune",),
     "none of them": tuple(name for name in pipeline.optional_stages() if name != "EliminateCommonExpr"),
 }

@@ -40,12 +40,25 @@ class Explanation:
         """Every stage in order, those that did not run included."""
         return self.plan.records
 
+    @property
+    def algorithms(self) -> dict[str, str]:
+        """What computes each convolution and each gradient of one, by the name of its node; empty without shapes."""
+        return {node.name: name for node, name in self.plan.graph.attrs.get("algorithm", {}).items()}
+
+    def _convolutions(self) -> Iterator[str]:
+        """A line for each operator: how many of its nodes each algorithm computes."""
+        by_operator: dict[str, Counter[str]] = {}
+        for node, name in self.plan.graph.attrs.get("algorithm", {}).items():
+            by_operator.setdefault(node.op.name, Counter())[name] += 1
+        for operator, counts in by_operator.items():
+            yield f"  {operator}: {', '.join(f'{times} {name}' for name, times in counts.most_common())}"
+
     def _notes(self) -> list[str]:
         """The lines under the table of stages."""
         backward = f" forward and {self.backward:,} backward" if self.backward else ""
         costs = [] if self.footprint is None else str(self.footprint).splitlines()
         steps = f"lowered to {self.forward:,}{backward} steps of one JAX function"
-        return [steps, *_bodies(self.plan.graph), *costs]
+        return [steps, *_bodies(self.plan.graph), *self._convolutions(), *costs]
 
     def __str__(self) -> str:
         return "\n".join([str(self.plan), *self._notes()])
@@ -99,7 +112,7 @@ def explain(
             platform=platform,
             mirror=mirror,
             precision=compute_dtype,
-            shapes=tuple(known.items()) if known and (mirror == "blocks" or constants is not None) else None,
+            shapes=tuple(known.items()) or None,
             constants=None if constants is None else frozenset(constants),
             owned=constants is not None or wrt is not None,
         )

@@ -20,7 +20,7 @@ from lowering.arguments import misfit, require_key
 from lowering.inferred import Inference, Inferred
 from lowering.keys import fold_key, key_places
 from lowering.native.unpromised import UndecidedSizeError
-from lowering.parts import on_each_part
+from lowering.parts import count_parts, on_each_part
 from lowering.platforms import here
 from lowering.python_calls import PythonCall, of_python
 from lowering.registry import FLowering, LoweringRule, Need
@@ -28,6 +28,7 @@ from lowering.schedule import Needed, Schedule
 from lowering.segments import Segments, is_traced
 from lowering.steps import Environment, Recomputation, Step
 from symjax_nnvm.errors import LoweringError, NNVMError, OpenSizeError, explain, plain_list
+from symjax_nnvm.geometry import XLA, Machine
 from symjax_nnvm.ir.attributes import FLossEquivalent
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
@@ -36,6 +37,7 @@ from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.open_sizes import are_undecided, is_at_most, is_open, needed
 from symjax_nnvm.ir.types import format_shape
+from symjax_nnvm.passes.choose_algorithm import algorithm_of
 from symjax_nnvm.passes.recompute import Recomputed
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
@@ -165,7 +167,9 @@ class Program:
 
     def _subprogram(self, graph: Subgraph) -> Program:
         """The program of a loop's body or a branch, which went through the pipeline with the graph around it."""
-        return Program(subgraph(graph.outputs, subgraph_variables(graph)), self.options, inside=True)
+        body = subgraph(graph.outputs, subgraph_variables(graph))
+        planned = {key: self.graph.attrs[key] for key in ("algorithm",) if key in self.graph.attrs}
+        return Program(body.derive(attrs={**body.attrs, **planned}), self.options, inside=True)
 
     def draws(self, step: Step) -> bool:
         """Whether a step draws random numbers."""
@@ -185,6 +189,21 @@ class Program:
     def platform(self) -> str:
         """Where the program runs: "cpu", "gpu", "tpu", or "any"."""
         return self.options.platform or here(self.options.mesh)
+
+    def algorithm(self, step: Step, inputs: Sequence[Any]) -> str:
+        """What computes a step: as the plan says, or by the same rule where it did not know the shapes."""
+        options, node = self.options, self.index.nodes[step.nid].source
+        if "ChooseAlgorithm" in options.without:
+            return XLA
+        planned = self.graph.attrs.get("algorithm", {}).get(node)
+        if planned is not None:
+            return planned
+        count = 1 if step.rule.by_part is None else count_parts(step.rule.by_part, options, self.platform, inputs)
+        shapes = [np.shape(each) for each in inputs]
+        machine = Machine(self.platform, options.library, options.is_train)
+        for i in step.rule.by_part.samples if step.rule.by_part is not None and count > 1 else ():
+            shapes[i] = (shapes[i][0] // count, *shapes[i][1:])
+        return algorithm_of(node, shapes, inputs[0].dtype.name, machine) or XLA
 
     def stand_in(self, nid: int) -> int:
         """The node that runs in the place of a node; most run themselves."""
@@ -314,8 +333,8 @@ class _Running:
                 return program.is_train
             case "platform":
                 return self.platform
-            case "library":
-                return program.options.library is not None
+            case "algorithm":
+                return program.algorithm(step, [env[slot] for slot in step.inputs])
             case "out_shapes":
                 return self._inferred.shapes[first:last]
             case "out_dtypes":

@@ -18,7 +18,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from lowering.registry import ByPart
 from symjax_nnvm.pipeline import Options
 
-__all__ = ["laid_out", "on_each_part"]
+__all__ = ["count_parts", "laid_out", "on_each_part"]
 
 
 def laid_out(data: jax.Array, mesh: Any, *axes: str | tuple[str, ...] | None) -> jax.Array:
@@ -36,23 +36,38 @@ def laid_out(data: jax.Array, mesh: Any, *axes: str | tuple[str, ...] | None) ->
     return jax.lax.with_sharding_constraint(data, NamedSharding(mesh, spec) if around.empty else spec)
 
 
+def count_parts(by: ByPart, options: Options, platform: str, inputs: Sequence[Any]) -> int:
+    """Into how many parts `on_each_part` splits samples.
+
+    One, where there is no mesh, on other platforms than CPUs, inside `jax.shard_map` over the axes of data, and of
+    samples that cannot be split evenly.
+    """
+    if options.mesh is None or not options.data_axes or platform != "cpu":
+        return 1
+    mesh, axes = _split_over(options)
+    count = prod(mesh.shape[axis] for axis in axes)
+    return 1 if any(inputs[i].shape[0] % count for i in by.samples) else count
+
+
+def _split_over(options: Options) -> tuple[Any, tuple[str, ...]]:
+    """The mesh, and those of the axes of data that XLA splits over by itself."""
+    around = jax.sharding.get_abstract_mesh()
+    mesh: Any = options.mesh if around.empty else around
+    automatic = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Auto}
+    return mesh, tuple(axis for axis in options.data_axes if axis in automatic)
+
+
 def on_each_part(
     function: Callable[..., Any], by: ByPart, options: Options, platform: str, inputs: Sequence[Any]
 ) -> Any:
     """`function(*inputs)`, by each device on its part along the axes `options.data_axes` of the mesh.
 
-    As it is, where there is no mesh, on other platforms than CPUs, inside `jax.shard_map` over these axes, and of
-    samples that cannot be split evenly.
+    As it is, where there is one part; see `count_parts`.
     """
-    if options.mesh is None or not options.data_axes or platform != "cpu":
+    count = count_parts(by, options, platform, inputs)
+    if count == 1:
         return function(*inputs)
-    around = jax.sharding.get_abstract_mesh()
-    mesh: Any = options.mesh if around.empty else around
-    automatic = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Auto}
-    axes = tuple(axis for axis in options.data_axes if axis in automatic)
-    count = prod(mesh.shape[axis] for axis in axes)
-    if count < 2 or any(inputs[i].shape[0] % count for i in by.samples):
-        return function(*inputs)
+    mesh, axes = _split_over(options)
 
     def part(*given: Any) -> Any:
         found = function(*given)

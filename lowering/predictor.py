@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex
 
@@ -311,9 +310,8 @@ class Predictor:
             return _Ready(run, wanted.make())
         here = None if rows is None else streams.one_core()
         held = {name: _at(here or aval.sharding, aval) for name, aval in wanted.avals.items()}
-        with nullcontext() if rows is None else onednn.on_one_core():
-            given = self._avals(inputs, rows, here), held, key if rows is None else None
-            lowered = jit(run, platform=self._options.platform).lower(*given)
+        given = self._avals(inputs, rows, here), held, key if rows is None else None
+        lowered = jit(run, platform=self._options.platform).lower(*given)
         with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
             making = beside.submit(wanted.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}

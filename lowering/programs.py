@@ -102,7 +102,7 @@ def _placed(options: Options) -> Options:
     platform = options.platform or here(options.mesh)
     alone = options.mesh is None or options.mesh.size == 1
     calls = platform == "cpu" and alone and (options.owned or _may_be_undone(options))
-    return replace(options, platform=platform, library=(options.library or onednn.block) if calls else None)
+    return replace(options, platform=platform, library=(options.library or onednn.Cores()) if calls else None)
 
 
 def _may_be_undone(options: Options) -> bool:

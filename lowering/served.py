@@ -69,7 +69,7 @@ def serve_parts(programs: Programs, kept: Kept, options: Options, inputs: Arrays
     rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(kept), streams.count())
     if rows is None:
         return None
-    options, part = replace(options, library=onednn.block_of_a_core), with_batch(inputs, rows)
+    options, part = replace(options, library=onednn.Cores(one=True)), with_batch(inputs, rows)
     graph = programs.plan(_for_chunks(programs, kept, options, part)[1]).graph
     calls = any(_is_of_library(node) for node in graph.nodes())
     return Parts(serve(programs, kept, options, part), rows) if calls else None

@@ -118,7 +118,7 @@ def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
     arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
     found = {}
     for name in applicable(direction, g):
-        if name == LIBRARY and not (here() == "cpu" and convolutions.has_library(direction, g)):
+        if name == LIBRARY and not (here() == "cpu" and onednn.Cores().computes(direction, g)):
             continue
         found[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
         tile = winograd_tile(name)

@@ -6,9 +6,9 @@ For `algorithms.choose` and `lowering/convolutions`, which says what each algori
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,14 +16,17 @@ __all__ = [
     "ALGORITHMS",
     "LIBRARY",
     "MAX_PRODUCTS",
+    "XLA",
     "Blocks",
     "Direction",
     "Epilogue",
     "Geometry",
     "Library",
+    "Machine",
     "applicable",
     "applies",
     "strip",
+    "turned",
     "winograd_tile",
 ]
 
@@ -82,6 +85,12 @@ class Geometry:
 # -- where each can be used ------------------------------------------------------------------------------------------
 
 
+def turned(g: Geometry) -> Geometry:
+    """The convolution of the head gradient that gives the gradient of data, where the stride is 1."""
+    pad = tuple(d * (k - 1) - pad for d, k, pad in zip(g.dilate, g.kernel, g.pad, strict=True))
+    return replace(g, size=g.out_size, channels=g.filters, filters=g.channels, pad=pad)
+
+
 def _has_stride_1(g: Geometry) -> bool:
     return all(stride == 1 for stride in g.stride)
 
@@ -134,6 +143,9 @@ def _by_library(direction: Direction, g: Geometry) -> bool:
     inside = all(pad <= dilate * (k - 1) for pad, dilate, k in zip(g.pad, g.dilate, g.kernel, strict=True))
     return direction == "data" and inside and (g.groups > 1 or _has_stride_1(g))
 
+
+XLA = "xla"
+"""The name of what XLA computes as it is asked to."""
 
 LIBRARY = "library"
 """The name of what a library of the platform computes (`lowering/convolutions/onednn.py`)."""
@@ -198,9 +210,33 @@ class Epilogue(NamedTuple):
     act_type: str = ""
 
 
-Library = Callable[["Geometry", Epilogue], int | None]
-"""A platform's library of convolutions: how many filters are in a block of the weight that it takes; None where it does
-not compute a geometry with what follows."""
+class Library(Protocol):
+    """A platform's library of convolutions. Two that are equal answer alike."""
+
+    def block(self, geometry: Geometry, epilogue: Epilogue) -> int | None:
+        """How many filters are in a block of the weight that it takes; None where it does not compute a geometry with
+        what follows."""
+        ...
+
+    def computes(self, direction: Direction, geometry: Geometry) -> bool:
+        """Whether it computes a direction with a plain weight, where `applies` says that it might."""
+        ...
+
+
+class Machine(NamedTuple):
+    """Where convolutions run.
+
+    platform: "cpu", "gpu", "tpu" or "any". library: what may be called there. precise: in float32 no algorithm whose
+    errors exceed 1e-6 of scale, as in training.
+    """
+
+    platform: str
+    library: Library | None = None
+    precise: bool = False
+
+    def takes(self, block: int, geometry: Geometry, epilogue: Epilogue) -> bool:
+        """Whether the library computes a geometry with what follows, from a weight in blocks of so many filters."""
+        return block > 0 and self.library is not None and self.library.block(geometry, epilogue) == block
 
 
 class Blocks(NamedTuple):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from symjax_nnvm.errors import GradientError, PassError, SymbolValueError, close_names, explain, listed, refuse_unknown
-from symjax_nnvm.geometry import Library
+from symjax_nnvm.geometry import Library, Machine
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -33,6 +33,7 @@ from symjax_nnvm.passes.precompute_prune import precompute_prune
 from symjax_nnvm.passes.reduce_precision import reduce_precision
 from symjax_nnvm.passes.simplify_inference import simplify_inference
 from symjax_nnvm.passes.subgraphs import Known, has_subgraphs, in_subgraphs
+from symjax_nnvm.passes.transform_weights import transform_weights
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.tables import table_html, table_text
 
@@ -86,7 +87,8 @@ class Options:
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
     JAX runs. mirror: what the backward part computes again (`passes/mirror.py`). shapes, dtypes: of variables by name,
-    as pairs, where they are known: FuseConvolution and ChooseAlgorithm read them, and mirror "blocks". precision:
+    as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read
+    them, and mirror "blocks". precision:
     "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness: JAX is going to
     differentiate the function, and no derivative passes through the outputs of loss heads. constants: names of the
     variables, arguments or states, that do not change between calls: what depends on them alone is a graph of its own,
@@ -114,6 +116,11 @@ class Options:
     data_axes: tuple[str, ...] = ()
     without: frozenset[str] = field(default_factory=_without.get)
     stages: tuple[Stage, ...] = field(default_factory=lambda: stages(), repr=False)
+
+    @property
+    def machine(self) -> Machine:
+        """Where convolutions run."""
+        return Machine(self.platform or ANY, self.library, self.is_train)
 
     def __post_init__(self):
         require_platform(self.platform)
@@ -248,9 +255,9 @@ STAGES: tuple[Stage, ...] = (
         (_LIBRARY, _INFERENCE, _CONSTANTS, _SHAPES),
     ),
     Stage(
-        "ChooseAlgorithm",
+        "TransformWeights",
         "weights transformed before",
-        lambda graph, options: choose_algorithm(
+        lambda graph, options: transform_weights(
             *(graph, options.constants or (), options.platform or ""),
             shapes=dict(options.shapes or ()),
             dtypes=dict(options.dtypes or ()),
@@ -287,6 +294,16 @@ STAGES: tuple[Stage, ...] = (
         "constant parts cut off",
         lambda graph, options: precompute_prune(graph, options.constants or ()),
         (_CONSTANTS, _NO_GRADIENTS),
+        inside=False,
+    ),
+    Stage(
+        "ChooseAlgorithm",
+        "what computes each convolution",
+        lambda graph, options: choose_algorithm(
+            graph, options.machine, Known(options.constants, options.shapes, options.dtypes)
+        ),
+        (_PLATFORM, _SHAPES),
+        reads=lambda options: (options.machine, options.dtypes),
         inside=False,
     ),
 )

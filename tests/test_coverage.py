@@ -53,10 +53,10 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
         ),
         "takes no input",
     ),
-    "_blocked_weight": "ChooseAlgorithm makes it where nobody asks for gradients",
+    "_blocked_weight": "TransformWeights makes it where nobody asks for gradients",
     "_fused_convolution": "FuseConvolution makes it where nobody asks for gradients",
     "_fused_fully_connected": "FuseConvolution makes it where nobody asks for gradients",
-    "_winograd_convolution": "ChooseAlgorithm makes it where nobody asks for gradients",
+    "_winograd_convolution": "TransformWeights makes it where nobody asks for gradients",
     "_shuffle": "MXNet has no gradient of it",
 }
 

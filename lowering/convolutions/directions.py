@@ -17,9 +17,9 @@ from lowering.convolutions.rows import by_rows
 from lowering.convolutions.winograd import winograd, winograd_weight, winograd_weight_gradient
 from lowering.grouped import Shifts
 from symjax_nnvm.algorithms import choose
-from symjax_nnvm.geometry import LIBRARY, Direction, Geometry, applies, strip
+from symjax_nnvm.geometry import LIBRARY, Geometry, applies, strip, turned
 
-__all__ = ["data_gradient", "forward", "forward_transformed", "has_library", "weight_gradient"]
+__all__ = ["data_gradient", "forward", "forward_transformed", "weight_gradient"]
 
 Rule = Callable[[Array, Array, Geometry], Array]
 
@@ -125,16 +125,9 @@ def forward_transformed(data: Array, factors: Array, geometry: Geometry, algorit
 # -- the gradient of data --------------------------------------------------------------------------------------------
 
 
-def _turned(g: Geometry) -> Geometry:
-    """The convolution of the head gradient that gives the gradient of data, where the stride is 1."""
-    pad = tuple(d * (k - 1) - pad for d, k, pad in zip(g.dilate, g.kernel, g.pad, strict=True))
-    return replace(g, size=g.out_size, channels=g.filters, filters=g.channels, pad=pad)
-
-
 def _as_forward(ograd: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
     """Where the stride is 1, the head gradient convolved with the turned weight."""
-    turned = swapped(lax.rev(weight, tuple(range(len(g.kernel)))), g.groups)
-    return rule(ograd, turned, _turned(g))
+    return rule(ograd, swapped(lax.rev(weight, tuple(range(len(g.kernel)))), g.groups), turned(g))
 
 
 def _shifted_data(ograd: Array, weight: Array, g: Geometry) -> Array:
@@ -168,15 +161,6 @@ DATA: Mapping[str, Rule] = {
     "phases": partial(by_phases, forward=_phase),
     LIBRARY: _library_data,
 }
-
-
-def has_library(direction: Direction, g: Geometry) -> bool:
-    """Whether the platform's library computes a direction, where `applies` says that it might. Phases of a strided
-    convolution that it does not compute are computed otherwise."""
-    strided = any(stride > 1 for stride in g.stride)
-    return (
-        onednn.computes(g if direction == "forward" else _turned(g)) if direction == "forward" or not strided else True
-    )
 
 
 def data_gradient(ograd: Array, weight: Array, geometry: Geometry, algorithm: str) -> Array:

@@ -15,11 +15,10 @@ from __future__ import annotations
 import os
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.export
@@ -29,11 +28,9 @@ from lowering import streams
 from lowering.convolutions.library_call import exporting_calls
 from lowering.native.ask import ask, trouble
 from lowering.native.onednn_call import CHANNELS_FIRST, FILTERS_FIRST, TARGET, Order, call
-from symjax_nnvm.geometry import Epilogue, Geometry
+from symjax_nnvm.geometry import Direction, Epilogue, Geometry, turned
 
 __all__ = ["CHANNELS_FIRST", "FILTERS_FIRST", "TARGET", "Order"]
-
-_of_a_core: ContextVar[bool] = ContextVar("of_a_core", default=False)
 
 _SWITCH = "SYMJAX_NNVM_ONEDNN"
 
@@ -58,21 +55,6 @@ def convolve_plain(data: Array, weight: Array, geometry: Geometry, order: Order 
     at = {"channels": rank - 2, "filters": rank - 1}
     ordered = weight.transpose(at[order[0]], at[order[1]], *range(rank - 2))
     return call(data, ordered, geometry, Epilogue(), (), order)
-
-
-@contextmanager
-def on_one_core() -> Iterator[None]:
-    """What is traced in this context runs on one core (`lowering/streams.py`)."""
-    token = _of_a_core.set(True)
-    try:
-        yield
-    finally:
-        _of_a_core.reset(token)
-
-
-def here() -> Callable[[Geometry, Epilogue], int | None]:
-    """`block` of the cores that the program runs on which is being traced."""
-    return block_of_a_core if _of_a_core.get() else block
 
 
 @contextmanager
@@ -115,6 +97,24 @@ def block_of_a_core(geometry: Geometry, epilogue: Epilogue) -> int | None:
 def computes(geometry: Geometry) -> bool:
     """Whether `convolve_plain` computes a geometry."""
     return _may_be_asked(geometry) and bool(ask("computes", geometry))
+
+
+class Cores(NamedTuple):
+    """oneDNN as the pipeline knows it (`symjax_nnvm.geometry.Library`). one: on one core (`lowering/streams.py`), not
+    on all that there are."""
+
+    one: bool = False
+
+    def block(self, geometry: Geometry, epilogue: Epilogue) -> int | None:
+        """How many filters a block of the weight has; None where oneDNN does not compute it."""
+        return (block_of_a_core if self.one else block)(geometry, epilogue)
+
+    def computes(self, direction: Direction, geometry: Geometry) -> bool:
+        """Whether it computes a direction. Phases of a strided convolution that it does not compute are computed
+        otherwise."""
+        if direction == "data" and any(stride > 1 for stride in geometry.stride):
+            return True
+        return computes(turned(geometry) if direction == "data" else geometry)
 
 
 def why_not() -> str | None:

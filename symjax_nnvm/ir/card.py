@@ -14,7 +14,7 @@ from functools import cache
 from math import prod
 from typing import Any, Literal, NamedTuple
 
-from symjax_nnvm.geometry import Geometry, Library
+from symjax_nnvm.geometry import Geometry, Library, Machine
 from symjax_nnvm.ir.layout import AGNOSTIC, Layout
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
 from symjax_nnvm.ir.op import GROUP_PLEVEL, Deviation, Op, OpMap
@@ -105,12 +105,18 @@ the same result; None where nothing comes to the same."""
 FGeometry: OpMap[Callable[[NodeAttrs, tuple[int, ...], DType], Geometry]] = Op.get_attr("FGeometry")
 """(attrs, shape and dtype of the first input) → the geometry by which an operator's algorithm is chosen."""
 
-FChooseAlgorithm: OpMap[Callable[[Node, tuple[int, ...], DType, str, Library | None], NodeEntry | None]] = Op.get_attr(
-    "FChooseAlgorithm"
+FTransformWeight: OpMap[Callable[[Node, tuple[int, ...], DType, str, Library | None], NodeEntry | None]] = Op.get_attr(
+    "FTransformWeight"
 )
 """(a node whose weight is constant, shape and dtype of its first input, the platform, a library of it) → its output by
 an algorithm that makes something of the weight first, in nodes of its own that depend on the weight alone; None where
 none is faster."""
+
+FAlgorithm: OpMap[Callable[[NodeAttrs, Sequence[tuple[int, ...]], DType, Machine], str | None]] = Op.get_attr(
+    "FAlgorithm"
+)
+"""(attrs, shapes of the inputs, dtype of the first, where it runs) → the name of the algorithm that computes a
+convolution or a gradient of one there; None where there is nothing to choose."""
 
 FFuse: OpMap[Callable[[Node, Node, NodeEntry | None, str], Node | None]] = Op.get_attr("FFuse")
 """(a node, the one that alone reads it, what that adds to it or None, else the activation) → a node that does both, by

@@ -1,63 +1,69 @@
-"""ChooseAlgorithm: where a weight is constant, what a convolution's fastest algorithm makes of it becomes nodes.
-
-So it is computed once, with all else that depends on constants alone. Operators say it on their cards
-(FChooseAlgorithm); what an algorithm does with data is chosen when the operator is lowered.
-"""
+"""ChooseAlgorithm: what computes each convolution and each gradient of one, in loops' bodies, too."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Sequence
 from typing import TypeVar
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.geometry import Library
-from symjax_nnvm.ir.card import FChooseAlgorithm
+from symjax_nnvm.geometry import Machine
+from symjax_nnvm.ir.card import FAlgorithm
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.infer import infer_shape, infer_type
-from symjax_nnvm.passes.precompute_prune import Constants
+from symjax_nnvm.passes.subgraphs import Known, in_subgraphs
+
+__all__ = ["algorithm_of", "choose_algorithm"]
 
 G = TypeVar("G", bound=Graph)
 
 
-def choose_algorithm(
-    graph: G,
-    constants: Collection[str],
-    platform: str,
-    *,
-    shapes: Mapping[str, Shape],
-    dtypes: Mapping[str, DType] | None = None,
-    library: Library | None = None,
-) -> G:
-    """The graph with algorithms that transform constant weights first; itself where there are none.
+def choose_algorithm(graph: G, machine: Machine, known: Known) -> G:
+    """The graph with an attribute "algorithm": the name of an algorithm by node, of the nodes whose operators have
+    FAlgorithm and whose shapes are known; those of subgraphs included.
 
-    constants: names of variables. shapes, dtypes: what is known of the variables by name; without any dtype float32 is
-    meant. library: what the platform has besides XLA. What contradicts itself is told where the graph is lowered: then
-    it stays as it is. Linear.
+    Where shapes are not known yet, or contradict each other, lowering asks `algorithm_of` when it knows them. Linear.
     """
-    fixed = Constants(graph, constants)
-    nodes = [n for n in graph.nodes() if n.op in FChooseAlgorithm and n.inputs[1].node in fixed]
+    chosen: dict[Node, str] = {}
+    todo: list[tuple[Graph, Known]] = [(graph, known)]
+
+    def inside(body: Graph, facts: Known) -> Graph:
+        todo.append((body, facts))
+        return body
+
+    while todo:
+        each, facts = todo.pop()
+        in_subgraphs(each, facts, inside)
+        chosen.update(_chosen(each, machine, facts))
+    return graph.derive(attrs={**graph.attrs, "algorithm": chosen})
+
+
+def _chosen(graph: Graph, machine: Machine, known: Known) -> dict[Node, str]:
+    nodes = [node for node in graph.nodes() if node.op in FAlgorithm]
     if not nodes:
-        return graph
+        return {}
     index = graph.indexed_graph()
-    known = set(index.input_names)
+    names = set(index.input_names)
     try:
-        found = infer_shape(graph, shapes={n: s for n, s in shapes.items() if n in known}).attrs["shape"]
-        kinds = infer_type(graph, dtypes={n: t for n, t in (dtypes or {}).items() if n in known}).attrs["dtype"]
-    except InferenceError:
-        return graph
-    wanted = set(nodes)
+        given = {name: shape for name, shape in known.shapes or () if name in names}
+        shapes = infer_shape(graph, shapes=given).attrs["shape"]
+        dtypes = infer_type(graph, dtypes={n: t for n, t in known.dtypes or () if n in names}).attrs["dtype"]
+    except InferenceError:  # is told where the graph is lowered
+        return {}
+    found: dict[Node, str] = {}
+    for node in nodes:
+        inputs = [index.entry_id(entry) for entry in node.inputs]
+        name = algorithm_of(node, [shapes[i] for i in inputs], dtypes[inputs[0]] or "float32", machine)
+        if name is not None:
+            found[node] = name
+    return found
 
-    def rule(node: Node, draft: Node) -> NodeEntry | None:
-        if node not in wanted:
-            return None
-        data = index.entry_id(node.inputs[0])
-        shape = tuple(n for n in found[data] or () if n is not None)
-        if len(shape) != len(found[data] or ()) or not shape:
-            return None
-        return FChooseAlgorithm[node.op](draft, shape, kinds[data] or "float32", platform, library)
 
-    rewritten = rewrite(graph.outputs, rule, order=graph.nodes())
-    return graph.derive(rewritten.outputs) if rewritten.changed else graph
+def algorithm_of(node: Node, shapes: Sequence[Shape | None], dtype: DType, machine: Machine) -> str | None:
+    """What computes a node with inputs of these shapes, the first of this dtype; None where nothing is chosen, or the
+    shapes are not all known."""
+    sizes = [tuple(size for size in shape or () if size is not None) for shape in shapes]
+    if any(shape is None or len(shape) != len(known) for shape, known in zip(shapes, sizes, strict=True)):
+        return None
+    return FAlgorithm[node.op](node.attrs, sizes, dtype, machine) if node.op in FAlgorithm else None

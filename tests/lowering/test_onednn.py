@@ -71,7 +71,7 @@ def test_both_directions_that_call_it_equal_xla(name: str):
     data, weight = numbers(g.batch, *g.size, g.channels), numbers(*g.kernel, g.channels // g.groups, g.filters)
     ograd = numbers(g.batch, *g.out_size, g.filters)
     for direction, rule, first in both(data, ograd):
-        if not applies(LIBRARY, direction, g) or not convolutions.has_library(direction, g):
+        if not applies(LIBRARY, direction, g) or not onednn.Cores().computes(direction, g):
             continue
         found, expected = (np.asarray(rule(jnp.asarray(first), jnp.asarray(weight), g, by)) for by in (LIBRARY, "xla"))
         assert_close(found, expected, 1e-5, f"{name}, {direction}")
@@ -261,7 +261,7 @@ def test_dense_layers_of_many_rows_call_it_with_what_follows():
         assert_close(np.asarray(ours), np.asarray(expected), 1e-5, "outputs")
 
 
-@pytest.mark.parametrize("left_out", [(), ("FuseConvolution",), ("ChooseAlgorithm",)], ids=str)
+@pytest.mark.parametrize("left_out", [(), ("FuseConvolution",), ("TransformWeights",), ("ChooseAlgorithm",)], ids=str)
 def test_the_outputs_are_those_of_the_network(left_out: tuple[str, ...]):
     net = residual()
     args, x = arguments(net, data=(2, 8, 6, 6)), numbers(2, 8, 6, 6)

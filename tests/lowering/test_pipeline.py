@@ -119,7 +119,7 @@ def test_a_plan_says_what_is_missing_and_nothing_else():
     """The words come from what decides: what is there is not asked for."""
     net = network()
     told = {r.name: r.missing for r in Pipeline(net.outputs).plan(Options(platform="cpu")).records if not r.ran}
-    assert told["ChooseAlgorithm"] == ("constants", "shapes")
+    assert told["TransformWeights"] == ("constants", "shapes")
     told = {r.name: r.missing for r in Pipeline(net.outputs).plan(Options(wrt=WRT, constants=frozenset())).records}
     assert told["FoldScaleAxis"] == ("no gradients",)
 

@@ -1,5 +1,5 @@
-"""JAX rules of convolution and of its two gradients: one XLA convolution each, but on a CPU small groups and windows of
-one element are sums and products.
+"""JAX rules of convolution and of its two gradients: one XLA convolution each, or the algorithm that was chosen
+(`symjax_nnvm/ops/nn/convolution_algorithms.py`).
 
 The three differ in what plays the window. With the output's step s, dilation d and padding p of an axis: the data
 gradient moves the turned weight over the head gradient spread s apart; the weight gradient moves the head gradient,
@@ -9,7 +9,6 @@ its elements s apart, over the data in steps of d.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,10 +17,9 @@ from jax import Array, lax
 from lowering import convolutions
 from lowering.convolutions import pointwise
 from lowering.convolutions.rows import by_rows
-from lowering.grouped import MAX_PRODUCTS, Shifts
+from lowering.grouped import Shifts
 from lowering.registry import ByPart, lowers
-from symjax_nnvm.algorithms import choose
-from symjax_nnvm.geometry import Geometry
+from symjax_nnvm.geometry import XLA, Geometry
 from symjax_nnvm.ops.nn import channels_last
 from symjax_nnvm.ops.nn import convolution as ops
 
@@ -56,31 +54,16 @@ def with_bias(p: ops.ConvolutionGeometry, out: Array, bias: Array | None) -> Arr
     return out if bias is None else out + lax.broadcast_in_dim(bias, out.shape, (p.channel_axis,))
 
 
-def _shifts(p: ops.ConvolutionGeometry, channels: int, platform: str) -> Shifts | None:
-    """The convolution as shifted products, where it is computed like that: few channels in a group, on a CPU."""
-    in_group = max(channels, p.num_filter) // p.num_group
-    if platform != "cpu" or p.num_group == 1 or in_group * prod(p.kernel) > MAX_PRODUCTS:
-        return None
+def _shifts(p: ops.ConvolutionGeometry) -> Shifts:
+    """The convolution as shifted products."""
     pads = tuple(pad for *_, pad in p.steps)
     strides, dilations = tuple(_strides(p)), tuple(_dilations(p))
     return Shifts(p.num_group, p.channel_axis, p.spatial_axes, p.kernel, strides, dilations, before=pads, after=pads)
 
 
-def _is_pointwise(p: ops.ConvolutionGeometry, platform: str) -> bool:
-    """Whether each place of the output sees that place of data alone, with channels first, on a CPU."""
-    return platform == "cpu" and p.channel_axis == 1 and ops.is_pointwise(p)
-
-
-def _large_groups(p: ops.ConvolutionGeometry, shape: Sequence[int], dtype: np.dtype, platform: str) -> Geometry | None:
-    """The geometry for a CPU of a convolution in groups of too many channels to be shifted products.
-
-    XLA:CPU loops over single numbers for these, too: the weight's gradient of 28²×256 in 32 groups takes 6.8 s, with
-    channels last as products 36 ms.
-    """
-    if platform != "cpu" or p.num_group == 1 or _shifts(p, shape[p.channel_axis], platform) is not None:
-        return None
-    order = [0, *p.spatial_axes, p.channel_axis]
-    return channels_last.geometry(p, [shape[axis] for axis in order], dtype.name)
+def _geometry(p: ops.ConvolutionGeometry, shape: Sequence[int], dtype: np.dtype) -> Geometry:
+    """The geometry of the convolution of data of this shape, for algorithms that take channels last."""
+    return channels_last.geometry(p, [shape[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype.name)
 
 
 def _last(p: ops.ConvolutionGeometry, array: Array) -> Array:
@@ -98,27 +81,25 @@ def _matrix(weight: Array) -> Array:
     return weight.reshape(weight.shape[:2])
 
 
-@lowers("Convolution", needs=("platform",), by_part=ByPart((0,)))
+@lowers("Convolution", needs=("algorithm",), by_part=ByPart((0,)))
 def convolution(
-    p: ops.ConvolutionParams, data: Array, weight: Array, bias: Array | None = None, *, platform: str
+    p: ops.ConvolutionParams, data: Array, weight: Array, bias: Array | None = None, *, algorithm: str
 ) -> Array:
-    return with_bias(p, convolve(p, data, weight, platform), bias)
+    return with_bias(p, convolve(p, data, weight, algorithm), bias)
 
 
-def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array, platform: str) -> Array:
+def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array, algorithm: str) -> Array:
     """The convolution without bias."""
-    if _is_pointwise(p, platform):
+    if algorithm == "product":
         return pointwise.forward(data, _matrix(weight))
-    shifts = _shifts(p, data.shape[p.channel_axis], platform)
-    if shifts is not None:
+    if algorithm == "shifts":
         sizes = [
             (data.shape[axis] + 2 * pad - kernel) // stride + 1
             for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True)
         ]
-        return shifts.convolve(data, weight, sizes)
-    geometry = _large_groups(p, data.shape, data.dtype, platform)
-    if geometry is not None:
-        algorithm = choose("forward", geometry, platform)
+        return _shifts(p).convolve(data, weight, sizes)
+    if algorithm != XLA:
+        geometry = _geometry(p, data.shape, data.dtype)
         out = convolutions.forward(_last(p, data), _weight_last(p, weight), geometry, algorithm)
         return jnp.moveaxis(out, -1, p.channel_axis)
     spec = _specs(p)
@@ -133,35 +114,34 @@ def convolve(p: ops.ConvolutionGeometry, data: Array, weight: Array, platform: s
     )
 
 
-@lowers("_backward_Convolution_data", needs=("platform",), by_part=ByPart((0, 2)))
-def _data_gradient(p: ops.ConvolutionGeometry, ograd: Array, weight: Array, data: Array, *, platform: str) -> Array:
-    return data_gradient(p, ograd, weight, data.shape, platform)
+@lowers("_backward_Convolution_data", needs=("algorithm",), by_part=ByPart((0, 2)))
+def _data_gradient(p: ops.ConvolutionGeometry, ograd: Array, weight: Array, data: Array, *, algorithm: str) -> Array:
+    return data_gradient(p, ograd, weight, data.shape, algorithm)
 
 
 def data_gradient(
-    p: ops.ConvolutionGeometry, ograd: Array, weight: Array, shape: Sequence[int], platform: str
+    p: ops.ConvolutionGeometry, ograd: Array, weight: Array, shape: Sequence[int], algorithm: str
 ) -> Array:
     """The gradient of data of a shape, whose convolution has the head gradient ograd."""
-    if _is_pointwise(p, platform):
+    if algorithm == "product":
         return pointwise.data_gradient(ograd, _matrix(weight))
+    if algorithm not in (XLA, "shifts"):
+        geometry = _geometry(p, shape, ograd.dtype)
+        out = convolutions.data_gradient(_last(p, ograd), _weight_last(p, weight), geometry, algorithm)
+        return jnp.moveaxis(out, -1, p.channel_axis)
     spec = _specs(p)
     padding: Pairs = []
     for axis, (kernel, stride, _, pad) in zip(p.spatial_axes, p.steps, strict=True):
         before = kernel - 1 - pad
         padding.append((before, shape[axis] + pad - _spread(ograd.shape[axis], stride)))
-    shifts = _shifts(p, shape[p.channel_axis], platform)
-    if shifts is not None:
+    if algorithm == "shifts":
+        shifts = _shifts(p)
         config = [(0, 0, 0)] * ograd.ndim
         for axis, (low, high), stride in zip(p.spatial_axes, padding, _strides(p), strict=True):
             config[axis] = (low, high, stride - 1)
         spread = lax.pad(ograd, np.zeros((), ograd.dtype), config)
         sizes = [shape[axis] for axis in p.spatial_axes]
         return shifts.over_padded().convolve(spread, shifts.transposed(weight), sizes)
-    geometry = _large_groups(p, shape, ograd.dtype, platform)
-    if geometry is not None:
-        algorithm = choose("data", geometry, platform)
-        out = convolutions.data_gradient(_last(p, ograd), _weight_last(p, weight), geometry, algorithm)
-        return jnp.moveaxis(out, -1, p.channel_axis)
     return lax.conv_general_dilated(
         ograd,
         _filters_to_channels(lax.rev(weight, p.spatial_axes), p),
@@ -187,21 +167,18 @@ def _filters_to_channels(weight: Array, p: ops.ConvolutionGeometry) -> Array:
     return split.transpose(order).reshape(merged)
 
 
-@lowers("_backward_Convolution_weight", needs=("platform",), by_part=ByPart((0, 1), summed=True))
-def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, platform: str) -> Array:
+@lowers("_backward_Convolution_weight", needs=("algorithm",), by_part=ByPart((0, 1), summed=True))
+def weight_gradient(p: ops.ConvolutionGeometry, ograd: Array, data: Array, *, algorithm: str) -> Array:
     """The gradient of the weight with which the convolution of data has the head gradient ograd."""
-    if _is_pointwise(p, platform):
+    if algorithm == "product":
         found = pointwise.weight_gradient(ograd, data)
         return found.reshape(*found.shape, *p.kernel)
-    channels = data.shape[p.channel_axis]
-    shifts = _shifts(p, channels, platform)
-    if shifts is not None and p.num_group == p.num_filter == channels and len(p.kernel) == 2:
-        return jnp.expand_dims(jnp.moveaxis(by_rows(ograd, data, shifts), -1, 0), p.channel_axis)
-    if shifts is not None:
-        return shifts.weight_gradient(data, ograd)
-    geometry = _large_groups(p, data.shape, data.dtype, platform)
-    if geometry is not None:
-        algorithm = choose("weight", geometry, platform)
+    if algorithm == "rows":
+        return jnp.expand_dims(jnp.moveaxis(by_rows(ograd, data, _shifts(p)), -1, 0), p.channel_axis)
+    if algorithm == "shifts":
+        return _shifts(p).weight_gradient(data, ograd)
+    if algorithm != XLA:
+        geometry = _geometry(p, data.shape, data.dtype)
         found = convolutions.weight_gradient(_last(p, ograd), _last(p, data), geometry, algorithm)
         return jnp.moveaxis(found, (-2, -1), (p.channel_axis, 0))
     spec = _swapped(_specs(p))

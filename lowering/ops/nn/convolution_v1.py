@@ -5,4 +5,4 @@ from __future__ import annotations
 from lowering.ops.nn.convolution import convolution
 from lowering.registry import lowers
 
-lowers("Convolution_v1", needs=("platform",))(convolution)
+lowers("Convolution_v1", needs=("algorithm",))(convolution)

@@ -7,19 +7,20 @@ import math
 from jax import Array, lax
 
 from lowering.convolutions import onednn
-from lowering.ops.nn.fused_convolution import activated, calls_library
+from lowering.ops.nn.fused_convolution import activated, are_alike
 from lowering.registry import lowers
+from symjax_nnvm.geometry import LIBRARY
 from symjax_nnvm.ops.nn import fused_fully_connected as ops
 
 
-@lowers("_fused_fully_connected", needs=("platform",))
+@lowers("_fused_fully_connected", needs=("algorithm",))
 def _fully_connected(
-    p: ops.FusedFullyConnectedParams, data: Array, weight: Array, *rest: Array, platform: str
+    p: ops.FusedFullyConnectedParams, data: Array, weight: Array, *rest: Array, algorithm: str
 ) -> Array:
     leading = data.shape[:1] if p.flatten else data.shape[:-1]
     geometry = ops.product_geometry(p, data.shape, data.dtype.name)
     rows = data.reshape(math.prod(leading), geometry.channels)
-    if calls_library(p, geometry, platform, (data, weight, *rest)):
+    if algorithm == LIBRARY and are_alike(data, weight, *rest):
         operands = [a.reshape(1, -1, p.num_hidden) if a.ndim > 1 else a for a in rest]
         out = onednn.convolve(rows[None], weight, geometry, p.epilogue, operands)
         return out.reshape(*leading, p.num_hidden)

@@ -12,22 +12,10 @@ from jax import Array, lax
 from lowering.ops.nn.convolution import convolve, data_gradient, weight_gradient
 from lowering.registry import ByPart, lowers
 from symjax_nnvm.ops.nn import up_sampling as ops
-from symjax_nnvm.ops.nn.convolution import ConvolutionGeometry
 
 _UNROLLED = 16
 """Up to this many elements a block is summed by slices, one for each: on a CPU nine times faster than a reduction of
 two axes (2 × 2 blocks of float32[4, 32, 112, 112]: 0.3 ms against 2.7 ms)."""
-
-
-def _geometry(p: ops.FilterParams, channels: int) -> ConvolutionGeometry:
-    return ConvolutionGeometry(
-        kernel=(p.kernel,) * 2, stride=(p.scale,) * 2, pad=(p.pad,) * 2, num_filter=channels, num_group=channels
-    )
-
-
-def _filtered(p: ops.FilterParams, data: Array, weight: Array, platform: str) -> Array:
-    n, c, h, w = data.shape
-    return data_gradient(_geometry(p, c), data, weight, (n, c, h * p.scale, w * p.scale), platform)
 
 
 def _repeated(x: Array, factor: int) -> Array:
@@ -47,11 +35,13 @@ def _block_sums(x: Array, factor: int) -> Array:
     return jnp.sum(wide.reshape(n, c, h // factor, factor, w // factor, factor), (3, 5)).astype(x.dtype)
 
 
-@lowers("UpSampling", needs=("platform",))
-def _up_sampling(p: ops.UpSamplingParams, *inputs: Array, platform: str) -> Array:
+@lowers("UpSampling", needs=("algorithm",))
+def _up_sampling(p: ops.UpSamplingParams, *inputs: Array, algorithm: str) -> Array:
     if p.sample_type == "bilinear":
         data, weight = inputs
-        return _filtered(ops.filter_of(p), data, weight, platform)
+        n, c, h, w = data.shape
+        shape = (n, c, h * p.scale, w * p.scale)
+        return data_gradient(ops.convolution_of(p, c), data, weight, shape, algorithm)
     height = inputs[0].shape[2] * p.scale
     parts = [_repeated(x, height // x.shape[2]) for x in inputs]
     return sum(parts[1:], parts[0]) if p.multi_input_mode == "sum" else lax.concatenate(parts, 1)
@@ -69,11 +59,11 @@ def _nearest_gradient(p: ops.BackwardNearestParams, ograd: Array, *inputs: Array
     return tuple(grads)
 
 
-@lowers("_backward_UpSampling_data", needs=("platform",))
-def _filter_data_gradient(p: ops.FilterParams, ograd: Array, weight: Array, *, platform: str) -> Array:
-    return convolve(_geometry(p, ograd.shape[1]), ograd, weight, platform)
+@lowers("_backward_UpSampling_data", needs=("algorithm",))
+def _filter_data_gradient(p: ops.FilterParams, ograd: Array, weight: Array, *, algorithm: str) -> Array:
+    return convolve(ops.convolution_of(p, ograd.shape[1]), ograd, weight, algorithm)
 
 
-@lowers("_backward_UpSampling_weight", needs=("platform",), by_part=ByPart((0, 1), summed=True))
-def _filter_weight_gradient(p: ops.FilterParams, ograd: Array, data: Array, *, platform: str) -> Array:
-    return weight_gradient(_geometry(p, data.shape[1]), data, ograd, platform=platform)
+@lowers("_backward_UpSampling_weight", needs=("algorithm",), by_part=ByPart((0, 1), summed=True))
+def _filter_weight_gradient(p: ops.FilterParams, ograd: Array, data: Array, *, algorithm: str) -> Array:
+    return weight_gradient(ops.convolution_of(p, data.shape[1]), data, ograd, algorithm=algorithm)

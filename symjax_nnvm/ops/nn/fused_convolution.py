@@ -1,7 +1,7 @@
 """Convolution with what follows it, in one pass over the result, as a library of the platform computes it.
 
-FuseConvolution makes it of `_channels_last_convolution` and of sums and activations; ChooseAlgorithm lays its weight in
-blocks of filters, as the library wants it (`symjax_nnvm/geometry.py` says how). In files there are none.
+FuseConvolution makes it of `_channels_last_convolution` and of sums and activations; TransformWeights lays its weight
+in blocks of filters, as the library wants it (`symjax_nnvm/geometry.py` says how). In files there are none.
 """
 
 from __future__ import annotations

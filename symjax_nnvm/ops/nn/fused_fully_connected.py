@@ -2,18 +2,19 @@
 
 A library's convolution with a window of one place is a product of rows with a weight; it lays the weight in blocks as
 any other (`fused_convolution.py`). FuseConvolution makes this operator of FullyConnected and of sums and activations,
-ChooseAlgorithm gives it its weight in blocks. In files there are none.
+TransformWeights gives it its weight in blocks. In files there are none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Literal
 
 from symjax_nnvm.algorithms import SMALL
-from symjax_nnvm.geometry import Blocks, Epilogue, Geometry, Library
+from symjax_nnvm.geometry import LIBRARY, Blocks, Epilogue, Geometry, Library, Machine
 from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
+from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
@@ -101,15 +102,15 @@ def _fuse(node: Node, last: Node, addend: NodeEntry | None, act_type: str) -> No
     return followed(node, "_fused_fully_connected", _epilogue_of(node), last, addend, act_type)
 
 
-def _choose(
+def _transform(
     node: Node, shape: tuple[int, ...], dtype: DType, platform: str, library: Library | None
 ) -> NodeEntry | None:
-    """FChooseAlgorithm: by the library, but where that is no faster, or the weight lies in blocks already."""
+    """FTransformWeight: by the library, but where that is no faster, or the weight lies in blocks already."""
     if isinstance(node.attrs.parsed, FusedFullyConnectedParams) and node.attrs.parsed.block:
         return None
     g = product_geometry(node.attrs.parsed, shape, dtype)
     worth = g.macs > SMALL and g.size[0] >= FEW_ROWS and g.channels * g.filters <= MAX_WEIGHT
-    block = library(g, _epilogue_of(node)) if library and worth else None
+    block = library.block(g, _epilogue_of(node)) if library is not None and worth else None
     if block is None:
         return None
     data, weight, *rest = node.inputs
@@ -119,6 +120,14 @@ def _choose(
     return NodeEntry(Node(attrs, [data, laid, *rest]))
 
 
+def _algorithm(attrs: NodeAttrs, shapes: Sequence[tuple[int, ...]], dtype: DType, machine: Machine) -> str:
+    """FAlgorithm."""
+    p: FusedFullyConnectedParams = attrs.parsed
+    return LIBRARY if machine.takes(p.block, product_geometry(p, shapes[0], dtype), p.epilogue) else "xla"
+
+
+Op.get("_fused_fully_connected").set_attr("FAlgorithm", _algorithm)
+
 for _name in ("FullyConnected", "_fused_fully_connected"):
     Op.get(_name).set_attr("FFuse", _fuse)
-    Op.get(_name).set_attr("FChooseAlgorithm", _choose)
+    Op.get(_name).set_attr("FTransformWeight", _transform)

@@ -14,6 +14,7 @@ from symjax_nnvm.ir.node import Node, NodeAttrs
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
 from symjax_nnvm.ir.types import Dim, Shape
+from symjax_nnvm.ops.nn.convolution import ConvolutionGeometry
 
 
 class UpSamplingParams(Params):
@@ -52,9 +53,16 @@ class FilterParams(Params):
         return self.scale // 2
 
 
-def filter_of(p: UpSamplingParams) -> FilterParams:
+def filter_of(p: UpSamplingParams | FilterParams) -> FilterParams:
     """The geometry of the bilinear filter."""
     return FilterParams(scale=p.scale)
+
+
+def convolution_of(p: UpSamplingParams | FilterParams, channels: int) -> ConvolutionGeometry:
+    """The convolution of each channel by itself whose data gradient the bilinear filter is."""
+    p = filter_of(p)
+    kernel, stride, pad = ((n,) * 2 for n in (p.kernel, p.scale, p.pad))
+    return ConvolutionGeometry(kernel=kernel, stride=stride, pad=pad, num_filter=channels, num_group=channels)
 
 
 # -- shapes ----------------------------------------------------------------------------------------------------------

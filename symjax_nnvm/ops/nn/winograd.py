@@ -1,7 +1,7 @@
 """Convolution by Winograd's algorithm, in two operators: the first depends on the weight alone, perhaps a constant.
 
-ChooseAlgorithm makes both of `_channels_last_convolution`; in files there are none. `lowering/convolutions/winograd.py`
-says what the numbers are.
+TransformWeights makes both of `_channels_last_convolution`; in files there are none.
+`lowering/convolutions/winograd.py` says what the numbers are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases of dense layers with what follows them, which FuseConvolution and ChooseAlgorithm make."""
+"""Cases of dense layers with what follows them, which FuseConvolution and TransformWeights make."""
 
 from typing import Any
 

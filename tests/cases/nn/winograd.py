@@ -1,4 +1,4 @@
-"""Cases of Winograd's convolution in two parts, which ChooseAlgorithm makes of convolutions with channels last."""
+"""Cases of Winograd's convolution in two parts, which TransformWeights makes of convolutions with channels last."""
 
 from typing import Any
 

@@ -7,5 +7,5 @@ from symjax_nnvm.onnx.forms import refuses
 refuses(
     *("_winograd_weight", "_winograd_convolution"),
     reason="it is one algorithm for a convolution, which a runtime chooses for itself",
-    fix="Export the network with its Convolution, as it was before the stage ChooseAlgorithm.",
+    fix="Export the network with its Convolution, as it was before the stage TransformWeights.",
 )

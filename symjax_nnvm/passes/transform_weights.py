@@ -1,0 +1,63 @@
+"""TransformWeights: where a weight is constant, what a convolution's fastest algorithm makes of it becomes nodes.
+
+So it is computed once, with all else that depends on constants alone. Operators say it on their cards
+(FTransformWeight); ChooseAlgorithm chooses what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TypeVar
+
+from symjax_nnvm.errors import InferenceError
+from symjax_nnvm.geometry import Library
+from symjax_nnvm.ir.card import FTransformWeight
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.ir.types import DType, Shape
+from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.passes.precompute_prune import Constants
+
+G = TypeVar("G", bound=Graph)
+
+
+def transform_weights(
+    graph: G,
+    constants: Collection[str],
+    platform: str,
+    *,
+    shapes: Mapping[str, Shape],
+    dtypes: Mapping[str, DType] | None = None,
+    library: Library | None = None,
+) -> G:
+    """The graph with algorithms that transform constant weights first; itself where there are none.
+
+    constants: names of variables. shapes, dtypes: what is known of the variables by name; without any dtype float32 is
+    meant. library: what the platform has besides XLA. What contradicts itself is told where the graph is lowered: then
+    it stays as it is. Linear.
+    """
+    fixed = Constants(graph, constants)
+    nodes = [n for n in graph.nodes() if n.op in FTransformWeight and n.inputs[1].node in fixed]
+    if not nodes:
+        return graph
+    index = graph.indexed_graph()
+    known = set(index.input_names)
+    try:
+        found = infer_shape(graph, shapes={n: s for n, s in shapes.items() if n in known}).attrs["shape"]
+        kinds = infer_type(graph, dtypes={n: t for n, t in (dtypes or {}).items() if n in known}).attrs["dtype"]
+    except InferenceError:
+        return graph
+    wanted = set(nodes)
+
+    def rule(node: Node, draft: Node) -> NodeEntry | None:
+        if node not in wanted:
+            return None
+        data = index.entry_id(node.inputs[0])
+        shape = tuple(n for n in found[data] or () if n is not None)
+        if len(shape) != len(found[data] or ()) or not shape:
+            return None
+        return FTransformWeight[node.op](draft, shape, kinds[data] or "float32", platform, library)
+
+    rewritten = rewrite(graph.outputs, rule, order=graph.nodes())
+    return graph.derive(rewritten.outputs) if rewritten.changed else graph
