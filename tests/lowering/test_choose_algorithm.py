@@ -46,7 +46,7 @@ def branches() -> sym.Symbol:
     return sym.make_loss(sym.sum(x))
 
 
-SHAPES = {"data": (2, 8, 16, 16), "filter": (32, 1, 4, 4)}
+SHAPES: dict[str, Any] = {"data": (2, 8, 16, 16), "filter": (32, 1, 4, 4)}
 GRADIENTS = ("data_gradient", "weight_gradient", "forward")
 
 
@@ -131,7 +131,7 @@ def test_bodies_of_loops_and_their_gradients_are_named():
         return layer(item, 16, 3, weight=sym.Variable("w"), name="inner"), state
 
     loop = sym.contrib.foreach(body, sym.Variable("data"), [sym.Variable("s")])[0]
-    shapes = {"data": (4, 2, 16, 28, 28), "s": (1,), "w": (16, 16, 3, 3)}
+    shapes: dict[str, Any] = {"data": (4, 2, 16, 28, 28), "s": (1,), "w": (16, 16, 3, 3)}
     told = lowering.explain(loop, is_train=True, wrt=["w", "data"], **shapes)
     assert len(told.algorithms) == 3
     assert "_backward_channels_last_convolution_weight: 1 " in str(told)

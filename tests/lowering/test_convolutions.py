@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from lowering.ops.nn import convolution as rules
 from symjax_nnvm import geometry as geometry_module
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.geometry import Direction, Geometry, applicable, applies, winograd_tile
+from symjax_nnvm.ops.nn.convolution_algorithms import of_layout
 from tests.comparison import assert_close
 
 
@@ -160,9 +161,12 @@ def test_the_rules_of_every_layout_agree(name: str, g: Geometry, layout: Any):
     def everything(data: jax.Array, weight: jax.Array, ograd: jax.Array) -> tuple[jax.Array, ...]:
         data, ograd = (jnp.moveaxis(array, -1, axis) for array in (data, ograd))
         weight = jnp.moveaxis(weight, (-1, -2), (0, axis))
-        out = rules.convolve(p, data, weight, "cpu")
-        dx = rules.data_gradient(p, ograd, weight, data.shape, "cpu")
-        dw = rules.weight_gradient(p, ograd, data, platform="cpu")
+        forward, of_data, of_weight = (
+            of_layout(each, p, data.shape, data.dtype.name, "cpu") for each in get_args(Direction)
+        )
+        out = rules.convolve(p, data, weight, forward)
+        dx = rules.data_gradient(p, ograd, weight, data.shape, of_data)
+        dw = rules.weight_gradient(p, ograd, data, algorithm=of_weight)
         return *(jnp.moveaxis(array, axis, -1) for array in (out, dx)), jnp.moveaxis(dw, (0, axis), (-1, -2))
 
     with jax.enable_x64(True):

@@ -144,7 +144,7 @@ def test_what_only_takes_long_is_a_warning():
 
 
 def test_check_says_what_cannot_run():
-    params = {"kernel": (1,), "pad": (10**19,), "stride": (10**19,), "num_filter": 1, "no_bias": True}
+    params = {"kernel": (1,), "pad": (10**19,), "stride": (2**31 - 1,), "num_filter": 1, "no_bias": True}
     report = nn.check(sym.Convolution(X, name="conv", **params), shapes={"data": (1, 1, 2)})
     assert not report.ok
     assert report.peak_bytes is None

@@ -54,6 +54,8 @@ MATCHING: dict[tuple[str, str], tuple[str, ...]] = {
     ("symjax_nnvm/ir/types.py", "_SHAPE_TEXT"): (" ( 1, 2L, ) ", "[1]", " +12 "),
     ("symjax_nnvm/ir/types.py", "_DIM_TEXT"): ("-12L",),
     ("lowering/training/processes.py", "_CONNECTION"): ("Gloo", "DEADLINE_EXCEEDED"),
+    ("lowering/training/processes.py", "_COLLECTIVE"): ("Gloo", "a nccl b"),
+    ("symjax_nnvm/symbol/automatic_names.py", "_AUTOMATIC"): ("a10", "a1b0"),
     ("symjax_nnvm/ir/sharding.py", "_ITEM"): (" (data, model) ,", "model", "(data"),
     ("symjax_nnvm/ir/sharding.py", "_NAME"): ("data_1",),
     ("symjax_nnvm/mxnet/npy_file.py", "_ITEM"): (

@@ -80,7 +80,7 @@ def _fused(attrs: NodeAttrs, shapes: Sizes, dtype: DType, machine: Machine) -> s
 # -- channels first --------------------------------------------------------------------------------------------------
 
 
-def _of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int], dtype: DType, platform: str) -> str:
+def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int], dtype: DType, platform: str) -> str:
     """Of a convolution of data of this shape, in the layout that it says."""
     if platform != "cpu":
         return "xla"
@@ -104,7 +104,7 @@ def _first(direction: Direction, of: Callable[[Any, Sizes], Convolution | None])
 
     def algorithm(attrs: NodeAttrs, shapes: Sizes, dtype: DType, machine: Machine) -> str | None:
         found = of(attrs.parsed, shapes)
-        return found and _of_layout(direction, *found, dtype, machine.platform)
+        return found and of_layout(direction, *found, dtype, machine.platform)
 
     return algorithm
 
