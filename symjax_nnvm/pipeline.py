@@ -2,7 +2,7 @@
 
 `STAGES` is the list. Whatever runs a network (`lowering.to_jax`, `compile`, `grad_fn`, an executor, a Trainer, the
 gradient witness, the command) says what it wants as `Options` and gets a `Plan`: the graph that the stages made, and
-what each of them changed. A new pass is one file in `passes/` and one row here; `add_stage` takes one from elsewhere.
+what each of them changed. A new pass is one file in `passes/` and one row here; `register` takes one from elsewhere.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ __all__ = [
     "Plan",
     "Stage",
     "StageRecord",
-    "add_stage",
     "arguments",
     "optional_stages",
-    "remove_stage",
+    "register",
     "require_platform",
     "stages",
     "without",
@@ -314,12 +313,12 @@ _order: tuple[Stage, ...] = STAGES
 
 
 def stages() -> tuple[Stage, ...]:
-    """Every stage, those of `add_stage` included, in the order in which they run."""
+    """Every stage, those that are registered included, in the order in which they run."""
     return _order
 
 
-def add_stage(stage: Stage, *, before: str | None = None, after: str | None = None) -> None:
-    """Have every network that is made from now on go through a stage, until `remove_stage`.
+def register(stage: Stage, *, before: str | None = None, after: str | None = None) -> Callable[[], None]:
+    """Have every network that is made from now on go through a stage. Returns what removes the stage again.
 
     before, after: the name of the stage that it is to stand next to; one of them. Raises PassError for a name that is
     taken, and for a place that is none.
@@ -327,7 +326,9 @@ def add_stage(stage: Stage, *, before: str | None = None, after: str | None = No
     global _order
     names = [each.name for each in _order]
     if stage.name in names:
-        raise PassError(f"There is a stage {stage.name!r} already", fix=f"remove_stage({stage.name!r}) takes it out.")
+        raise PassError(
+            f"There is a stage {stage.name!r} already", fix="What register returned for it removes it: call that."
+        )
     if (before is None) == (after is None):
         raise PassError(
             "A stage has one place", expected="before= or after= with the name of a stage", got="both or none"
@@ -338,15 +339,11 @@ def add_stage(stage: Stage, *, before: str | None = None, after: str | None = No
     number = names.index(place) + (after is not None)
     _order = (*_order[:number], stage, *_order[number:])
 
+    def remove() -> None:
+        global _order
+        _order = tuple(each for each in _order if each is not stage)
 
-def remove_stage(name: str) -> None:
-    """Take out a stage that `add_stage` put in. Raises PassError for another name."""
-    global _order
-    added = [each.name for each in _order if each not in STAGES]
-    refuse_unknown(
-        PassError, "Cannot remove", [name], added, "stages that were added", 'without("…") leaves others out.'
-    )
-    _order = tuple(each for each in _order if each.name != name)
+    return remove
 
 
 def optional_stages() -> list[str]:

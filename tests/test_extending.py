@@ -25,10 +25,11 @@ Patch = pytest.MonkeyPatch
 
 
 def _add_stage(row: Any, file: ModuleType, patch: Patch) -> None:
-    """The row has added the stage itself; set again by the patch, it is taken out when the test ends."""
-    added = pipeline.stages()
-    pipeline.remove_stage("SkipIdentities")
-    patch.setattr(pipeline, "_order", added)
+    """The row has registered the stage, and is what removes it; set again, the stage goes when the test ends."""
+    with_it = pipeline.stages()
+    row()
+    assert pipeline.stages() == pipeline.STAGES
+    patch.setattr(pipeline, "_order", with_it)
 
 
 def _add_rule(row: Any, file: ModuleType, patch: Patch) -> None:

@@ -24,7 +24,7 @@ from symjax_nnvm.ir.card import FAlgorithm
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.passes.choose_algorithm import choose_algorithm
 from symjax_nnvm.passes.subgraphs import Known
-from symjax_nnvm.pipeline import Options, Stage, add_stage, remove_stage
+from symjax_nnvm.pipeline import Options, Stage, register
 
 RNG = np.random.default_rng(8)
 
@@ -106,12 +106,12 @@ def test_a_rule_does_what_the_plan_says():
         return graph.derive(attrs={**graph.attrs, "algorithm": dict.fromkeys(graph.nodes(), "no such algorithm")})
 
     expected = lowering.to_jax(net)(args)
-    add_stage(Stage("Overrule", "another algorithm", overrule), after="ChooseAlgorithm")
+    remove = register(Stage("Overrule", "another algorithm", overrule), after="ChooseAlgorithm")
     try:
         with pytest.raises(LoweringError, match="no such algorithm"):
             lowering.to_jax(net)(args)
     finally:
-        remove_stage("Overrule")
+        remove()
     np.testing.assert_array_equal(lowering.to_jax(net)(args)[0][0], expected[0][0])
 
 
