@@ -27,7 +27,7 @@ import jax
 import lowering
 import symjax_nnvm
 from benchmarks.zoo_models import MOMENTUM, RATE, ROWS, Row, files, inputs, with_head
-from lowering.xla_options import options_for
+from lowering.xla.options import options_for
 from symjax_nnvm import symbol as sym
 
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -25,7 +25,7 @@ import jax
 
 import lowering
 from benchmarks.convolution_cases import NETWORKS, TRAINED, geometries
-from lowering.tuning import CONSTANT, about, measure, row, runs
+from lowering.api.tune import CONSTANT, about, measure, row, runs
 from symjax_nnvm.algorithms import Measured, Table, user_table, write_table
 from symjax_nnvm.geometry import Direction, Geometry
 

@@ -3,7 +3,7 @@
     python benchmarks/gradients.py [--rounds 15] [--only NAME …] [--mxnet PYTHON]
 
 Each row is one operator at a realistic size: milliseconds of forward and backward together, jitted with this library's
-compile options (`lowering/xla_options.py`), and the ratio, the median over rounds in which both run, in alternating
+compile options (`lowering/xla/options.py`), and the ratio, the median over rounds in which both run, in alternating
 order, in one process. --mxnet: the Python of an environment with
 MXNet 1.9.1; it then runs the same cases with all cores, in a process of its own, one after the other with ours.
 """
@@ -54,7 +54,7 @@ def measure(case: GradientCase, rounds: int) -> tuple[float, float, float]:
     import jax
 
     import lowering
-    from lowering.xla_options import options_for
+    from lowering.xla.options import options_for
     from symjax_nnvm import symbol as sym
 
     lowering.keep_memory()

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 import lowering
-from lowering.streams import SWITCH
+from lowering.xla.cpu_streams import SWITCH
 
 NETWORKS = ("resnet50:16", "mobilenet:16", "mobilenet_v2:16", "mobilenet_v2:2", "densenet121:16", "squeezenet:4")
 

@@ -1,4 +1,4 @@
-"""What XLA's compile options gain: the table of `lowering/xla_options.py`, measured on this machine.
+"""What XLA's compile options gain: the table of `lowering/xla/options.py`, measured on this machine.
 
     python benchmarks/xla_options.py [NETWORK ...] [--rounds 9]
 
@@ -22,7 +22,7 @@ import jax
 import numpy as np
 
 import lowering
-from lowering.xla_options import options_for
+from lowering.xla.options import options_for
 from symjax_nnvm import symbol as sym
 
 Network = tuple[sym.Symbol, dict[str, tuple[int, ...]]]

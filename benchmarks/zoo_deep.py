@@ -33,7 +33,7 @@ from benchmarks.zoo import difference
 from benchmarks.zoo_jax import normalised, pre_norm, transposed
 from benchmarks.zoo_models import Row, blocks, initial_values
 from benchmarks.zoo_protocol import Contender, Loaded, serve
-from lowering.xla_options import jit
+from lowering.xla.options import jit
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.tables import table_text
 

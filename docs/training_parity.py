@@ -1,7 +1,7 @@
 """Write docs/training_parity.md and its picture: training here and in MXNet 1.9.1, side by side.
 
 Run from the project's root: `pip install matplotlib && python docs/training_parity.py`. It trains the cases of
-tests/training_cases.py (under a minute); MXNet's side is in tests/goldens/training.
+tests/support/training_cases.py (under a minute); MXNet's side is in tests/goldens/training.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.lowering.test_training_parity import GOLDENS, train  # noqa: E402
-from tests.training_cases import BATCH, CASES, STEPS, TrainingCase  # noqa: E402
+from tests.support.training_cases import BATCH, CASES, STEPS, TrainingCase  # noqa: E402
 
 TITLES = {
     "lenet": "LeNet",

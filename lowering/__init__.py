@@ -8,44 +8,44 @@ import lowering.versions as _versions  # noqa: F401  # first: under an older JAX
 # isort: split
 import lowering.initializer as initializer
 import lowering.ops as ops
-from lowering.compile import CompiledFunction as CompiledFunction
-from lowering.compile import compile as compile
-from lowering.explain import Explanation as Explanation
-from lowering.explain import explain as explain
-from lowering.function import to_jax as to_jax
-from lowering.gradient import differentiable as differentiable
-from lowering.gradient import grad_fn as grad_fn
-from lowering.host_memory import keep_memory as keep_memory
+from lowering.api.compile import CompiledFunction as CompiledFunction
+from lowering.api.compile import compile as compile
+from lowering.api.explain import Explanation as Explanation
+from lowering.api.explain import explain as explain
+from lowering.api.function import to_jax as to_jax
+from lowering.api.gradient import differentiable as differentiable
+from lowering.api.gradient import grad_fn as grad_fn
+from lowering.core.rules import lowers as lowers
+from lowering.core.rules import lowers_custom as lowers_custom
 from lowering.initializer import init_params as init_params
-from lowering.mxnet_words import unknown_attribute as _unknown_attribute
-from lowering.predictor import Predictor as Predictor
-from lowering.registry import lowers as lowers
-from lowering.registry import lowers_custom as lowers_custom
+from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
+from lowering.serving.predictor import Predictor as Predictor
+from lowering.xla.host_memory import keep_memory as keep_memory
 
 if _TYPE_CHECKING:  # what is loaded when it is asked for
     import lowering.data as data
     import lowering.training as training
-    from lowering.deploy import export_program as export_program
+    from lowering.api.tune import tune as tune
     from lowering.executor import Executor as Executor
     from lowering.executor import bind as bind
     from lowering.executor import simple_bind as simple_bind
+    from lowering.serving.export import export_program as export_program
     from lowering.training import Batches as Batches
     from lowering.training import Checkpoints as Checkpoints
     from lowering.training import Trainer as Trainer
     from lowering.training import TrainState as TrainState
-    from lowering.tuning import tune as tune
-    from lowering.verify import GradientReport as GradientReport
-    from lowering.verify import ProjectionReport as ProjectionReport
-    from lowering.verify import check_gradients as check_gradients
-    from lowering.verify import check_projection as check_projection
+    from lowering.verify.check import GradientReport as GradientReport
+    from lowering.verify.check import ProjectionReport as ProjectionReport
+    from lowering.verify.check import check_gradients as check_gradients
+    from lowering.verify.check import check_projection as check_projection
 
 _LATER = {
     "lowering.data": ("data",),
-    "lowering.deploy": ("export_program",),
+    "lowering.serving.export": ("export_program",),
     "lowering.executor": ("Executor", "bind", "simple_bind"),
     "lowering.mx": ("mx",),
     "lowering.training": ("Batches", "Checkpoints", "TrainState", "Trainer", "training"),
-    "lowering.tuning": ("tune",),
+    "lowering.api.tune": ("tune",),
     "lowering.verify": ("GradientReport", "ProjectionReport", "check_gradients", "check_projection"),
 }
 """Module → what is loaded with it when it is first asked for, so that a server starts without a trainer."""

@@ -10,8 +10,6 @@ from symjax_nnvm import symbol as symbol
 from symjax_nnvm.check import CheckReport as CheckReport
 from symjax_nnvm.check import Problem as Problem
 from symjax_nnvm.check import check as check
-from symjax_nnvm.compare import compare_params as compare_params
-from symjax_nnvm.compare import compare_symbols as compare_symbols
 from symjax_nnvm.errors import AttributeConflictError as AttributeConflictError
 from symjax_nnvm.errors import BindError as BindError
 from symjax_nnvm.errors import CallError as CallError
@@ -43,9 +41,13 @@ from symjax_nnvm.errors import RecordFormatError as RecordFormatError
 from symjax_nnvm.errors import TrainingError as TrainingError
 from symjax_nnvm.errors import UnknownArrayError as UnknownArrayError
 from symjax_nnvm.errors import UnknownAttributeError as UnknownAttributeError
-from symjax_nnvm.footprint import Footprint as Footprint
-from symjax_nnvm.footprint import estimate as estimate
 from symjax_nnvm.graph import Graph as Graph
+from symjax_nnvm.inspect.compare import compare_params as compare_params
+from symjax_nnvm.inspect.compare import compare_symbols as compare_symbols
+from symjax_nnvm.inspect.footprint import Footprint as Footprint
+from symjax_nnvm.inspect.footprint import estimate as estimate
+from symjax_nnvm.inspect.summary import print_summary as print_summary
+from symjax_nnvm.inspect.summary import summarize as summarize
 from symjax_nnvm.ir.indexed_graph import IndexedGraph as IndexedGraph
 from symjax_nnvm.ir.node import Node as Node
 from symjax_nnvm.ir.node import NodeAttrs as NodeAttrs
@@ -60,6 +62,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass as apply_pass
 from symjax_nnvm.ir.pass_registry import apply_passes as apply_passes
 from symjax_nnvm.ir.pass_registry import register_pass as register_pass
 from symjax_nnvm.ir.register import register_op as register_op
+from symjax_nnvm.ir.source_info import source_info as source_info
 from symjax_nnvm.model import Model as Model
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint as load_checkpoint
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint as save_checkpoint
@@ -75,9 +78,6 @@ from symjax_nnvm.onnx import save_onnx as save_onnx
 from symjax_nnvm.onnx import to_onnx as to_onnx
 from symjax_nnvm.ops.custom import register_custom as register_custom
 from symjax_nnvm.passes.gradient import mx_gradient as mx_gradient
-from symjax_nnvm.plot import plot_network as plot_network
-from symjax_nnvm.summary import print_summary as print_summary
-from symjax_nnvm.summary import summarize as summarize
 from symjax_nnvm.surgery import HardCodedBatch as HardCodedBatch
 from symjax_nnvm.surgery import cut as cut
 from symjax_nnvm.surgery import freeze as freeze
@@ -95,6 +95,7 @@ from symjax_nnvm.symbol import Prefix as Prefix
 from symjax_nnvm.symbol import Symbol as Symbol
 from symjax_nnvm.symbol import Variable as Variable
 from symjax_nnvm.symbol import var as var
+from symjax_nnvm.viz.plot import plot_network as plot_network
 
 plot = plot_network
 summary = summarize

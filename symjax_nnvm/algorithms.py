@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from symjax_nnvm.errors import FileError, explain, printable
-from symjax_nnvm.files import StrPath, cache_folder, read_bounded, write_file
 from symjax_nnvm.geometry import LIBRARY, Direction, Geometry, applies, winograd_tile
+from symjax_nnvm.io.files import StrPath, cache_folder, read_bounded, write_file
 
 __all__ = ["Direction", "Geometry", "Measured", "Table", "choose", "forget", "read_table", "user_table", "write_table"]
 

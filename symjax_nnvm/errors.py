@@ -213,9 +213,9 @@ def explain(
 ) -> str:
     """Word an error: the problem, then where it is, what was expected, what came, and what to do.
 
-    `op` and `node` may be names or objects with a `name`; parts that are None or have no name are left out. A list of
-    names as `expected` or `got` is worded by `listed`. No part is longer than `MAX_PART`: what comes from a file may
-    be of any length.
+    `op` and `node` may be names or objects with a `name`; a node that remembers where it was made says so. Parts that
+    are None or have no name are left out. A list of names as `expected` or `got` is worded by `listed`. No part is
+    longer than `MAX_PART`: what comes from a file may be of any length.
     """
     where = [
         cut(f"{label} {_name(value)!r}")
@@ -223,6 +223,9 @@ def explain(
         if value is not None and _name(value) != ""
     ]
     parts = [cut(problem.rstrip("."))]
+    source = getattr(getattr(node, "attrs", None), "source", None)
+    if source is not None:
+        where.append(f"made at {cut(printable(source))}")
     if where:
         parts.append("in " + ", ".join(where))
     if expected is not None:

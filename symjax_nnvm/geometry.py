@@ -42,13 +42,12 @@ CHUNKS = "_chunks"
 cache."""
 
 CHUNK_BYTES = 16 << 20
-"""Of the windows of one strip, were they laid out; Winograd's tiles are half of that. Of 2, 4, 8 and 16 MiB the last
-was fastest on 32 MiB of shared cache: 224²×64 by F(4×4) in 20.5, 20.0, 17.6, 14.2 ms, and 38 at once."""
+"""Of the windows of one strip, were they laid out: as much as stays in 32 MiB of shared cache."""
 
 _IN_CHUNKS: Mapping[Direction, tuple[str, ...]] = {
-    "forward": ("im2col", "winograd2", "winograd4"),
-    "data": ("im2col", "winograd2", "winograd4"),
-    "weight": ("im2col", "winograd2", "winograd4"),
+    "forward": ("im2col",),
+    "data": ("im2col",),
+    "weight": ("im2col", "winograd4"),
 }
 
 
@@ -105,11 +104,6 @@ def _by_im2col(direction: Direction, g: Geometry) -> bool:
     return _by_windows(direction, g) and (g.groups == 1 or min(g.channels, g.filters) // g.groups >= 4)
 
 
-def _by_taps(direction: Direction, g: Geometry) -> bool:
-    """Of larger windows 49 products, say, are 49 passes over the output."""
-    return g.groups == 1 and _by_windows(direction, g) and prod(g.kernel) <= 9
-
-
 def _by_product(direction: Direction, g: Geometry) -> bool:
     return g.groups == 1 and prod(g.kernel) == 1 and not any(g.pad)
 
@@ -155,7 +149,6 @@ ALGORITHMS: Mapping[str, Callable[[Direction, Geometry], bool]] = {
     "product": _by_product,
     "turned": _by_turned,
     "im2col": _by_im2col,
-    "taps": _by_taps,
     "winograd2": _by_winograd,
     "winograd4": _by_winograd,
     "shifts": _by_shifts,

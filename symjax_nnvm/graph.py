@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
+from symjax_nnvm.io.symbol_json.attrs import attr_from_json, attr_to_json
+from symjax_nnvm.io.symbol_json.graph import load_json as read_json
+from symjax_nnvm.io.symbol_json.graph import save_json
 from symjax_nnvm.ir.graph import Graph as BaseGraph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.pass_registry import apply_passes
-from symjax_nnvm.passes.json_attrs import attr_from_json, attr_to_json
-from symjax_nnvm.passes.json_graph import load_json as read_json
-from symjax_nnvm.passes.json_graph import save_json
 from symjax_nnvm.passes.print_ir import print_ir
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -41,8 +41,8 @@ import jax
 import pytest
 
 from symjax_nnvm.ir.pass_registry import checking_passes
-from tests import expensive
 from tests.cases import Case
+from tests.support import expensive
 
 # Meshes are tested on as many CPU devices; what runs on the first of them alone takes no longer for the others.
 jax.config.update("jax_num_cpu_devices", 8)
@@ -55,7 +55,7 @@ QUICK_RUNGS = {
     "test_onnxruntime_computes_what_mxnet_does",
 }
 """Rungs that the quick selection climbs with one case of each operator; of other tests it leaves out the slow ones and
-those that `tests/expensive.txt` lists."""
+those that `tests/support/expensive.txt` lists."""
 
 SAMPLED_RUNGS: dict[str, Callable[[Case], object]] = {
     "test_jitted_equals_unjitted": lambda case: case.op,

@@ -48,11 +48,11 @@ def test_a_platform_that_was_not_measured_leaves_all_to_xla():
 def test_the_fastest_of_the_nearest_is_chosen_of_what_can_compute():
     measured(
         Measured("forward", DENSE, TIMES, {}),
-        Measured("forward", replace(DENSE, batch=16), {"xla": 1.0, "im2col": 0.9, "taps": 0.5}, {}),
+        Measured("forward", replace(DENSE, batch=16), {"xla": 1.0, "im2col": 0.9, "winograd2": 0.5}, {}),
     )
     assert choose("forward", DENSE, "abacus") == "winograd4"
     assert choose("forward", replace(DENSE, batch=2, size=(30, 20)), "abacus") == "winograd4"
-    assert choose("forward", replace(DENSE, batch=8), "abacus") == "taps"
+    assert choose("forward", replace(DENSE, batch=8), "abacus") == "winograd2"
     assert choose("forward", replace(DENSE, kernel=(1, 7), pad=(0, 3)), "abacus") == "im2col"
 
 
@@ -91,10 +91,10 @@ def test_small_convolutions_are_left_to_xla():
 
 def test_the_users_table_goes_before_ours():
     ours = read_table(ROOT / "algorithms_cpu.json")
-    row = next(row for row in ours.rows if row.direction == "forward" and applies("taps", "forward", row.geometry))
-    assert choose("forward", row.geometry, "cpu") != "taps"
-    measured(replace(row, milliseconds={"xla": 1.0, "taps": 0.1}, constant={}))
-    assert choose("forward", row.geometry, "cpu") == "taps"
+    row = next(row for row in ours.rows if row.direction == "forward" and applies("im2col", "forward", row.geometry))
+    assert choose("forward", row.geometry, "cpu") != "im2col"
+    measured(replace(row, milliseconds={"xla": 1.0, "im2col": 0.1}, constant={}))
+    assert choose("forward", row.geometry, "cpu") == "im2col"
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------

@@ -20,13 +20,13 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
-from symjax_nnvm import files
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 from symjax_nnvm.errors import FileError, MissingFolderError, NNVMError, ParamsFormatError
-from symjax_nnvm.files import atomic_write, atomic_writes, open_regular, read_bounded, write_file
+from symjax_nnvm.io import files
+from symjax_nnvm.io.files import atomic_write, atomic_writes, open_regular, read_bounded, write_file
 from symjax_nnvm.mxnet.params import named_arrays
-from symjax_nnvm.plot import plot_network
+from symjax_nnvm.viz.plot import plot_network
 
 ROOT = Path(__file__).parents[1]
 NET = sym.SoftmaxOutput(sym.FullyConnected(sym.Variable("data"), num_hidden=64, name="fc"), name="softmax")
@@ -41,10 +41,11 @@ _WRITERS = {"write_text", "write_bytes", "save", "savez", "savez_compressed", "s
 _MODULES = {"os", "np", "numpy", "shutil", "tempfile", "pickle", "json", "Path", "library", "safetensors", "io"}
 _METHODS = {"write_text", "write_bytes", "tofile", "symlink_to", "hardlink_to", "touch"}
 _ALLOWED = {
-    "symjax_nnvm/files.py": {"open(name, 'xb')", "os.open(path, flags)", "os.replace", "os.open(target, os.O_WRONLY)",
+    "symjax_nnvm/io/files.py": {"open(name, 'xb')", "os.open(path, flags)", "os.replace",
+                            "os.open(target, os.O_WRONLY)",
                             "os.open(entry.path, os.O_RDWR)"},
     "symjax_nnvm/cli/__init__.py": {"os.open(os.devnull, os.O_WRONLY)"},  # not a file
-    "lowering/deploy.py": {"np.savez(buffer)"},  # into memory, and from there through `files`
+    "lowering/serving/export.py": {"np.savez(buffer)"},  # into memory, and from there through `files`
     "lowering/cli/saving.py": {"archive.open(f'{member}.npy', 'w')"},  # a member of an archive in an open file of ours
     # Orbax's folders; it writes what is in them. And a file that has no more than its size, for a moment.
     "lowering/training/checkpoints.py": {"os.rename", "os.open(probe / 'room', os.O_CREAT)"},
@@ -83,7 +84,7 @@ def test_everything_is_written_through_one_function():
             for write in _writes(ast.parse(path.read_text())):
                 found.setdefault(path.relative_to(ROOT).as_posix(), set()).add(write)
     surplus = {name: writes - _ALLOWED.get(name, set()) for name, writes in found.items()}
-    assert not {name: writes for name, writes in surplus.items() if writes}, "write through symjax_nnvm.files"
+    assert not {name: writes for name, writes in surplus.items() if writes}, "write through symjax_nnvm.io.files"
     gone = {name: writes - found.get(name, set()) for name, writes in _ALLOWED.items()}
     assert not {name: writes for name, writes in gone.items() if writes}, "allowed, and no longer there"
 

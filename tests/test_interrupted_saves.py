@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interrupted_saves import KINDS, CommandFailedError, contents, kill_many_times, server
+from tests.support.interrupted_saves import KINDS, CommandFailedError, contents, kill_many_times, server
 
 with_jax = [pytest.param(name, marks=pytest.mark.slow) if kind.uses_jax else name for name, kind in KINDS.items()]
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.verify import witness
+from lowering.verify.check import witness
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.op import Op
-from tests import ladder
 from tests.cases import Case
-from tests.comparison import assert_close
 from tests.onnx.not_run import NO_FORM, has_form, trains, why_not_run
 from tests.onnx.runtime import exported, run
+from tests.support import ladder
+from tests.support.comparison import assert_close
 
 pytestmark = pytest.mark.filterwarnings("ignore::symjax_nnvm.NarrowedDtypeWarning")
 

@@ -27,8 +27,8 @@ from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.params import ParamField, value_to_text
 from symjax_nnvm.symbol import Symbol, Variable
 from symjax_nnvm.symbol.symbol import create_operator
-from tests import ladder
 from tests.cases import Case
+from tests.support import ladder
 from tests.test_schemas import MXNET
 
 DRAWS = 40

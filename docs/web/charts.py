@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.import_graph import ROOT
+from tests.support.import_graph import ROOT
 
 _ROW = re.compile(r"^([\w.]+-b\d+(?:-train)?) +([\d,.]+) +([\d,.]+|-) +([\d,.]+) ", re.MULTILINE)
 _COLOURS = {"MXNet 1.9.1": "#bbbbbb", "onnxruntime": "#80b1d3", "ours": "#fb8072"}

@@ -20,7 +20,7 @@ from symjax_nnvm.ir.linear import Linear, self_adjoint
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.symbol.namespaces import Namespace
 from tests.cases import Case
-from tests.import_graph import ROOT
+from tests.support.import_graph import ROOT
 
 NAMESPACES = {key: value.prefix for key, value in vars(sym).items() if isinstance(value, Namespace)}
 

@@ -4,7 +4,7 @@ var Scorer = {
     score +
     (page.startsWith("operators/") ? 6 : 0) +
     (page.startsWith("reference/") ? 3 : 0) -
-    (["changelog", "files", "benchmarks"].includes(page) ? 6 : 0),
+    (["changelog", "benchmarks"].includes(page) ? 6 : 0),
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from docs.web import operator_pages, reference_pages
-from tests.import_graph import ROOT
+from tests.support.import_graph import ROOT
 
 HERE = Path(__file__).parent
 _ELSEWHERE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}

@@ -12,7 +12,7 @@ import jax
 
 from symjax_nnvm.cli.console import note
 from symjax_nnvm.errors import LoweringError, SymbolValueError
-from symjax_nnvm.footprint import bytes_text, estimate, parse_size
+from symjax_nnvm.inspect.footprint import bytes_text, estimate, parse_size
 from symjax_nnvm.ir.types import is_known
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -14,10 +14,10 @@ from importlib import metadata
 
 import jax
 
-from lowering import streams
 from lowering.convolutions import onednn
 from lowering.native.ask import answers_file
-from lowering.xla_options import options_for
+from lowering.xla import cpu_streams
+from lowering.xla.options import options_for
 from symjax_nnvm import __version__
 from symjax_nnvm.algorithms import user_table
 from symjax_nnvm.cli.console import print_json, show
@@ -52,9 +52,9 @@ def _facts() -> Iterator[tuple[str, str]]:
         except metadata.PackageNotFoundError:
             continue
     yield "devices", ", ".join(f"{device.platform}:{device.id} {device.device_kind}" for device in jax.devices())
-    yield "cores", str(streams.count())
+    yield "cores", str(cpu_streams.count())
     yield "oneDNN", onednn.why_not() or "in use for convolutions and dense layers"
-    yield "streams", streams.why_not() or f"{streams.count()}, for batches"
+    yield "streams", cpu_streams.why_not() or f"{cpu_streams.count()}, for batches"
     yield "compile options", ", ".join(f"{n}={v}" for n, v in (options_for(jax.default_backend()) or {}).items()) or "-"
     for what, path in (("algorithms", user_table(jax.default_backend())), ("answers", answers_file())):
         yield what, f"{path}{'' if path and path.is_file() else ' (not there)'}" if path else "not kept"

@@ -18,15 +18,15 @@ from symjax_nnvm.cli.arguments import SEED, finite
 from symjax_nnvm.cli.console import note
 from symjax_nnvm.cli.model import add_model, add_shapes, all_shapes
 from symjax_nnvm.errors import InferenceError, NNVMError, ParamsFormatError, did_you_mean, missing_extra, plain_list
-from symjax_nnvm.files import read_bounded
-from symjax_nnvm.formats import array_suffixes
+from symjax_nnvm.inspect.roles import data_inputs
+from symjax_nnvm.io.files import read_bounded
+from symjax_nnvm.io.formats import array_suffixes
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.types import format_shape, is_float, is_known
 from symjax_nnvm.mxnet.model_files import ModelFiles
 from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import load_arrays
 from symjax_nnvm.passes.infer import infer_shape, infer_type
-from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -19,15 +19,15 @@ import numpy as np
 import lowering
 from lowering.cli.inputs import InputError, add_inputs, gather
 from lowering.cli.saving import member_names, write_npz
-from lowering.programs import Programs
+from lowering.core.cache import Programs
 from symjax_nnvm.cli.arguments import COUNT, file_path, whole
 from symjax_nnvm.cli.console import note, print_json, print_table, show, steps, working
 from symjax_nnvm.cli.model import make_folder, of_options
 from symjax_nnvm.errors import plain_list, printable
-from symjax_nnvm.files import atomic_write, read_bounded
+from symjax_nnvm.inspect.roles import data_inputs, label_variables
+from symjax_nnvm.io.files import atomic_write, read_bounded
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.pipeline import Options
-from symjax_nnvm.roles import data_inputs, label_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 _ROWS = 8

@@ -16,12 +16,12 @@ import numpy as np
 import lowering
 from lowering.cli import verify_onnx
 from lowering.cli.inputs import InputError, add_inputs, gather
-from lowering.verify import GradientsDisagreeError
+from lowering.verify.check import GradientsDisagreeError
 from symjax_nnvm.cli.arguments import text_of, whole
 from symjax_nnvm.cli.console import note, print_json, show, steps, working
 from symjax_nnvm.cli.model import of_options
 from symjax_nnvm.errors import close_or_all
-from symjax_nnvm.roles import data_inputs
+from symjax_nnvm.inspect.roles import data_inputs
 
 _LARGE = 20_000
 """Elements differentiated from which on a model is large."""

@@ -11,11 +11,11 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.convolutions import onednn, windows, xla
-from lowering.convolutions.library_call import library_call
+from lowering.convolutions.grouped import Shifts
 from lowering.convolutions.phases import by_phases, swapped
 from lowering.convolutions.rows import by_rows
 from lowering.convolutions.winograd import winograd, winograd_weight, winograd_weight_gradient
-from lowering.grouped import Shifts
+from lowering.xla.library_call import library_call
 from symjax_nnvm.algorithms import choose
 from symjax_nnvm.geometry import LIBRARY, Geometry, applies, strip, turned
 
@@ -29,10 +29,6 @@ Rule = Callable[[Array, Array, Geometry], Array]
 
 def _winograd(data: Array, weight: Array, g: Geometry, *, tile: int) -> Array:
     return winograd(data, winograd_weight(weight, tile), g, tile)
-
-
-def _winograd_chunks(data: Array, weight: Array, g: Geometry, *, tile: int) -> Array:
-    return _by_strips(data, winograd_weight(weight, tile), g, rule=partial(winograd, tile=tile))
 
 
 def _shifts(g: Geometry) -> Shifts:
@@ -92,8 +88,6 @@ def _library_turned(data: Array, weight: Array, g: Geometry) -> Array:
 TRANSFORMED: Mapping[str, Rule] = {
     "winograd2": partial(winograd, tile=2),
     "winograd4": partial(winograd, tile=4),
-    "winograd2_chunks": partial(_by_strips, rule=partial(winograd, tile=2)),
-    "winograd4_chunks": partial(_by_strips, rule=partial(winograd, tile=4)),
 }
 """Forward, with the weight as `winograd_weight` makes it."""
 
@@ -101,14 +95,11 @@ FORWARD: Mapping[str, Rule] = {
     "xla": xla.forward,
     "product": windows.product,
     "im2col": windows.im2col,
-    "taps": windows.taps,
     "winograd2": partial(_winograd, tile=2),
     "winograd4": partial(_winograd, tile=4),
     "shifts": _shifted,
     LIBRARY: _library,
     "im2col_chunks": partial(_by_strips, rule=windows.im2col),
-    "winograd2_chunks": partial(_winograd_chunks, tile=2),
-    "winograd4_chunks": partial(_winograd_chunks, tile=4),
 }
 
 
@@ -156,7 +147,6 @@ DATA: Mapping[str, Rule] = {
     "xla": xla.data_gradient,
     "product": windows.product_data,
     **{name: partial(_as_forward, rule=FORWARD[name]) for name in FORWARD if name.startswith(("im2col", "winograd"))},
-    "taps": partial(_as_forward, rule=windows.taps),
     "shifts": _shifted_data,
     "phases": partial(by_phases, forward=_phase),
     LIBRARY: _library_data,
@@ -194,15 +184,13 @@ def _summed(ograd: Array, data: Array, g: Geometry, *, rule: Rule) -> Array:
 
 WEIGHT: Mapping[str, Rule] = {
     "xla": xla.weight_gradient,
-    "product": windows.taps_weight,
+    "product": windows.product_weight,
     "turned": windows.turned_weight,
     "im2col": windows.im2col_weight,
-    "taps": windows.taps_weight,
     "shifts": _shifted_weight,
     "rows": _rows,
     "winograd2": partial(winograd_weight_gradient, tile=2),
     "winograd4": partial(winograd_weight_gradient, tile=4),
-    "winograd2_chunks": partial(_summed, rule=partial(winograd_weight_gradient, tile=2)),
     "winograd4_chunks": partial(_summed, rule=partial(winograd_weight_gradient, tile=4)),
     "im2col_chunks": partial(_summed, rule=windows.im2col_weight),
 }

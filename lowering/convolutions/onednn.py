@@ -24,10 +24,10 @@ import jax
 import jax.export
 from jax import Array
 
-from lowering import streams
-from lowering.convolutions.library_call import exporting_calls
 from lowering.native.ask import ask, trouble
 from lowering.native.onednn_call import CHANNELS_FIRST, FILTERS_FIRST, TARGET, Order, call
+from lowering.xla import cpu_streams
+from lowering.xla.library_call import exporting_calls
 from symjax_nnvm.geometry import Direction, Epilogue, Geometry, turned
 
 __all__ = ["CHANNELS_FIRST", "FILTERS_FIRST", "TARGET", "Order"]
@@ -89,7 +89,7 @@ def block(geometry: Geometry, epilogue: Epilogue) -> int | None:
 @lru_cache(4096)
 def block_of_a_core(geometry: Geometry, epilogue: Epilogue) -> int | None:
     """The same on one core: weights may lie otherwise there than for all."""
-    there = _may_be_asked(geometry) and streams.one_core() is not None
+    there = _may_be_asked(geometry) and cpu_streams.one_core() is not None
     return ask("block_of_a_core", geometry, epilogue) if there else None
 
 
@@ -100,8 +100,8 @@ def computes(geometry: Geometry) -> bool:
 
 
 class Cores(NamedTuple):
-    """oneDNN as the pipeline knows it (`symjax_nnvm.geometry.Library`). one: on one core (`lowering/streams.py`), not
-    on all that there are."""
+    """oneDNN as the pipeline knows it (`symjax_nnvm.geometry.Library`). one: on one core, not on all that there are
+    (`lowering/xla/cpu_streams.py`)."""
 
     one: bool = False
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.grouped import Shifts
+from lowering.convolutions.grouped import Shifts
 
 __all__ = ["by_rows"]
 

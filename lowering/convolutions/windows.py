@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from symjax_nnvm.geometry import Geometry
 
-__all__ = ["contract", "im2col", "im2col_weight", "product", "product_data", "taps", "taps_weight", "turned_weight"]
+__all__ = ["contract", "im2col", "im2col_weight", "product", "product_data", "product_weight", "turned_weight"]
 
 
 def contract(a: Array, b: Array, over_a: int, over_b: int) -> Array:
@@ -72,26 +72,6 @@ def im2col_weight(ograd: Array, data: Array, g: Geometry) -> Array:
     return found.reshape(*g.kernel, -1, g.filters)
 
 
-def taps(data: Array, weight: Array, g: Geometry) -> Array:
-    """A product for each place of the window, added up."""
-    products = [
-        contract(_rows(part), tap, 1, 0)
-        for part, tap in zip(windows(data, g), weight.reshape(-1, g.channels, g.filters), strict=True)
-    ]
-    return _out(sum(products[1:], products[0]), g)
-
-
-def taps_weight(ograd: Array, data: Array, g: Geometry) -> Array:
-    """A product for each place of the window, which is the weight's gradient there. The one of fewer channels comes
-    first, in which order it takes up to half the time."""
-    rows = _rows(ograd)
-    if g.filters > g.channels:
-        products = [contract(_rows(part), rows, 0, 0) for part in windows(data, g)]
-        return jnp.stack(products).reshape(*g.kernel, g.channels, g.filters)
-    products = [contract(rows, _rows(part), 0, 0) for part in windows(data, g)]
-    return jnp.stack(products).reshape(*g.kernel, g.filters, g.channels).swapaxes(-1, -2)
-
-
 # -- windows of one element ------------------------------------------------------------------------------------------
 
 
@@ -114,6 +94,16 @@ def product_data(ograd: Array, weight: Array, g: Geometry) -> Array:
     axes = zip(g.size, g.out_size, g.stride, strict=True)
     config = [(0, 0, 0), *((0, size - (out - 1) * s - 1, s - 1) for size, out, s in axes), (0, 0, 0)]
     return lax.pad(found, np.zeros((), found.dtype), config)
+
+
+def product_weight(ograd: Array, data: Array, g: Geometry) -> Array:
+    """The product of the head gradient with what the stride leaves of data. The one of fewer channels comes first, in
+    which order it takes up to half the time."""
+    (seen,) = windows(data, g)
+    if g.filters > g.channels:
+        return contract(_rows(seen), _rows(ograd), 0, 0).reshape(*g.kernel, g.channels, g.filters)
+    found = contract(_rows(ograd), _rows(seen), 0, 0)
+    return found.reshape(*g.kernel, g.filters, g.channels).swapaxes(-1, -2)
 
 
 def turned_weight(ograd: Array, data: Array, g: Geometry) -> Array:

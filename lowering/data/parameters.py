@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import CallError, TrainingError, refuse_unknown
-from symjax_nnvm.files import StrPath
+from symjax_nnvm.io.files import StrPath
 
 AUTO, RANDOM = 9, 10
 """Values of inter_method that are no interpolation but choose one."""

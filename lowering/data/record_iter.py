@@ -13,10 +13,10 @@ import numpy as np
 from lowering.data.draws import Draws, draws_of
 from lowering.data.parameters import check_ignored, part_of
 from lowering.data.transform import ImageTransform
-from lowering.mxnet_words import takes_our_words
+from lowering.messages.mxnet_words import takes_our_words
 from lowering.training.data import Batches
 from symjax_nnvm.errors import TrainingError
-from symjax_nnvm.files import StrPath
+from symjax_nnvm.io.files import StrPath
 from symjax_nnvm.mxnet.params import save_arrays
 from symjax_nnvm.mxnet.record_file import RecordFile
 from symjax_nnvm.mxnet.record_lists import read_list

@@ -10,10 +10,10 @@ from math import prod
 import numpy as np
 
 from lowering.data.parameters import part_of
-from lowering.mxnet_words import takes_our_words
+from lowering.messages.mxnet_words import takes_our_words
 from lowering.training.data import Batches
 from symjax_nnvm.errors import TrainingError, cut
-from symjax_nnvm.files import StrPath, bounded_lines, open_regular
+from symjax_nnvm.io.files import StrPath, bounded_lines, open_regular
 
 _NUMBERS = ("float32", "float64", "int32", "int64")
 _MOST = 16 << 30

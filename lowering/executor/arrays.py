@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
 
-from lowering.python_calls import at_home, here, is_called_back
+from lowering.core.python_calls import at_home, here, is_called_back
 from lowering.sharding import on_auto_axes
 from symjax_nnvm.errors import (
     ExecutorTypeError,

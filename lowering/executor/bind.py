@@ -9,15 +9,15 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, Sharding
 
-from lowering.arguments import misfit, require_symbol, shapes_by_name
+from lowering.core.cache import Programs, on_mesh
 from lowering.executor.arrays import ArrayCell, Place, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.functions import ExecutorFunctions
 from lowering.executor.groups import layouts_of_groups
-from lowering.mxnet_words import keyword_hint, takes_our_words
-from lowering.platforms import device_of, kind_of
-from lowering.programs import Programs, on_mesh
+from lowering.messages.arguments import misfit, require_symbol, shapes_by_name
+from lowering.messages.mxnet_words import keyword_hint, takes_our_words
 from lowering.sharding import check_fits, chosen_mesh, on_auto_axes
+from lowering.xla.platforms import device_of, kind_of
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.errors import (
     BindError,

@@ -18,10 +18,10 @@ from lowering.executor.arrays import ArrayCell, ArrayDict, ArrayList, array_like
 from lowering.executor.functions import ExecutorFunctions, Randomness
 from lowering.executor.heads import head_gradients
 from lowering.executor.reshape import reshaped_arrays
-from lowering.mxnet_words import unknown_attribute
+from lowering.messages.mxnet_words import unknown_attribute
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import ExecutorTypeError, ExecutorValueError, did_you_mean, listed
-from symjax_nnvm.roles import learned_variables
+from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 Monitor = Callable[[str, jax.Array], None]

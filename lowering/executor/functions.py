@@ -15,9 +15,9 @@ from typing import Any
 
 import jax
 
-from lowering.gradient_program import GradientProgram
-from lowering.programs import Programs
-from lowering.xla_options import jit
+from lowering.core.cache import Programs
+from lowering.core.gradient_program import GradientProgram
+from lowering.xla.options import jit
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames, TUnlistedInputs, TWritesInForward
 from symjax_nnvm.ir.node import Node, NodeEntry

@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.arguments import require_symbol, shapes_by_name
 from lowering.initializer.base import InitDesc, ParameterName, create
 from lowering.initializer.composite import Load, Mixed
 from lowering.initializer.drawn import Uniform
-from lowering.mxnet_words import takes_our_words
+from lowering.messages.arguments import require_symbol, shapes_by_name
+from lowering.messages.mxnet_words import takes_our_words
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, plain_list, refuse_unknown
 from symjax_nnvm.symbol.automatic_names import names_by_rank

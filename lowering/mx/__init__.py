@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
 from lowering.mx import autograd as autograd
 from lowering.mx import callback as callback
 from lowering.mx import init as init
@@ -34,7 +35,6 @@ from lowering.mx.context import current_context as current_context
 from lowering.mx.context import gpu as gpu
 from lowering.mx.context import num_gpus as num_gpus
 from lowering.mx.monitor import Monitor as Monitor
-from lowering.mxnet_words import unknown_attribute as _unknown_attribute
 from symjax_nnvm.errors import MXNetError as MXNetError
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 

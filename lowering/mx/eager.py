@@ -1,7 +1,7 @@
 """Symbols evaluated at once: what `mx.nd`'s functions do with the symbol of the same function.
 
 An expression is a small symbol over variables a0, a1, …; equal expressions share one program, and one jitted function
-for all shapes. It is the program of any symbol (`lowering/programs.py`): operators have one meaning here.
+for all shapes. It is the program of any symbol (`lowering/core/cache.py`): operators have one meaning here.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import jax
 
-from lowering.gradient_program import GradientProgram
-from lowering.interpret import Program
+from lowering.core.cache import Programs
+from lowering.core.gradient_program import GradientProgram
+from lowering.core.program import Program
+from lowering.core.python_calls import is_python
+from lowering.core.rules import FLowering
 from lowering.mx.keys import next_key
-from lowering.programs import Programs
-from lowering.python_calls import is_python
-from lowering.registry import FLowering
 from symjax_nnvm.errors import CallError, listed
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.card import FInference

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from lowering.training import schedules
+from lowering.optim import schedules
 
 
 class LRScheduler:

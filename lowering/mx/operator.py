@@ -16,12 +16,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from lowering.core.python_calls import PythonCall, step_of_loops, telling
+from lowering.core.rules import lowers
 from lowering.mx import recording
 from lowering.mx.context import Context, current_context
 from lowering.mx.ndarray.array import NDArray, like_jax
 from lowering.mx.ndarray.cells import HostCell, host
-from lowering.python_calls import PythonCall, step_of_loops, telling
-from lowering.registry import lowers
 from symjax_nnvm.errors import InferenceError, NNVMError, ParamError, explain
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Op

@@ -18,8 +18,8 @@ from lowering.executor.arrays import writing
 from lowering.initializer.base import named_key
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
-from lowering.training.optimizers import apply_rule, check_known, rule_hyper, rule_slots
-from lowering.training.update_rules import RULES, Rule, Update
+from lowering.optim.optimizers import apply_rule, check_known, rule_hyper, rule_slots
+from lowering.optim.update_rules import RULES, Rule, Update
 from symjax_nnvm.errors import ParamError, TrainingError, did_you_mean, listed
 from symjax_nnvm.mxnet.params import named_arrays, save_arrays
 from symjax_nnvm.recent import Recent

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.function import to_jax
-from lowering.gradient import grad_fn
+from lowering.api.function import to_jax
+from lowering.api.gradient import grad_fn
 from lowering.mx import context as contexts
 from lowering.mx.context import Context, current_context
 from lowering.mx.ndarray.array import NDArray

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import symjax_nnvm
-from symjax_nnvm.plot import NetworkPlot
 from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.viz.plot import NetworkPlot
 
 
 def plot_network(

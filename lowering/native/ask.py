@@ -33,8 +33,8 @@ import jaxlib.version
 from lowering.native import unpromised
 from lowering.native.trials import ANSWER, BLOCKS, READY
 from symjax_nnvm.errors import NNVMError
-from symjax_nnvm.files import cache_folder, read_bounded, write_file
 from symjax_nnvm.geometry import Epilogue, Geometry
+from symjax_nnvm.io.files import cache_folder, read_bounded, write_file
 
 __all__ = ["answers_file", "ask", "trouble"]
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from lowering.gradient_program import GradientProgram
+from lowering.core.gradient_program import GradientProgram
 from lowering.ops.control.flow import Here
 from lowering.training.placing import ONE_DEVICE, Placing
 from symjax_nnvm.errors import TrainingError

@@ -25,7 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lowering.mxnet_words import takes_our_words
+from lowering.messages.mxnet_words import takes_our_words
 from lowering.training.orbax_threads import cancel_waiting, in_daemon, orbax_threads
 from lowering.training.processes import is_of_network, on_first
 from lowering.training.run_lock import TIDYING, RunLock

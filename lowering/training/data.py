@@ -8,7 +8,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from lowering.mxnet_words import takes_our_words
+from lowering.messages.mxnet_words import takes_our_words
 from symjax_nnvm.errors import TrainingError
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lowering.gradient_program import GradientProgram
-from lowering.interpret import Program
+from lowering.core.gradient_program import GradientProgram
+from lowering.core.program import Program
 from lowering.training.inputs import Inputs
 from lowering.training.state import TrainState
 from symjax_nnvm.tables import lines_html

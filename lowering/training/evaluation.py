@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.programs import Programs
+from lowering.core.cache import Programs
 from lowering.sharding import under_auto_axes
 from lowering.training.diagnosis import Diagnosis, diagnose_forward
 from lowering.training.finite import FiniteWatch, rows_not_finite
@@ -17,7 +17,7 @@ from lowering.training.inputs import Inputs
 from lowering.training.placing import ONE_DEVICE, Placing, gives_whole
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
-from lowering.xla_options import jit
+from lowering.xla.options import jit
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, TrainingError, listed
 from symjax_nnvm.pipeline import Options

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.progress import Progress
+from lowering.messages.progress import Progress
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.inputs import Inputs
 from lowering.training.placing import Placing, gives_whole

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from lowering.layerwise_updates import sum_of_squares
+from lowering.optim.layerwise_updates import sum_of_squares
+from lowering.optim.optimizers import Optimizer
 from lowering.sharding import under_auto_axes
 from lowering.training.accumulate import Accumulation, ProgramFor
 from lowering.training.device_statistics import run_apart
 from lowering.training.inputs import Batch, Inputs
-from lowering.training.optimizers import Optimizer
 from lowering.training.placing import ONE_DEVICE, Placing
 from lowering.training.state import TrainState
 from symjax_nnvm.errors import InferenceError

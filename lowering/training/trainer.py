@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lowering.arguments import require_key, require_symbol, shapes_by_name
-from lowering.host_memory import kept_memory
+from lowering.core.cache import Programs
 from lowering.initializer import init_params
-from lowering.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
-from lowering.programs import Programs
+from lowering.messages.arguments import require_key, require_symbol, shapes_by_name
+from lowering.messages.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
+from lowering.optim.optimizers import make_optimizer
 from lowering.sharding import Rules, make_placement
 from lowering.training.accumulate import Reduction, parse_accumulate
 from lowering.training.classes import Numbers
@@ -27,13 +27,13 @@ from lowering.training.evaluation import Evaluation
 from lowering.training.fit import CheckFinite, Run
 from lowering.training.history import History
 from lowering.training.inputs import Batch, find_inputs
-from lowering.training.optimizers import make_optimizer
 from lowering.training.placing import Placing, first_value
 from lowering.training.processes import on_first
 from lowering.training.state import TrainState
 from lowering.training.step import BatchStatistics, make_step
 from lowering.training.tracking import Tracker
-from lowering.xla_options import jit
+from lowering.xla.host_memory import kept_memory
+from lowering.xla.options import jit
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import (
     MAX_LISTED,

@@ -8,10 +8,10 @@ from typing import Any
 
 from symjax_nnvm.check.report import Findings
 from symjax_nnvm.errors import SymbolTypeError
+from symjax_nnvm.inspect.roles import label_variables, learned_variables
 from symjax_nnvm.ir.types import Shape, format_shape, merge_shapes
 from symjax_nnvm.mxnet.names import bare_name
 from symjax_nnvm.mxnet.params import named_arrays
-from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, Any]

@@ -13,7 +13,7 @@ from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.check.report import CheckReport, Findings
 from symjax_nnvm.check.tolerant import Model, describe_refusals, read_model
 from symjax_nnvm.errors import InferenceError, SymbolValueError, close_or_all, did_you_mean
-from symjax_nnvm.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
+from symjax_nnvm.inspect.footprint import Footprint, bytes_text, check_workspaces, estimate_graph, flops_text
 from symjax_nnvm.ir.attributes import FAsksSparse, FDeviation, FDraws, FLowering, TDataDependentShape
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.node import Node

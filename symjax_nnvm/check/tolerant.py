@@ -10,13 +10,13 @@ from typing import Any
 
 from symjax_nnvm.check.report import Findings, Kind
 from symjax_nnvm.errors import JSONFormatError, OpNotRegisteredError, SymbolTypeError, closest
+from symjax_nnvm.io.recognise import naming
+from symjax_nnvm.io.symbol_json.checks import check_nodes, stand_in
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op, closest_ops, why_left_out
 from symjax_nnvm.ir.params import ParamField, ParamSchema
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.mxnet.symbol_json import load_symbol_json
-from symjax_nnvm.passes.json_checks import check_nodes, stand_in
-from symjax_nnvm.recognise import naming
 from symjax_nnvm.symbol.symbol import Symbol, read_text
 
 _SOUGHT = 20  # unknown operators of a file whose closest names are looked for, among a thousand each

@@ -9,8 +9,8 @@ import argparse
 
 from symjax_nnvm.cli.arguments import file_path, text_of, tolerance
 from symjax_nnvm.cli.console import print_json, print_table, show, steps
-from symjax_nnvm.compare import ParamsDifference, SymbolDifference, compare_params, compare_symbols
 from symjax_nnvm.errors import printable
+from symjax_nnvm.inspect.compare import ParamsDifference, SymbolDifference, compare_params, compare_symbols
 from symjax_nnvm.mxnet.model_files import ModelFiles
 from symjax_nnvm.onnx import find_any_model
 

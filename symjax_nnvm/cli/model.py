@@ -10,9 +10,9 @@ from typing import Any
 
 from symjax_nnvm.cli.arguments import EPOCH, file_path, text_of
 from symjax_nnvm.errors import SymbolValueError, close_or_all
+from symjax_nnvm.inspect.roles import data_inputs
 from symjax_nnvm.mxnet.model_files import ModelFiles
 from symjax_nnvm.onnx import find_any_model
-from symjax_nnvm.roles import data_inputs
 from symjax_nnvm.symbol.symbol import Symbol
 
 

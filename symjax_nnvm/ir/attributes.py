@@ -139,7 +139,7 @@ FNumFileOutputs: OpMap[Callable[[NodeAttrs], int]] = Op.get_attr("FNumFileOutput
 there, what gradients read here. Nothing reads that table of a file."""
 
 FLowering: OpMap[Any] = Op.get_attr("FLowering")
-"""How the operator runs, set by the package that runs it; `lowering.registry` says what a value is there."""
+"""How the operator runs, set by the package that runs it; `lowering.core.rules` says what a value is there."""
 
 FOnnx: OpMap[Any] = Op.get_attr("FOnnx")
 """How the operator is written into an ONNX file, or why it is not; `symjax_nnvm.onnx.forms` says what a value is."""

@@ -12,7 +12,7 @@ for, with u the head gradients of either and v\\i all directions but the i-th,
     of B: ∂z = B(y; z; v, u),  ∂vi = B(y; z; v\\i, u),  ∂y = T(z; v, u).
 
 So an operator needs one forward and one backward computation that run on numbers with nilpotent parts as well as on
-plain ones (`lowering/dual.py`); `register_derivatives` makes the rest.
+plain ones (`lowering/ops/dual.py`); `register_derivatives` makes the rest.
 """
 
 from __future__ import annotations

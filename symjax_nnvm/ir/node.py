@@ -13,6 +13,7 @@ from symjax_nnvm.errors import ComposeError, explain
 from symjax_nnvm.ir.attributes import FMutateInputs, FNumVisibleOutputs
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
+from symjax_nnvm.ir.source_info import caller
 
 __all__ = [
     "Node",
@@ -52,10 +53,11 @@ class NodeAttrs:
     op: the operator, None for a variable. name: may be empty. dict: parameters and user attributes as strings.
     parsed: what the operator's parser made of `dict`; the `VariableParam` of a variable. scalars: numbers kept for
     operators of NNVM's 2016 form. subgraphs: symbols that control-flow operators run. draw_place: which of the drawing
-    nodes of its network it is, in topological order; None until a program is made of the network.
+    nodes of its network it is, in topological order; None until a program is made of the network. source: file and line
+    where the node was made, if that is remembered (`source_info`).
     """
 
-    __slots__ = ("dict", "draw_place", "name", "op", "parsed", "scalars", "subgraphs")
+    __slots__ = ("dict", "draw_place", "name", "op", "parsed", "scalars", "source", "subgraphs")
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class NodeAttrs:
         scalars: Sequence[float] = (),
         subgraphs: Sequence[Subgraph] = (),
         draw_place: int | None = None,
+        source: str | None = None,
     ):
         self.op = op
         self.name = name
@@ -74,13 +77,15 @@ class NodeAttrs:
         self.scalars = scalars
         self.subgraphs = subgraphs
         self.draw_place = draw_place
+        self.source = source
 
     def copy(self) -> NodeAttrs:
         """An independent copy; subgraphs stay shared handles."""
         parsed = self.parsed
         if self.op is None and parsed is not None:
             parsed = VariableParam(parsed.version)
-        return NodeAttrs(self.op, self.name, self.dict.copy(), parsed, self.scalars, self.subgraphs, self.draw_place)
+        kept = self.scalars, self.subgraphs, self.draw_place, self.source
+        return NodeAttrs(self.op, self.name, self.dict.copy(), parsed, *kept)
 
     def parse(self) -> None:
         """Run the operator's parser, if it has one: `dict` → `parsed`."""
@@ -162,7 +167,7 @@ def altered(attrs: NodeAttrs, op: str | None = None, **params: object) -> NodeAt
     fields = operator.params.fields if operator.params else {}
     kept = {key: text for key, text in attrs.dict.items() if key in fields or key.startswith("__")}
     kept |= {key: value_to_text(value) for key, value in params.items()}
-    made = NodeAttrs(operator, attrs.name, kept, None, attrs.scalars, attrs.subgraphs, attrs.draw_place)
+    made = NodeAttrs(operator, attrs.name, kept, None, attrs.scalars, attrs.subgraphs, attrs.draw_place, attrs.source)
     if operator.attr_parser is not None:
         operator.attr_parser(made)
     return made
@@ -190,7 +195,7 @@ def superseding(node: Node, op: str) -> Node:
 
 def create_variable_node(name: str, attrs: dict[str, str] | None = None) -> Node:
     """A variable with a fresh version counter."""
-    return Node(NodeAttrs(None, name, attrs, VariableParam()))
+    return Node(NodeAttrs(None, name, attrs, VariableParam(), source=caller()))
 
 
 def update_node_version(node: Node) -> None:

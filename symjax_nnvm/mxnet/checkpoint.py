@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from symjax_nnvm.errors import ParamsFormatError, printable
-from symjax_nnvm.files import atomic_writes
+from symjax_nnvm.io.files import atomic_writes
 from symjax_nnvm.mxnet.array_file import write_list
 from symjax_nnvm.mxnet.find import as_epoch, params_path, prefix_of, symbol_path
 from symjax_nnvm.mxnet.names import split_kinds, with_kinds

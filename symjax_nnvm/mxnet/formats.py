@@ -1,8 +1,8 @@
-"""The table of array files: a row for each kind. What a row says: `symjax_nnvm.formats`."""
+"""The table of array files: a row for each kind. What a row says: `symjax_nnvm.io.formats`."""
 
 from __future__ import annotations
 
-from symjax_nnvm.formats import FileFormat, register_format
+from symjax_nnvm.io.formats import FileFormat, register_format
 from symjax_nnvm.mxnet.array_file import is_list_file, read_list_file, write_list
 from symjax_nnvm.mxnet.npy_file import is_npy, read_npy_file
 from symjax_nnvm.mxnet.safetensors_file import is_safetensors, read_safetensors, write_safetensors

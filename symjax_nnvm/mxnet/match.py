@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, ParamsMismatchError, plain_list, printable, printable_lines
+from symjax_nnvm.inspect.roles import label_variables, learned_variables
 from symjax_nnvm.ir.attributes import FListInputNames
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.mxnet.names import ARG, AUX, bare_name, kind_of
 from symjax_nnvm.mxnet.sparse import SparseArray
 from symjax_nnvm.mxnet.structural import Layers, compatible, file_layers, match_layers, symbol_layers
-from symjax_nnvm.roles import label_variables, learned_variables
 from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.inference import infer_shapes
 from symjax_nnvm.symbol.symbol import Symbol

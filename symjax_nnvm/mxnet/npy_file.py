@@ -15,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 
 from symjax_nnvm.errors import ParamsFormatError
-from symjax_nnvm.files import map_file
+from symjax_nnvm.io.files import map_file
 from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK, shape_problem
 from symjax_nnvm.mxnet.bfloat16 import bfloat16
 from symjax_nnvm.mxnet.booleans import booleans

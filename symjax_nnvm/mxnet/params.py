@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from symjax_nnvm.errors import ParamsFormatError, missing_extra, plain_list
-from symjax_nnvm.files import atomic_write, open_regular
-from symjax_nnvm.formats import HEAD, FileFormat, array_suffixes, format_of_bytes, format_of_name
+from symjax_nnvm.io.files import atomic_write, open_regular
+from symjax_nnvm.io.formats import HEAD, FileFormat, array_suffixes, format_of_bytes, format_of_name
+from symjax_nnvm.io.recognise import looks_like, require_file
 from symjax_nnvm.mxnet.array_file import Arrays
 from symjax_nnvm.mxnet.formats import MXNET, SAFETENSORS
 from symjax_nnvm.mxnet.names import split_kinds, with_kinds
 from symjax_nnvm.mxnet.safetensors_file import write_safetensors
-from symjax_nnvm.recognise import looks_like, require_file
 
 
 def load_arrays(fname: str | os.PathLike[str]) -> Arrays:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from symjax_nnvm.errors import CallError
-from symjax_nnvm.files import StrPath, atomic_writes
+from symjax_nnvm.io.files import StrPath, atomic_writes
 from symjax_nnvm.mxnet.images import encode_image
 from symjax_nnvm.mxnet.record_index import index_beside, index_line
 from symjax_nnvm.mxnet.recordio import IRHeader, frame, pack

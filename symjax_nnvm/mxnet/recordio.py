@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from symjax_nnvm.errors import RecordFormatError
-from symjax_nnvm.files import PositionedFile
-from symjax_nnvm.recognise import looks_like
+from symjax_nnvm.io.files import PositionedFile
+from symjax_nnvm.io.recognise import looks_like
 
 MAGIC = 0xCED7230A
 MAX_RECORD = (1 << 29) - 1

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from symjax_nnvm.errors import FileError, ParamsFormatError
-from symjax_nnvm.files import map_file
+from symjax_nnvm.io.files import map_file
 from symjax_nnvm.ir.types import shape_problem
 from symjax_nnvm.mxnet.array_file import little_endian
 from symjax_nnvm.mxnet.bfloat16 import bfloat16

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symjax_nnvm.errors import JSONFormatError, NNVMError
+from symjax_nnvm.io.symbol_json.attrs import brief
+from symjax_nnvm.io.symbol_json.checks import Report, check_nodes, tell
+from symjax_nnvm.io.symbol_json.graph import load_json
 from symjax_nnvm.ir.attributes import FListInputNames, FSetInputVarAttrOnCompose
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.passes.json_attrs import brief
-from symjax_nnvm.passes.json_checks import Report, check_nodes, tell
-from symjax_nnvm.passes.json_graph import load_json
 from symjax_nnvm.symbol.hidden_keys import HIDDEN_KEYS
 
 _UNVERSIONED = 800

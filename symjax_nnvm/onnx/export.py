@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symjax_nnvm.errors import OnnxError, ParamsMismatchError, SymbolValueError, close_or_all, plain_list
+from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import DType, Shape, default_dtype, dtype_name, is_float, is_known
@@ -20,7 +21,6 @@ from symjax_nnvm.onnx.proto import evaluate, import_onnx, model_proto
 from symjax_nnvm.onnx.tensors import Tensor, numpy_dtype
 from symjax_nnvm.onnx.writer import builder, needed_opset, write
 from symjax_nnvm.passes.infer import infer_shape, infer_type
-from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.surgery.inference_head import inference_symbol
 from symjax_nnvm.symbol.given import expect_arrays, expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol

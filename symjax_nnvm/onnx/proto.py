@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symjax_nnvm.errors import missing_extra
-from symjax_nnvm.files import write_file
+from symjax_nnvm.io.files import write_file
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.onnx.dimensions import Dimensions
 from symjax_nnvm.onnx.tensors import Body, OnnxNode, Tensor, unique

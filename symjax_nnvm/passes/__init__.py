@@ -1,11 +1,11 @@
 """The passes, one per file; importing the package registers them by their NNVM names."""
 
+from symjax_nnvm.io.symbol_json import graph as graph
 from symjax_nnvm.passes import eliminate_common_expressions as eliminate_common_expressions
 from symjax_nnvm.passes import fold_scale_axis as fold_scale_axis
 from symjax_nnvm.passes import full_graph as full_graph
 from symjax_nnvm.passes import gradient as gradient
 from symjax_nnvm.passes import infer as infer
-from symjax_nnvm.passes import json_graph as json_graph
 from symjax_nnvm.passes import order_mutation as order_mutation
 from symjax_nnvm.passes import place_device as place_device
 from symjax_nnvm.passes import plan_memory as plan_memory

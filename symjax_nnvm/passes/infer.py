@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from symjax_nnvm.errors import InferenceError, unknown_keyword
+from symjax_nnvm.io.symbol_json.attrs import brief
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import NodeEntry
@@ -17,7 +18,6 @@ from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.types import DType, DTypeList, Shape, ShapeList
 from symjax_nnvm.passes.infer_engine import InferenceEngine
 from symjax_nnvm.passes.infer_quantity import DTYPE, SHAPE, Quantity
-from symjax_nnvm.passes.json_attrs import brief
 
 G = TypeVar("G", bound=Graph)
 

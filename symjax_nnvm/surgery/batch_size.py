@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, printable
+from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.ir.card import TBroadcasts, TShapeParameters
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -19,7 +20,6 @@ from symjax_nnvm.ir.rewrite import reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import parse_shape
 from symjax_nnvm.passes.infer import infer_shape
-from symjax_nnvm.roles import learned_variables
 from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 

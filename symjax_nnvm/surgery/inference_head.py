@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from symjax_nnvm.errors import GraphError, InferenceError, plain_list
+from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.ir.card import FPrediction
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
@@ -17,7 +18,6 @@ from symjax_nnvm.ir.rewrite import count_versions, reachable_from, rebuild
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ops.elementwise.unary import the_data
 from symjax_nnvm.passes.infer import infer_shape
-from symjax_nnvm.roles import label_variables
 from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -15,10 +15,10 @@ from symjax_nnvm.errors import (
     did_you_mean,
     plain_list,
 )
+from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import rebuild
 from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.roles import label_variables
 from symjax_nnvm.symbol.given import expect_symbol
 from symjax_nnvm.symbol.symbol import Symbol
 

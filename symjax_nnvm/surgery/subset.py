@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from symjax_nnvm.errors import ParamsMismatchError, SymbolTypeError, did_you_mean, listed
-from symjax_nnvm.roles import learned_variables
+from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = dict[str, Any]

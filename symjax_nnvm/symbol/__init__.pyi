@@ -1890,7 +1890,7 @@ def _while_loop(*data: Symbol, num_args: int | None = None, num_outputs: int, nu
     func_input_locs: tuple of int ≥ 0, required. which inputs feed the body's variables.
 
     func_var_locs: tuple of int ≥ 0, required. which variables of the body are the loop variables."""
-def _winograd_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, algorithm: Literal['winograd2', 'winograd4', 'winograd2_chunks', 'winograd4_chunks'], name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
+def _winograd_convolution(data: Symbol, weight: Symbol | None = None, bias: Symbol | None = None, *, kernel: Sequence[int] | int, stride: Sequence[int] | int = (), dilate: Sequence[int] | int = (), pad: Sequence[int] | int = (), num_filter: int, num_group: int = 1, no_bias: bool = False, algorithm: Literal['winograd2', 'winograd4'], name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Convolution of data (n, h, w, c) with what `_winograd_weight` makes of a weight, plus a bias: (n, h, w, f).
 
     kernel: tuple of int ≥ 1, required. window: one, two or three spatial sizes.
@@ -1907,7 +1907,7 @@ def _winograd_convolution(data: Symbol, weight: Symbol | None = None, bias: Symb
 
     no_bias: boolean, optional, default=False. leave the bias out.
 
-    algorithm: one of 'winograd2', 'winograd4', 'winograd2_chunks', 'winograd4_chunks', required. its name, as `symjax_nnvm.algorithms` has it."""
+    algorithm: one of 'winograd2', 'winograd4', required. its name, as `symjax_nnvm.algorithms` has it."""
 def _winograd_weight(weight: Symbol, tile: int, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """What Winograd's algorithm multiplies with: weight (3, 3, c, f) → ((tile + 2)², c, f), for tiles of tile².
 

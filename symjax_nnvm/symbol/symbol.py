@@ -21,7 +21,8 @@ from symjax_nnvm.errors import (
     plain_list,
     printable,
 )
-from symjax_nnvm.files import read_bounded, write_file
+from symjax_nnvm.io.files import read_bounded, write_file
+from symjax_nnvm.io.recognise import naming, require_file, symbol_text
 from symjax_nnvm.ir.gradients import gradient_entries
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.listing import InputOption, input_nodes, output_names
@@ -29,9 +30,9 @@ from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.ir.source_info import caller
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy
-from symjax_nnvm.recognise import naming, require_file, symbol_text
 from symjax_nnvm.symbol.arithmetic import Arithmetic
 from symjax_nnvm.symbol.compose import compose, compose_atomic, is_atomic
 from symjax_nnvm.symbol.fluent import Fluent
@@ -463,7 +464,7 @@ def create_operator(
     attrs: parameters and attributes as text; the current AttrScope is applied by the caller.
     Raises ParamError, ComposeError.
     """
-    node_attrs = NodeAttrs(op, name or "", attrs)
+    node_attrs = NodeAttrs(op, name or "", attrs, source=caller())
     parser = op.attr_parser
     if parser is not None:
         parser(node_attrs)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.registry import FLowering
+from lowering.core.rules import FLowering
 from symjax_nnvm import pipeline
 from symjax_nnvm.ir.attributes import FDeviation, FDraws, THasDeterministicOutput
 from symjax_nnvm.ir.card import Deviations, FFlops, TUncounted
@@ -15,8 +15,8 @@ from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered
 from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.samples import FSamples
 from symjax_nnvm.symbol.symbol import Symbol
-from tests import ladder
 from tests.cases import Case, families
+from tests.support import ladder
 
 CASES: dict[Op, list[Case]] = {}
 for _cases in families().values():

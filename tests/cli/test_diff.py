@@ -13,7 +13,7 @@ import pytest
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
-from symjax_nnvm.compare import Changed, compare_params, compare_symbols
+from symjax_nnvm.inspect.compare import Changed, compare_params, compare_symbols
 
 
 def network(act: Literal["relu", "tanh"] = "relu", size: int = 4, name: str = "act", skip: bool = False) -> nn.Symbol:

@@ -16,7 +16,7 @@ from symjax_nnvm.cli import main
 from symjax_nnvm.mxnet.record_file import RecordFile
 from tests.cli.conftest import FILES
 from tests.cli.networks import resnet
-from tests.pages import blocks, blocks_of, commands
+from tests.support.pages import blocks, blocks_of, commands
 
 PAGE = "docs/command.md"
 

@@ -15,9 +15,9 @@ import pytest
 
 import lowering
 import symjax_nnvm as nn
-from lowering import tuning
+from lowering.api import tune as tune_module
 from lowering.training.diagnosis import Diagnosis, NonFinite
-from lowering.verify_reports import GradientReport, GradientRow, GradientsDisagreeError
+from lowering.verify.reports import GradientReport, GradientRow, GradientsDisagreeError
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.check.report import CheckReport, Problem
 from symjax_nnvm.cli import COMMANDS, main
@@ -129,7 +129,7 @@ def test_no_subcommand_prints_a_control_character(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", f"{folder}-cache")
-    monkeypatch.setattr(tuning, "measure", lambda functions, *_: dict.fromkeys(functions, 1.0))
+    monkeypatch.setattr(tune_module, "measure", lambda functions, *_: dict.fromkeys(functions, 1.0))
     codes = set()
     for line in lines_of(folder):
         try:

@@ -14,11 +14,11 @@ import pytest
 
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.blocks import Run, repeated_blocks
 from symjax_nnvm.cli import main
 from symjax_nnvm.errors import MissingExtraError
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
-from symjax_nnvm.plot import RenderingError
+from symjax_nnvm.viz.blocks import Run, repeated_blocks
+from symjax_nnvm.viz.plot import RenderingError
 from tests.cli.networks import resnet
 
 

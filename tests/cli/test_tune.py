@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lowering import tuning
+from lowering.api import tune as tune_module
 from symjax_nnvm import algorithms
 from symjax_nnvm.cli import main
 
@@ -16,7 +16,7 @@ from symjax_nnvm.cli import main
 def _quickly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A table of its own, and algorithms that take as long as their names are."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(tuning, "measure", lambda functions, *_: {name: len(name) / 1000 for name in functions})
+    monkeypatch.setattr(tune_module, "measure", lambda functions, *_: {name: len(name) / 1000 for name in functions})
     algorithms.forget()
     yield
     algorithms.forget()

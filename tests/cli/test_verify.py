@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 from symjax_nnvm.ir.register import register_op, same_shape

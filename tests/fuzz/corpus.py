@@ -25,9 +25,9 @@ import lowering
 from symjax_nnvm import graph as nnvm_graph
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.mxnet.recordio import MAGIC
-from tests import ladder
 from tests.cases import Case
 from tests.fuzz.onnx_corpus import onnx_models
+from tests.support import ladder
 
 __all__ = [
     "Field",

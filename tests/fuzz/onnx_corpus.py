@@ -6,12 +6,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tests import ladder
 from tests.mxnet_files.test_networks import NAMES
 from tests.onnx.not_run import NO_FORM, has_form, trains
 from tests.onnx.runtime import exported as exported_case
 from tests.onnx.test_from_onnx import NEW, OLD, model_of, node
 from tests.onnx.test_networks import BATCHES, exported, fixed, of_any_batch
+from tests.support import ladder
 
 __all__ = ["onnx_models", "with_branches", "with_functions"]
 

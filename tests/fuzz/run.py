@@ -24,16 +24,16 @@ from tests.fuzz.targets import TARGETS, Hang
 from tests.fuzz.workers import GRAMMAR_TARGETS, fuzz_in_workers
 
 READERS = (
-    "symjax_nnvm/passes/json_reader.py",
-    "symjax_nnvm/passes/json_attrs.py",
-    "symjax_nnvm/passes/json_checks.py",
-    "symjax_nnvm/passes/json_graph.py",
-    "symjax_nnvm/passes/json_text.py",
+    "symjax_nnvm/io/symbol_json/reader.py",
+    "symjax_nnvm/io/symbol_json/attrs.py",
+    "symjax_nnvm/io/symbol_json/checks.py",
+    "symjax_nnvm/io/symbol_json/graph.py",
+    "symjax_nnvm/io/symbol_json/text.py",
     "symjax_nnvm/mxnet/*.py",
     "symjax_nnvm/passes/infer*.py",
     "symjax_nnvm/ir/params.py",
     "symjax_nnvm/ir/types.py",
-    "lowering/predictor_folder.py",
+    "lowering/serving/archive.py",
     "symjax_nnvm/onnx/imports/*.py",
 )
 """What coverage is reported of."""

@@ -19,7 +19,7 @@ import lowering
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import NNVMError
-from symjax_nnvm.footprint import estimate
+from symjax_nnvm.inspect.footprint import estimate
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.register import same_shape
 from symjax_nnvm.ir.types import is_known

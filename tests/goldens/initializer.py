@@ -18,7 +18,7 @@ os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet as mx  # type: ignore[import-not-found]
 
-from tests.initializer_cases import FIXED, NAMES, SCALES, shape_of
+from tests.support.initializer_cases import FIXED, NAMES, SCALES, shape_of
 
 HERE = Path(__file__).parent
 

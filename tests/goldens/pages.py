@@ -20,7 +20,7 @@ os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet  # type: ignore[import-not-found]
 
-from tests.pages import names_of_mxnet, of_mxnet
+from tests.support.pages import names_of_mxnet, of_mxnet
 
 HERE = Path(__file__).parent
 PAGES = ("docs/migrating.md",)

@@ -21,7 +21,7 @@ from lowering.initializer import drawn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, InitializerError
 from symjax_nnvm.symbol.symbol import Symbol
-from tests.initializer_cases import FIXED, NAMES, SCALES, shape_of
+from tests.support.initializer_cases import FIXED, NAMES, SCALES, shape_of
 
 GOLDENS = Path(__file__).parents[1] / "goldens"
 TOLD = json.loads((GOLDENS / "initializer.json").read_text())

@@ -1,6 +1,6 @@
 """Four networks, trained 100 steps by MXNet 1.9.1 and by Trainer: the same parameters, states and losses.
 
-`tests/training_cases.py` says what is trained, `tests/goldens/training/make.py` what MXNet made of it.
+`tests/support/training_cases.py` says what is trained, `tests/goldens/training/make.py` what MXNet made of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 import lowering
 from symjax_nnvm import symbol as sym
-from tests.training_cases import CASES, Arrays, TrainingCase
+from tests.support.training_cases import CASES, Arrays, TrainingCase
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "training"
 

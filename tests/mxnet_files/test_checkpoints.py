@@ -13,7 +13,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import JSONFormatError, ParamsFormatError
 from symjax_nnvm.mxnet import load_params, save_params
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 FILES = Path(__file__).parents[1] / "goldens" / "files"
 

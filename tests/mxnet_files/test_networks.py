@@ -12,7 +12,7 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 NETWORKS = Path(__file__).parents[1] / "goldens" / "networks"
 NAMES = sorted(path.stem for path in NETWORKS.glob("*.npz"))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.import_graph import ROOT, modules
+from tests.support.import_graph import ROOT, modules
 
 KEY = re.compile(r"[FT][A-Z][a-z]\w+")
 DECLARED_IN = ("symjax_nnvm/ir/", "symjax_nnvm/flops.py")

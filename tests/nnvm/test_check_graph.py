@@ -12,7 +12,7 @@ from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.pass_registry import apply_pass, checking_passes, register_pass
 from symjax_nnvm.symbol import Symbol
-from tests.ladder import all_cases, build, wrt
+from tests.support.ladder import all_cases, build, wrt
 
 
 def _network() -> Symbol:

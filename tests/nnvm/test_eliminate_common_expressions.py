@@ -86,7 +86,7 @@ def test_it_is_a_pass_by_name() -> None:
 
 
 def test_every_operator_that_draws_says_so() -> None:
-    from lowering.registry import FLowering
+    from lowering.core.rules import FLowering
 
     drawing = [op for op in list_unique_ops() if op in FLowering and "key" in FLowering[op].needs]
     loops = {"_foreach", "_while_loop", "_cond"}  # never merged: they hold subgraphs

@@ -10,7 +10,7 @@ import pytest
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import SymbolValueError
-from symjax_nnvm.footprint import bytes_text, flops_text, parse_size
+from symjax_nnvm.inspect.footprint import bytes_text, flops_text, parse_size
 from symjax_nnvm.symbol import Symbol
 
 X = sym.Variable("data")

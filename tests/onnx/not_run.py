@@ -3,12 +3,12 @@ form with some parameters. `test_cases.py` holds the lists to it: what does run,
 
 from __future__ import annotations
 
-from lowering.registry import FLowering
+from lowering.core.rules import FLowering
 from symjax_nnvm.ir.attributes import FDraws
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.onnx.writer import form_of
-from tests import ladder
 from tests.cases import Case
+from tests.support import ladder
 
 NO_FLOAT64 = frozenset(
     {

@@ -8,8 +8,8 @@ import numpy as np
 import onnxruntime as ort
 
 import symjax_nnvm as nn
-from tests import ladder
 from tests.cases import Case
+from tests.support import ladder
 
 ort.set_default_logger_severity(4)  # what a session has to say it raises
 

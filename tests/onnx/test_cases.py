@@ -12,11 +12,11 @@ from symjax_nnvm.errors import OnnxError
 from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.onnx.forms import FOnnx
 from symjax_nnvm.onnx.writer import form_of
-from tests import ladder
 from tests.cases import Case
-from tests.comparison import assert_close
 from tests.onnx.not_run import NO_FORM, NOT_RUN, has_form, trains, why_not_run
 from tests.onnx.runtime import exported, run
+from tests.support import ladder
+from tests.support.comparison import assert_close
 
 CASES = ladder.all_cases()
 OPERATORS = [op for op in list_unique_ops() if not op.name.startswith(("_test_", "Custom:"))]

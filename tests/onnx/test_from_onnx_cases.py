@@ -10,12 +10,12 @@ import pytest
 
 import symjax_nnvm as nn
 from symjax_nnvm.errors import OnnxError
-from tests import ladder
 from tests.cases import Case
-from tests.comparison import assert_close
 from tests.onnx.not_back import NOT_BACK
 from tests.onnx.not_run import NO_FORM, has_form, trains, why_not_run
 from tests.onnx.runtime import again, exported, run
+from tests.support import ladder
+from tests.support.comparison import assert_close
 
 OPERATORS: dict[str, list[Case]] = {}
 for _, _case in ladder.all_cases():

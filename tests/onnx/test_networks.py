@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import symjax_nnvm as nn
-from tests.comparison import assert_close
 from tests.mxnet_files.test_networks import NAMES, NETWORKS, part
 from tests.onnx.runtime import run, session
+from tests.support.comparison import assert_close
 
 
 def load(name: str) -> tuple[nn.Symbol, dict[str, Any], dict[str, Any]]:

@@ -15,9 +15,9 @@ import lowering
 import symjax_nnvm as nn
 from symjax_nnvm.errors import NarrowedDtypeWarning, OnnxError
 from symjax_nnvm.onnx import onnx_import
-from tests.comparison import assert_close
 from tests.onnx.runtime import Arrays, again, run
 from tests.onnx.test_from_onnx import assert_same, floats, model_of, node, operators
+from tests.support.comparison import assert_close
 
 I64 = "INT64"
 

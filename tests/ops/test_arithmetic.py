@@ -11,7 +11,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, NotImplementedForSymbol, SymbolTypeError
 from symjax_nnvm.symbol import NameManager
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 X = np.array([0.5, 1.0, 2.0, -1.5], np.float32)
 Y = np.array([2.0, 1.0, -0.5, 2.0], np.float32)

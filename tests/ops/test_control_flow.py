@@ -20,7 +20,7 @@ from symjax_nnvm.errors import (
     SymbolTypeError,
     SymbolValueError,
 )
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 KEY = jax.random.key(3)
 

@@ -13,7 +13,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import AttributeConflictError, GradientError, LoweringError, OpNotRegisteredError, ParamError
 from symjax_nnvm.ir.register import same_shape
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,15 +13,15 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, NNVMError
-from symjax_nnvm.footprint import estimate_graph
+from symjax_nnvm.inspect.footprint import estimate_graph
 from symjax_nnvm.ir.attributes import FGradient
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol import Symbol
-from tests import ladder
 from tests.cases import Case
 from tests.fuzz.worker import limits
+from tests.support import ladder
 
 CASES: dict[str, Case] = {}
 for _, _case in ladder.all_cases():

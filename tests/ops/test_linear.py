@@ -16,8 +16,8 @@ from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol import Symbol
-from tests import ladder
 from tests.cases import Case, T, Tensor
+from tests.support import ladder
 
 KEY = jax.random.key(3)
 

@@ -22,7 +22,7 @@ from symjax_nnvm.ir.attributes import (
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.params import MAX_COUNT, ParamField
-from tests import ladder
+from tests.support import ladder
 
 SECONDS = 2.0
 HUGE = "1000000000"

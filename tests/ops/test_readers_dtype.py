@@ -11,8 +11,8 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.cli import main
 from symjax_nnvm.errors import InferenceError
-from tests.comparison import assert_close
 from tests.ops.test_recurrent_layers import GOLDENS, golden, load
+from tests.support.comparison import assert_close
 
 MADE = {
     "_zeros": {"shape": (3,)},

@@ -10,7 +10,7 @@ import pytest
 
 import lowering
 from symjax_nnvm import symbol as sym
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 GOLDENS = Path(__file__).parent.parent / "goldens" / "recurrent"
 LAYERS = sorted(path.name.removesuffix("-symbol.json") for path in GOLDENS.glob("*-symbol.json"))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from symjax_nnvm.errors import NNVMError
-from symjax_nnvm.footprint import estimate
+from symjax_nnvm.inspect.footprint import estimate
 from symjax_nnvm.ir.attributes import FGradient, FInferShape, FInferType, FInputGraph
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op, list_unique_ops

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lowering.training import list_optimizers, schedules
-from lowering.training.optimizers import MXNetOptimizer, make_optimizer
+from lowering.optim import schedules
+from lowering.optim.optimizers import MXNetOptimizer, make_optimizer
+from lowering.training import list_optimizers
 from symjax_nnvm import ParamError
 from symjax_nnvm import symbol as sym
 from tests.training import cases
@@ -216,7 +217,7 @@ def test_groupadagrad_refuses_vectors():
 
 
 def test_bias_correction_is_exact_for_a_beta_near_one():
-    from lowering.training.update_rules import one_minus_power
+    from lowering.optim.update_rules import one_minus_power
 
     assert float(one_minus_power(0.999, jnp.float32(1))) == pytest.approx(0.001, rel=1e-6)
     assert float(one_minus_power(0.999, jnp.float32(1000))) == pytest.approx(1 - math.pow(0.999, 1000), rel=1e-6)

@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import ArrayCell, writing
 from lowering.mx import recording
 from lowering.mx.context import Context, as_context, current_context
 from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
-from lowering.platforms import here, kind_of
-from lowering.python_calls import refuse_without_client
+from lowering.xla.platforms import here, kind_of
 from symjax_nnvm.errors import CallError, NNVMError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.core.python_calls import refuse_without_client
 from lowering.executor.arrays import ArrayCell, Place, writing
-from lowering.python_calls import refuse_without_client
 
 
 def new_cell(value: jax.Array, device: Place) -> ArrayCell:

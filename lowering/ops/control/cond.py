@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from jax import Array
 
-from lowering.interpret import Program
+from lowering.core.program import Program
+from lowering.core.python_calls import computing_again, in_step
+from lowering.core.rules import lowers
 from lowering.ops.control.flow import flow_for
-from lowering.python_calls import computing_again, in_step
-from lowering.registry import lowers
 from symjax_nnvm.ops.control import cond as ops
 
 

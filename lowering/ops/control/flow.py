@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.interpret import Program
-from lowering.python_calls import in_step, shapes_of
-from lowering.segments import is_traced
+from lowering.core.program import Program
+from lowering.core.python_calls import in_step, shapes_of
+from lowering.core.segments import is_traced
 
 __all__ = ["ByXLA", "Here", "flow_for"]
 

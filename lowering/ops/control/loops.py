@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.interpret import Program
+from lowering.core.program import Program
+from lowering.core.python_calls import computing_again
+from lowering.core.rules import lowers
 from lowering.ops.control.flow import flow_for
-from lowering.python_calls import computing_again
-from lowering.registry import lowers
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ops.control import loops as ops
 

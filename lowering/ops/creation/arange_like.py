@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import lowers
 from lowering.ops.elementwise.scalar import wrapped
-from lowering.registry import lowers
 from symjax_nnvm.ops.creation import arange_like as ops
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lowering.registry import lowers, lowers_table
+from lowering.core.rules import lowers, lowers_table
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.types import Shape, is_known
 from symjax_nnvm.ops.creation import init as ops

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering import layerwise_updates
-from lowering.registry import lowers
+from lowering.core.rules import lowers
+from lowering.optim import layerwise_updates
 from symjax_nnvm.ops.elementwise import amp as ops
 
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import lowers, lowers_table
 from lowering.ops.elementwise.unary import is_integer
-from lowering.registry import lowers, lowers_table
 from symjax_nnvm.ops.elementwise import binary as ops
 
 Function = Callable[[Array, Array], Array]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.core.rules import lowers_table
 from lowering.ops.elementwise.binary import FUNCTIONS, Function
-from lowering.registry import lowers_table
 
 
 def _broadcast(function: Function) -> Function:

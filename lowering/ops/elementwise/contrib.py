@@ -8,8 +8,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.core.rules import lowers
 from lowering.ops.elementwise.unary import in_float
-from lowering.registry import lowers
 from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.elementwise import contrib as ops
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import lowers
 from lowering.ops.elementwise.binary import FUNCTIONS
 from lowering.ops.elementwise.unary import is_integer
-from lowering.registry import lowers
 from symjax_nnvm.ops.elementwise.scalar import ScalarParams
 
 _MAX_CHAIN = 16

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import lowering.ops.elementwise.unary  # noqa: F401  (registers the rules that are shared)
-from lowering.registry import FLowering, lowers
+from lowering.core.rules import FLowering, lowers
 from symjax_nnvm.ir.op import Op
 
 for _name, _same in (

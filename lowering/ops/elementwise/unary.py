@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.registry import lowers, lowers_table
+from lowering.core.rules import lowers, lowers_table
 from symjax_nnvm.ops.elementwise import unary as ops
 
 Function = Callable[[Array], Array]

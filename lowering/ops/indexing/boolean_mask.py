@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ops.indexing import boolean_mask as ops

@@ -6,8 +6,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from lowering.core.rules import lowers
 from lowering.ops.indexing.take import CLIP, Array, integers
-from lowering.registry import lowers
 from symjax_nnvm.ops.indexing import gather_nd as ops
 
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import lowers
 from lowering.ops.indexing.gather_nd import nd_places
 from lowering.ops.indexing.take import CLIP, integers
 from lowering.ops.shape.slice import cuts_open_axes, index_of
-from lowering.registry import lowers
 from symjax_nnvm.ops.indexing import slice_assign as ops
 from symjax_nnvm.ops.indexing.gather_nd import ScatterNDParams
 from symjax_nnvm.ops.shape.slice import SliceParams, kept_indices

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.core.rules import Numbers, lowers
 from lowering.ops.indexing.take import CLIP, integers
-from lowering.registry import Numbers, lowers
 from symjax_nnvm.ops.linalg import fft as ops
 
 

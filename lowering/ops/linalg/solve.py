@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.core.rules import lowers
 from lowering.ops.linalg.gemm import scaled
 from lowering.ops.linalg.triangle import diagonal
-from lowering.registry import lowers
 from symjax_nnvm.ops.linalg import gemm as ops
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering import dual
-from lowering.dual import Number, exp, linear, log, logsumexp, select
+from lowering.core.rules import lowers
+from lowering.ops import dual
+from lowering.ops.dual import Number, exp, linear, log, logsumexp, select
 from lowering.ops.nn.sequence import whole_lengths
-from lowering.registry import lowers
 from symjax_nnvm.ops.loss import ctc_loss as ops
 
 _IMPOSSIBLE = -1e30

@@ -17,10 +17,10 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering import dual
-from lowering.dual import Number, exp, linear, log, reciprocal, select
+from lowering.core.rules import lowers
+from lowering.ops import dual
+from lowering.ops.dual import Number, exp, linear, log, reciprocal, select
 from lowering.ops.nn.sequence import whole_lengths
-from lowering.registry import lowers
 from symjax_nnvm.ops.loss import hawkes as ops
 
 

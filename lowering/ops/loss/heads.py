@@ -7,7 +7,7 @@ import math
 import jax
 from jax import Array
 
-from lowering.registry import lowers, lowers_table
+from lowering.core.rules import lowers, lowers_table
 from symjax_nnvm.ops.loss import heads as ops
 
 lowers_table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ops.loss import kl_sparse_reg as ops
 
 

@@ -7,7 +7,7 @@ import math
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ops.nn import attention as ops
 
 

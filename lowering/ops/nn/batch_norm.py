@@ -8,9 +8,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.column_sums import column_sums
-from lowering.parts import laid_out
-from lowering.registry import lowers
+from lowering.core.parts import laid_out
+from lowering.core.rules import lowers
+from lowering.ops.nn.column_sums import column_sums
 from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ops.nn import batch_norm as ops
 

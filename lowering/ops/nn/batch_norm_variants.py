@@ -6,8 +6,8 @@ from typing import Any
 
 from jax import Array, lax
 
+from lowering.core.rules import lowers
 from lowering.ops.nn.batch_norm import normalise_batch
-from lowering.registry import lowers
 from symjax_nnvm.ops.nn import batch_norm_variants as ops
 from symjax_nnvm.ops.nn.batch_norm import BatchNormParams
 

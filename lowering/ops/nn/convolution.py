@@ -16,9 +16,9 @@ from jax import Array, lax
 
 from lowering import convolutions
 from lowering.convolutions import pointwise
+from lowering.convolutions.grouped import Shifts
 from lowering.convolutions.rows import by_rows
-from lowering.grouped import Shifts
-from lowering.registry import ByPart, lowers
+from lowering.core.rules import ByPart, lowers
 from symjax_nnvm.geometry import XLA, Geometry
 from symjax_nnvm.ops.nn import channels_last
 from symjax_nnvm.ops.nn import convolution as ops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from lowering.core.rules import lowers
 from lowering.ops.nn.convolution import convolution
-from lowering.registry import lowers
 
 lowers("Convolution_v1", needs=("algorithm",))(convolution)

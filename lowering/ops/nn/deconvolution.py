@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jax import Array
 
+from lowering.core.rules import ByPart, lowers
 from lowering.ops.nn.convolution import convolve, data_gradient, weight_gradient, with_bias
-from lowering.registry import ByPart, lowers
 from symjax_nnvm.ops.nn import deconvolution as ops
 
 

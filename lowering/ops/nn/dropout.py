@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax import Array, lax
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ops.nn import dropout as ops
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jax import Array
 
+from lowering.core.rules import lowers
 from lowering.ops.indexing.take import add_along, take_along
-from lowering.registry import lowers
 from symjax_nnvm.ops.nn import embedding as ops
 
 

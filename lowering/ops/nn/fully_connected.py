@@ -6,7 +6,7 @@ import math
 
 from jax import Array, lax
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ops.nn import fully_connected as ops
 
 

@@ -7,8 +7,8 @@ from jax import Array
 
 from lowering import convolutions
 from lowering.convolutions import onednn
+from lowering.core.rules import lowers
 from lowering.ops.nn.activation import gelu
-from lowering.registry import lowers
 from symjax_nnvm.geometry import LIBRARY, XLA
 from symjax_nnvm.ops.nn import channels_last
 from symjax_nnvm.ops.nn import fused_convolution as ops

@@ -7,8 +7,8 @@ import math
 from jax import Array, lax
 
 from lowering.convolutions import onednn
+from lowering.core.rules import lowers
 from lowering.ops.nn.fused_convolution import activated, are_alike
-from lowering.registry import lowers
 from symjax_nnvm.geometry import LIBRARY
 from symjax_nnvm.ops.nn import fused_fully_connected as ops
 

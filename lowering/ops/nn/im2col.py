@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import lowers
 from lowering.ops.nn import places
 from lowering.ops.nn.places import Number, add, cut, fold, position
-from lowering.registry import lowers
 from symjax_nnvm.ops.nn import im2col as ops
 
 

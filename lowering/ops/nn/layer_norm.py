@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ops.nn import layer_norm as ops
 

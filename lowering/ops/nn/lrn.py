@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import lowers
 from lowering.ops.nn.l2_normalization import wide
-from lowering.registry import lowers
 from symjax_nnvm.ops.nn import lrn as ops
 
 _UNROLLED = 16

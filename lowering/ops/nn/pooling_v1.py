@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import ByPart, FLowering, lowers
 from lowering.ops.nn import pooling
 from lowering.ops.nn.places import Number, fold
-from lowering.registry import ByPart, FLowering, lowers
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.nn import pooling as windowing
 from symjax_nnvm.ops.nn import pooling_v1 as ops

@@ -16,8 +16,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering import dual
-from lowering.dual import Number, linear, select, tanh
+from lowering.core.rules import lowers
+from lowering.ops import dual
+from lowering.ops.dual import Number, linear, select, tanh
 from lowering.ops.nn.rnn_cells import (
     CELLS,
     Numbers,
@@ -26,7 +27,6 @@ from lowering.ops.nn.rnn_cells import (
 )
 from lowering.ops.nn.rnn_layout import BATCH_FIRST, FEATURES_FIRST, Layout, cast, wide_dtype
 from lowering.ops.nn.sequence import whole_lengths
-from lowering.registry import lowers
 from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.nn import rnn as ops
 

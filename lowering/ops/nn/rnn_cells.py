@@ -1,6 +1,6 @@
 """Recurrent cells: one step forward and one step back.
 
-Everything is written for numbers that may have nilpotent parts (`lowering.dual`); on plain arrays it is plain JAX.
+Everything is written for numbers that may have nilpotent parts (`lowering.ops.dual`); on plain arrays it is plain JAX.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from lowering import dual
-from lowering.dual import linear, select, sigmoid, tanh
+from lowering.ops import dual
+from lowering.ops.dual import linear, select, sigmoid, tanh
 from lowering.ops.nn.rnn_layout import FEATURES_FIRST, Layout, swapped
 from symjax_nnvm.ops.nn import rnn as ops
 

@@ -1,6 +1,6 @@
 """How the arrays of recurrent cells lie, and the products and pieces that depend on it.
 
-Everything is written for numbers that may have nilpotent parts (`lowering.dual`); on plain arrays it is plain JAX.
+Everything is written for numbers that may have nilpotent parts (`lowering.ops.dual`); on plain arrays it is plain JAX.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering import dual
-from lowering.dual import Number, bilinear, linear
+from lowering.ops import dual
+from lowering.ops.dual import Number, bilinear, linear
 
 
 def wide_dtype(dtype: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jax import Array, lax
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ir.axes import normal_axis
 from symjax_nnvm.ops.nn.scale_shift import ScaleShiftParams
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array, lax
 
+from lowering.core.rules import ByPart, lowers
 from lowering.ops.nn.convolution import convolve, data_gradient, weight_gradient
-from lowering.registry import ByPart, lowers
 from symjax_nnvm.ops.nn import up_sampling as ops
 
 _UNROLLED = 16

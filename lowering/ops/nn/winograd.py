@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import Array
 
 from lowering import convolutions
-from lowering.registry import ByPart, lowers
+from lowering.core.rules import ByPart, lowers
 from symjax_nnvm.ops.nn import channels_last
 from symjax_nnvm.ops.nn import winograd as ops
 

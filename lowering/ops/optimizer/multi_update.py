@@ -7,9 +7,9 @@ from typing import Any
 import jax
 from jax import Array
 
-from lowering import layerwise_updates, updates
+from lowering.core.rules import lowers
 from lowering.ops.optimizer.update import hyper_parameters
-from lowering.registry import lowers
+from lowering.optim import layerwise_updates, updates
 from symjax_nnvm.ops.optimizer import multi_update as ops
 
 FORMULAS: dict[str, updates.Update] = {

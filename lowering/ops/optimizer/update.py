@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jax import Array
 
-from lowering import layerwise_updates, updates
-from lowering.registry import lowers
+from lowering.core.rules import lowers
+from lowering.optim import layerwise_updates, updates
 from symjax_nnvm.ops.optimizer import update as ops
 
 _WITHOUT_EFFECT = {"lazy_update"}

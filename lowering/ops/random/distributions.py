@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax, random
 
-from lowering import samplers
+from lowering.core.rules import lowers
 from lowering.ops.creation.init import decided_shape
-from lowering.registry import lowers
+from lowering.ops.random import samplers
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.ops.random import distributions as ops

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax, random
 
-from lowering.registry import Numbers, lowers
+from lowering.core.rules import Numbers, lowers
 from symjax_nnvm.ops.random import multinomial as ops
 
 _FEW_CLASSES = 64

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.scipy.special import xlog1py, xlogy
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ops.random import pdf as ops
 
 Formula = Callable[..., Array]

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jax import Array, lax
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ops.reduce import cumsum as ops
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ops.reduce import histogram as ops
 
 

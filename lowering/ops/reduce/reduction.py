@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ops.reduce import reduction as ops
 
 

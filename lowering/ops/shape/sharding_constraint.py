@@ -6,8 +6,8 @@ from typing import Any
 
 from jax import Array
 
-from lowering.parts import laid_out
-from lowering.registry import lowers
+from lowering.core.parts import laid_out
+from lowering.core.rules import lowers
 from symjax_nnvm.ops.shape.sharding_constraint import ShardingConstraintParams
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jax import Array, lax
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.shape import slice as ops
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jax import Array
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ops.shape import transpose as ops
 
 

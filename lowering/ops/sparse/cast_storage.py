@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from lowering.registry import FLowering, lowers, lowers_table
+from lowering.core.rules import FLowering, lowers, lowers_table
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.reduce.reduction import ReduceParams
 

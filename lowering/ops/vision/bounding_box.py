@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from lowering.registry import lowers
+from lowering.core.rules import lowers
 from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.vision import bounding_box as ops
 

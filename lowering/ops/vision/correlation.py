@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import lowers
 from lowering.ops.vision.sampling import wide
-from lowering.registry import lowers
 from symjax_nnvm.ops.vision import correlation as ops
 
 _SLICED = 32

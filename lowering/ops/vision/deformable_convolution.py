@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import lowers
 from lowering.ops.nn.convolution import with_bias
 from lowering.ops.vision.sampling import Border, Taps, sample, spread, taps, wide
-from lowering.registry import lowers
 from symjax_nnvm.ops.vision import deformable_convolution as ops
 
 _BORDERS = {"last": Border(0, 0, closed=False), "zero": Border(-1, 0, closed=False, zeros=True)}

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import Numbers, lowers
 from lowering.ops.vision.bounding_box import (
     Sides,
     at_once,
@@ -21,7 +22,6 @@ from lowering.ops.vision.bounding_box import (
     survivors,
     wide,
 )
-from lowering.registry import Numbers, lowers
 from symjax_nnvm.ops.vision import multibox as ops
 
 

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from lowering.core.rules import Numbers, lowers
 from lowering.ops.vision.regions import divided, group_of_bin, images, pool, rounded, stored, unpool
 from lowering.ops.vision.sampling import wide
-from lowering.registry import Numbers, lowers
 from symjax_nnvm.ops.vision import roi_pooling as ops
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symjax_nnvm.errors import OnnxError, SymbolTypeError, printable
-from symjax_nnvm.files import read_bounded
+from symjax_nnvm.io.files import read_bounded
+from symjax_nnvm.io.recognise import require_file
 from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
 from symjax_nnvm.onnx.imports.local_functions import inlined, refuse_many
 from symjax_nnvm.onnx.imports.weights import Weights
 from symjax_nnvm.onnx.proto import LARGEST, import_onnx
-from symjax_nnvm.recognise import require_file
 
 if TYPE_CHECKING:
     import onnx

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symjax_nnvm.errors import FileError, ModelNotFoundError, OnnxError, printable
-from symjax_nnvm.files import map_file, open_regular
+from symjax_nnvm.io.files import map_file, open_regular
 from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK
 from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
 from symjax_nnvm.onnx.proto import import_onnx

@@ -56,9 +56,7 @@ linear("_winograd_weight", of="weight", adjoint="_backward_winograd_weight", inp
 
 
 class WinogradParams(ChannelsLastParams):
-    algorithm: Literal["winograd2", "winograd4", "winograd2_chunks", "winograd4_chunks"] = param(
-        doc="its name, as `symjax_nnvm.algorithms` has it"
-    )
+    algorithm: Literal["winograd2", "winograd4"] = param(doc="its name, as `symjax_nnvm.algorithms` has it")
 
     def check(self) -> str | None:
         problem = super().check()

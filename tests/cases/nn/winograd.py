@@ -21,5 +21,5 @@ CASES = [
     Case("_winograd_weight", (T(3, 3, 1, 2),), {"tile": 4}, no_mxnet=_OURS),
     _convolution((1, 5, 6, 2), 3, "winograd2", pad=(1, 1)),
     _convolution((2, 4, 7, 3), 2, "winograd4", no_bias=False),
-    _convolution((2, 9, 4, 2), 2, "winograd4_chunks", pad=(2, 1)),
+    _convolution((2, 9, 4, 2), 2, "winograd4", pad=(2, 1)),
 ]

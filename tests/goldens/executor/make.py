@@ -17,7 +17,7 @@ os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet as mx  # type: ignore[import-not-found]
 
-from tests.executor_scenarios import PRINTED, SCENARIOS, play
+from tests.support.executor_scenarios import PRINTED, SCENARIOS, play
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from tests.cases import Case
 from tests.goldens.make import compose
-from tests.ladder import all_cases, build
+from tests.support.ladder import all_cases, build
 
 HERE = Path(__file__).parent
 

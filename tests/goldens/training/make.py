@@ -1,4 +1,4 @@
-"""Train the cases of tests/training_cases.py in MXNet 1.9.1, with its Module, and write down what comes out.
+"""Train the cases of tests/support/training_cases.py in MXNet 1.9.1, with its Module, and write down what comes out.
 
 Run by hand in MXNet's environment (see CONTRIBUTING.md), from the project's root:
 
@@ -22,7 +22,7 @@ os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 import mxnet as mx  # type: ignore[import-not-found]
 
 from tests.goldens.make import save
-from tests.training_cases import CASES, WITH_RELU, Arrays, TrainingCase
+from tests.support.training_cases import CASES, WITH_RELU, Arrays, TrainingCase
 
 HERE = Path(__file__).parent
 

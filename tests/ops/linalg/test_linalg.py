@@ -10,7 +10,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 A, B = sym.Variable("a"), sym.Variable("b")
 

@@ -11,7 +11,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 HAWKES = sym._contrib_hawkesll(name="h")
 ARGS = {

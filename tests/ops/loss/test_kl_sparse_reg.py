@@ -13,7 +13,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 DATA = sym.Variable("data")
 PARAMS = {"sparseness_target": 0.2, "penalty": 0.3, "momentum": 0.7}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.programs import Programs
+from lowering.core.cache import Programs
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
 from symjax_nnvm.pipeline import Options

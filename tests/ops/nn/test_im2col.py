@@ -15,7 +15,7 @@ import lowering
 from lowering.ops.nn import places
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 DATA = sym.Variable("data")
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering.registry import FLowering
+from lowering.core.rules import FLowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ops.nn.layer_norm import LayerNormParams
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 DATA = sym.Variable("data")
 

@@ -18,7 +18,7 @@ from lowering.ops.nn import places, pooling
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.nn import pooling as windowing
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 DATA = sym.Variable("data")
 

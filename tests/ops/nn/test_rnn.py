@@ -16,7 +16,7 @@ import lowering
 from lowering.ops.nn import rnn as rules
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, LoweringError, ParamError
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 KEY = jax.random.key(3)
 

@@ -16,7 +16,7 @@ from lowering.ops.optimizer.multi_update import FORMULAS
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.optimizer.multi_update import UPDATES, MultiUpdateSchema
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 ROWS = {row.name: row for row in UPDATES}
 EACH = {"lrs": (0.1, 0.2), "learning_rates": (0.1, 0.2), "wds": (0.3, 0.4), "etas": (0.5, 0.6), "step_count": (1, 2)}

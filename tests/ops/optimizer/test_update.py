@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import lowering
-from lowering import layerwise_updates, updates
+from lowering.optim import layerwise_updates, updates
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.optimizer.update import UPDATES, UpdateSchema
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 ROWS = {row.name: row for row in UPDATES}
 REQUIRED = {"lr": 0.1, "eta": 0.5, "t": 2, "wd": 0.3}

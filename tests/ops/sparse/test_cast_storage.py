@@ -12,7 +12,7 @@ import lowering
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import ParamError
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 GOLDENS = Path(__file__).parents[2] / "goldens" / "sparse"
 NETWORKS = ("factorisation_machine", "wide_and_deep")

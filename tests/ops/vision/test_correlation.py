@@ -13,7 +13,7 @@ import lowering
 from lowering.ops.vision import correlation as rules
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 
 def correlation(**params: Any) -> sym.Symbol:

@@ -12,7 +12,7 @@ import pytest
 import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 DATA = sym.Variable("data")
 OPS = ("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")

@@ -14,7 +14,7 @@ import lowering
 from lowering.ops.vision import regions
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 pytestmark = pytest.mark.slow  # as a whole: many seconds
 

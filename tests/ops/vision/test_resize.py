@@ -12,7 +12,7 @@ import lowering
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from symjax_nnvm.ops.vision import resize as ops
-from tests.comparison import assert_close
+from tests.support.comparison import assert_close
 
 DATA = sym.Variable("data")
 

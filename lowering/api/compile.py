@@ -1,0 +1,213 @@
+"""`compile`: a symbol as a jitted function that can show what XLA made of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.export
+import numpy as np
+
+from lowering.api.function import CALL, to_jax
+from lowering.core.python_calls import calls_python, refuse_export
+from lowering.messages.arguments import require_key, require_named, require_symbol
+from lowering.messages.mxnet_words import takes_our_words
+from lowering.xla.options import jit
+from lowering.xla.platforms import exported_for, exported_kind
+from symjax_nnvm.errors import CallError, LoweringError, MissingExtraError
+from symjax_nnvm.inspect.footprint import bytes_text, estimate, parse_size
+from symjax_nnvm.io.files import write_file
+from symjax_nnvm.ir.types import DTYPE_CODES
+from symjax_nnvm.recent import Recent
+from symjax_nnvm.symbol.symbol import Symbol
+
+Arrays = Mapping[str, Any]
+
+_KEPT = 64
+"""Combinations of shapes."""
+
+
+@takes_our_words("compile", "f = lowering.compile(symbol); outputs, new_aux = f(args | {'data': x}, aux)")
+def compile(
+    symbol: Symbol,
+    *,
+    is_train: bool = False,
+    platform: str | None = None,
+    donate_aux: bool = False,
+    max_memory: int | str | None = None,
+    mesh: Any = None,
+) -> CompiledFunction:
+    """The symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
+
+    Weights are arguments, never constants of the executable. It compiles once per combination of shapes and dtypes.
+    donate_aux: let XLA reuse the memory of the auxiliary states for their new values; the arrays given are then
+    consumed. max_memory: bytes, or text such as "4G": the first call with shapes that are estimated to need more
+    (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced. mesh: as in
+    `to_jax`; arrays that lie on several devices stay there, and `hlo` shows what each of them does.
+    Raises what `to_jax` raises; SymbolValueError for text that is no size. platform: as in `to_jax`.
+    """
+    limit = None if max_memory is None else parse_size(max_memory)
+    return CompiledFunction(
+        symbol, is_train=is_train, platform=platform, donate_aux=donate_aux, max_memory=limit, mesh=mesh
+    )
+
+
+class CompiledFunction:
+    """What `compile` returns: call it, or look at the executable.
+
+    `hlo`, `memory`, `cost` and `export` speak of one combination of shapes: that of the arrays (or
+    `jax.ShapeDtypeStruct`s) given to them, else that of the latest call.
+    """
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        *,
+        is_train: bool,
+        platform: str | None,
+        donate_aux: bool,
+        max_memory: int | None = None,
+        mesh: Any = None,
+    ):
+        self.symbol = require_symbol(symbol, "compile")
+        self._max_memory = max_memory
+        self._fitting: Recent[Any, bool] = Recent(_KEPT)
+        self._platform = platform
+        self._to_jax = partial(to_jax, symbol, is_train=is_train, mesh=mesh)
+        donated, whole = (1,) if donate_aux else (), not calls_python(symbol)
+        self._jitted = jit(
+            self._to_jax(platform=platform), platform=platform, whole=whole, symbol=symbol, donate_argnums=donated
+        )
+        self._latest: tuple[Any, ...] | None = None
+        self._compiled: Recent[Any, jax.stages.Compiled] = Recent(_KEPT)
+
+    def __call__(
+        self, args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
+    ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        """(outputs, new auxiliary states), as `to_jax`'s function."""
+        if key is not None:
+            require_key(key)
+        aux = {} if aux is None else aux
+        call = (require_named(args, "args", CALL), require_named(aux, "aux", CALL), key)
+        if self._max_memory is not None:
+            self._check_memory(*call[:2])
+        self._latest = call
+        return self._jitted(*call)
+
+    def lower(
+        self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
+    ) -> jax.stages.Lowered:
+        """The traced function, as `jax.jit(...).lower` gives it."""
+        return self._jitted.lower(*self._signature(args, aux, key))
+
+    def compiled(
+        self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
+    ) -> jax.stages.Compiled:
+        """The executable for one combination of shapes, compiled ahead of time; the 64 asked for last are kept."""
+        signature = self._signature(args, aux, key)
+        leaves, structure = jax.tree.flatten(signature)
+        known = (structure, tuple((leaf.shape, str(leaf.dtype), leaf.sharding) for leaf in leaves))
+        found = self._compiled.get(known)
+        if found is None:
+            found = self._compiled[known] = self._jitted.lower(*signature).compile()
+        return found
+
+    def hlo(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> str:
+        """The optimised HLO as text."""
+        return self.compiled(args, aux, key).as_text() or ""
+
+    def memory(self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None) -> Any:
+        """XLA's memory analysis: bytes of arguments, outputs, temporaries and code."""
+        return self.compiled(args, aux, key).memory_analysis()
+
+    def cost(
+        self, args: Arrays | None = None, aux: Arrays | None = None, key: jax.Array | None = None
+    ) -> dict[str, float]:
+        """XLA's cost analysis: floating-point operations, bytes accessed, and so on."""
+        return dict(self.compiled(args, aux, key).cost_analysis() or {})
+
+    @takes_our_words("CompiledFunction.export", "f.export('net.stablehlo', args | {'data': x}, aux)")
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        args: Arrays | None = None,
+        aux: Arrays | None = None,
+        key: jax.Array | None = None,
+        platforms: Sequence[str] | None = None,
+    ) -> jax.export.Exported:
+        """Write the function as serialized StableHLO; `jax.export.deserialize` reads it.
+
+        platforms: "cpu", "cuda", "rocm", "tpu"; default the function's, else this one. The program is made for them,
+        for several kinds of them without what one kind alone gains by. Raises SymbolValueError for other platforms,
+        and where a function for "gpu" does not run on this machine's; MissingExtraError without flatbuffers;
+        LoweringError for a network with Python in it; OSError.
+        """
+        refuse_export(self.symbol)
+        function = self._jitted.plain
+        if platforms is not None or self._platform is None:
+            function = jax.jit(self._to_jax(platform=exported_kind(platforms)))
+        else:
+            platforms = exported_for(self._platform)
+        exported = jax.export.export(function, platforms=platforms)(*self._signature(args, aux, key))
+        write_file(path, serialized(exported))
+        return exported
+
+    def _signature(self, args: Arrays | None, aux: Arrays | None, key: jax.Array | None) -> tuple[Any, ...]:
+        if args is not None:
+            require_key(None if isinstance(key, jax.ShapeDtypeStruct) else key)
+            aux = require_named({} if aux is None else aux, "aux", CALL)
+            call: tuple[Any, ...] = (require_named(args, "args", CALL), aux, key)
+        elif aux is not None or key is not None:
+            raise CallError("aux and key go with args", got="no args", fix="f.hlo(args | {'data': x}, aux, key).")
+        elif self._latest is not None:
+            call = self._latest
+        else:
+            raise LoweringError(
+                "Nothing has been compiled yet. Call the function once, or pass arrays (or jax.ShapeDtypeStruct) here."
+            )
+        if self._max_memory is not None:
+            self._check_memory(*call[:2])
+        return jax.tree.map(_abstract, call)
+
+    def _check_memory(self, args: Arrays, aux: Arrays) -> None:
+        """Raise LoweringError when arrays of these shapes are estimated to need too much; asked once for each."""
+        assert self._max_memory is not None
+        arrays = {**args, **aux}
+        signature = tuple((name, np.shape(x), str(getattr(x, "dtype", "float32"))) for name, x in arrays.items())
+        if self._fitting.get(signature):
+            return
+        known = set(self.symbol.list_inputs())  # other names are told when the call is bound
+        shapes = {name: shape for name, shape, _ in signature if name in known and shape and 0 not in shape}
+        dtypes = {name: dtype for name, _, dtype in signature if name in known and dtype in DTYPE_CODES}
+        cost = estimate(self.symbol, shapes, dtypes)
+        if cost.peak_bytes > self._max_memory:
+            raise LoweringError(
+                f"A call with these shapes needs about {bytes_text(cost.peak_bytes)} of memory",
+                op=cost.op,
+                node=cost.node,
+                expected=f"at most {bytes_text(self._max_memory)}, as max_memory= says",
+                fix="Give smaller arrays, or raise max_memory.",
+            )
+        self._fitting[signature] = True
+
+    def __repr__(self) -> str:
+        return f"<CompiledFunction {self.symbol!r}>"
+
+
+def _abstract(value: Any) -> jax.ShapeDtypeStruct:
+    if isinstance(value, jax.ShapeDtypeStruct):
+        return value
+    array = jax.numpy.asarray(value)
+    spread = isinstance(value, jax.Array) and len(value.sharding.device_set) > 1
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding if spread else None)
+
+
+def serialized(exported: jax.export.Exported) -> bytes:
+    """A function as serialized StableHLO. Raises MissingExtraError without flatbuffers."""
+    try:
+        return bytes(exported.serialize())
+    except ImportError as error:
+        raise MissingExtraError(f"{error}. Install it with: pip install 'symjax-nnvm[export]'") from error

@@ -1,0 +1,126 @@
+"""`explain`: the pipeline that a network goes through, as its user sees it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lowering.core.cache import Programs
+from lowering.core.gradient_program import GradientProgram
+from lowering.core.program import Program
+from lowering.messages.arguments import require_symbol, shapes_by_name
+from symjax_nnvm.inspect.footprint import Footprint, estimate
+from symjax_nnvm.inspect.roles import learned_variables
+from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.types import DType
+from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.pipeline import Options, Plan, StageRecord
+from symjax_nnvm.pipeline import without as stages_without
+from symjax_nnvm.symbol.symbol import Symbol
+from symjax_nnvm.tables import table_html
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What becomes of a network before XLA compiles it; prints as a table.
+
+    plan: the graph and what each stage changed. forward, backward: operators that run. footprint: of the shapes given;
+    None without.
+    """
+
+    plan: Plan
+    forward: int
+    backward: int
+    footprint: Footprint | None = field(repr=False)
+
+    @property
+    def stages(self) -> tuple[StageRecord, ...]:
+        """Every stage in order, those that did not run included."""
+        return self.plan.records
+
+    @property
+    def algorithms(self) -> dict[str, str]:
+        """What computes each convolution and each gradient of one, by the name of its node; empty without shapes."""
+        return {node.name: name for node, name in self.plan.graph.attrs.get("algorithm", {}).items()}
+
+    def _convolutions(self) -> Iterator[str]:
+        """A line for each operator: how many of its nodes each algorithm computes."""
+        by_operator: dict[str, Counter[str]] = {}
+        for node, name in self.plan.graph.attrs.get("algorithm", {}).items():
+            by_operator.setdefault(node.op.name, Counter())[name] += 1
+        for operator, counts in by_operator.items():
+            yield f"  {operator}: {', '.join(f'{times} {name}' for name, times in counts.most_common())}"
+
+    def _notes(self) -> list[str]:
+        """The lines under the table of stages."""
+        backward = f" forward and {self.backward:,} backward" if self.backward else ""
+        costs = [] if self.footprint is None else str(self.footprint).splitlines()
+        steps = f"lowered to {self.forward:,}{backward} steps of one JAX function"
+        return [steps, *_bodies(self.plan.graph), *self._convolutions(), *costs]
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.plan), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        return table_html(self.plan.columns, self.plan.rows(), notes=self._notes())
+
+
+def _bodies(graph: Graph, around: str = "") -> Iterator[str]:
+    """A line for each subgraph: where it is, and which operators run in it. They nest as deep as programs did."""
+    for node in graph.nodes():
+        if node.op not in FInputGraph:
+            continue
+        names = list(FListInputNames[node.op](node.attrs))
+        for number, body in zip(FInputGraph[node.op](node.attrs), node.attrs.subgraphs, strict=True):
+            inner, place = Graph(body.outputs), f"{around}{node.name} {names[number]}"
+            counts = Counter(each.op.name for each in inner.nodes() if each.op is not None)
+            run = ", ".join(op if times == 1 else f"{times} {op}" for op, times in counts.items())
+            yield f"  {place}: {run or 'its inputs'}"
+            yield from _bodies(inner, f"{place}, ")
+
+
+def explain(
+    symbol: Symbol,
+    *,
+    is_train: bool = False,
+    wrt: Sequence[str] | None = None,
+    platform: str | None = None,
+    mirror: Mirror = None,
+    compute_dtype: DType | None = None,
+    constants: Collection[str] | None = None,
+    without: Collection[str] = (),
+    **shapes: Sequence[int],
+) -> Explanation:
+    """The stages of the pipeline for a network, in the order in which they run, and what each of them changed.
+
+    By default what `compile` makes; with is_train what `grad_fn` and a Trainer make, with gradients of `wrt` or of all
+    parameters. platform, mirror, compute_dtype: as there. constants: names of arguments and states that do not change
+    between calls. without: names of stages that do not run, as in `symjax_nnvm.pipeline.without`. shapes: of data,
+    `data=(1, 3, 224, 224)`; with them memory and arithmetic of the network are estimated, too.
+    Raises what these doors raise.
+    """
+    require_symbol(symbol, "explain")
+    known = shapes_by_name(shapes, "shapes", "lowering.explain(net, data=(1, 3, 224, 224))")
+    if wrt is None and is_train:
+        wrt = [node.name for node in learned_variables(symbol) if node.name in set(symbol.list_arguments())]
+    with stages_without(*without):
+        options = Options(
+            is_train=is_train,
+            wrt=None if wrt is None else tuple(wrt),
+            platform=platform,
+            mirror=mirror,
+            precision=compute_dtype,
+            shapes=tuple(known.items()) or None,
+            constants=None if constants is None else frozenset(constants),
+            owned=constants is not None or wrt is not None,
+        )
+    programs = Programs(symbol)
+    program: Program | GradientProgram = programs.forward(options) if wrt is None else programs.gradient(options)
+    forward, backward = (
+        (len(program.steps), 0)
+        if isinstance(program, Program)
+        else (len(program.forward_steps), len(program.backward_steps))
+    )
+    return Explanation(programs.plan(options), forward, backward, estimate(symbol, known) if known else None)

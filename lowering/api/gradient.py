@@ -1,0 +1,195 @@
+"""Gradient functions made from MXGradient graphs: `grad_fn` and `differentiable`.
+
+The backward graph is built from the operators' own rules and lowered like any other graph; JAX's autodiff computes
+none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.core.cache import Programs, on_mesh, on_mesh_around
+from lowering.core.gradient_program import GradientProgram
+from lowering.messages.arguments import require_named, require_symbol
+from lowering.messages.mxnet_words import takes_our_words
+from lowering.sharding import chosen_mesh, lying_like, outputs_lying_like, under_auto_axes
+from symjax_nnvm.errors import GradientError
+from symjax_nnvm.passes.mirror import Mirror
+from symjax_nnvm.pipeline import Options
+from symjax_nnvm.symbol.symbol import Symbol
+
+Arrays = Mapping[str, Any]
+
+_CALL = "outputs, grads, new_aux = lowering.grad_fn(symbol)(args | {'data': x}, aux)"
+_CALL_DIFFERENTIABLE = "outputs, new_aux = lowering.differentiable(symbol)(args | {'data': x}, aux)"
+
+
+def is_float_array(value: Any) -> bool:
+    """Whether an array-like has a floating-point dtype, bfloat16 included."""
+    return jnp.issubdtype(jnp.result_type(value), jnp.floating)
+
+
+class _Gradients:
+    """Gradient programs of one symbol, for the arguments asked for; zeros for those that it does not have."""
+
+    def __init__(self, symbol: Symbol, wrt: Sequence[str] | None, options: Options, zeros_if_unreachable: bool):
+        self._programs = Programs(require_symbol(symbol, "the gradient function"))
+        self._options = options
+        self._arguments = symbol.list_arguments()
+        self._zeros = zeros_if_unreachable
+        self._unreachable: tuple[str, ...] | None = None
+        self._wrt = None if wrt is None else ((wrt,) if isinstance(wrt, str) else tuple(wrt))
+        if self._zeros and self._wrt is not None:
+            self._unreachable = tuple(name for name in self._wrt if name not in self._arguments)
+            self._wrt = tuple(name for name in self._wrt if name in self._arguments)
+        if self._wrt is not None:
+            self._get(self._wrt)  # errors at once, not at the first call
+
+    def _get(self, wrt: tuple[str, ...], args: Arrays | None = None) -> GradientProgram:
+        return self._programs.gradient(on_mesh_around(replace(self._options, wrt=wrt)), args)
+
+    def split(self, args: Arrays) -> tuple[Arrays, dict[str, jax.Array]]:
+        """The arguments of the graph, and zeros for those asked for that it does not have. Raises GradientError."""
+        if not self._zeros:
+            return args, {}
+        others = {name: value for name, value in args.items() if name not in self._arguments}
+        wanted = self._unreachable
+        if wanted is None:
+            wanted = tuple(name for name, value in others.items() if is_float_array(value))
+        missing = [name for name in wanted if name not in others]
+        if missing:
+            raise GradientError(
+                f"No array says what shape the zero gradients of {missing} have",
+                expected="an array for every name in wrt",
+                got=list(args),
+                fix=f"Put {missing} among the arguments, or take them out of wrt.",
+            )
+        used = {name: value for name, value in args.items() if name in self._arguments}
+        return used, {name: jnp.zeros_like(others[name]) for name in wanted}
+
+    def of(self, args: Arrays) -> GradientProgram:
+        """The program for these arguments: `wrt`, or every argument of floating-point dtype."""
+        wrt = self._wrt
+        if wrt is None:
+            wrt = tuple(name for name in self._arguments if name in args and is_float_array(args[name]))
+        return self._get(wrt, args)
+
+
+@takes_our_words("grad_fn", _CALL)
+def grad_fn(
+    symbol: Symbol,
+    wrt: Sequence[str] | None = None,
+    *,
+    is_train: bool = True,
+    platform: str | None = None,
+    mirror: Mirror = None,
+    zeros_if_unreachable: bool = False,
+    mesh: Any = None,
+) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]]:
+    """A pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`, by MXGradient.
+
+    wrt: argument names; None means every argument that is a float array. head_grads: list aligned with the outputs;
+    left out (or None in a place), loss heads need none, a head of one element gets 1, and any other head is an error.
+    grads: dict by name, of the arguments' shapes. The function composes with `jax.jit`; differentiating *it* with JAX
+    is possible but is JAX's gradient, not ours: use `symbol.gradient(...).gradient(...)` for higher orders.
+
+    mirror: what the backward part computes again instead of keeping it, memory for time. None and "attributes": nodes
+    that carry `__force_mirroring__`, as in MXNet; "do_mirror": MXNet's rule of MXNET_BACKWARD_DO_MIRROR=1; "blocks":
+    all but what crosses between about √n blocks; "off": nothing; or a function of a node. See docs/mirroring.md.
+
+    zeros_if_unreachable: accept arguments, and names in wrt, that the symbol does not have: their gradients are zeros.
+
+    mesh: as in `to_jax`; what carries `__sharding__` has its gradient split likewise. Gradients by arrays on
+    explicit axes lie as these do.
+
+    Raises GradientError, LoweringError, InferenceError.
+    """
+    options = Options(is_train=is_train, platform=platform, mirror=mirror)
+    if mesh is not None:
+        options = on_mesh(options, chosen_mesh(mesh))
+    programs = _Gradients(symbol, wrt, options, zeros_if_unreachable)
+
+    on_auto_axes = under_auto_axes(lambda used, *rest: programs.of(used)(used, *rest))
+
+    def grad(
+        args: Arrays,
+        aux: Arrays | None = None,
+        key: jax.Array | None = None,
+        head_grads: Sequence[Any] | None = None,
+    ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
+        args, aux = require_named(args, "args", _CALL), require_named({} if aux is None else aux, "aux", _CALL)
+        used, zeros = programs.split(args)
+        outputs, grads, new_aux = on_auto_axes(used, aux, key, head_grads)
+        outputs = outputs_lying_like(outputs, symbol, args)
+        return outputs, lying_like(grads, args) | zeros, lying_like(new_aux, aux)
+
+    return grad
+
+
+@takes_our_words("grad_fn", _CALL_DIFFERENTIABLE)
+def differentiable(
+    symbol: Symbol,
+    *,
+    is_train: bool = True,
+    platform: str | None = None,
+    mirror: Mirror = None,
+    zeros_if_unreachable: bool = False,
+    mesh: Any = None,
+) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]:
+    """A JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` / `jax.vjp` *is* MXGradient.
+
+    Gradients flow to every float argument; auxiliary states, integer arguments and the key have none. Loss heads ignore
+    the cotangent of their output, as they do in MXNet. Works under jit and inside any other JAX code; the backward
+    function itself is not differentiable again by JAX in a meaningful way for loss heads. mirror,
+    zeros_if_unreachable, mesh: as in `grad_fn`.
+    """
+    options = Options(is_train=is_train, platform=platform, mirror=mirror)
+    if mesh is not None:
+        options = on_mesh(options, chosen_mesh(mesh))
+    programs = _Gradients(symbol, None, options, zeros_if_unreachable)
+
+    @jax.custom_vjp
+    def call(args: Arrays, aux: Arrays, key: jax.Array | None):
+        used, _ = programs.split(args)
+        outputs, new_aux, _ = programs.of(used).run_forward(used, aux, key)
+        return outputs, new_aux
+
+    def forward(args: Arrays, aux: Arrays, key: jax.Array | None):
+        used, _ = programs.split(args)
+        program = programs.of(used)
+        outputs, new_aux, residuals = program.run_forward(used, aux, key)
+        # The program goes along: the backward part may be traced where another mesh is set, or none.
+        return (outputs, new_aux), (jax.tree_util.Partial(program.run_backward), outputs, residuals, args, aux, key)
+
+    def backward(saved: Any, cotangents: Any):
+        run_backward, outputs, residuals, args, aux, key = saved
+        grads = run_backward(outputs, residuals, key, cotangents[0])
+        zero_args = {name: grads[name] if name in grads else _no_gradient(value) for name, value in args.items()}
+        zero_aux = {name: _no_gradient(value) for name, value in aux.items()}
+        return zero_args, zero_aux, None if key is None else _no_gradient(key)
+
+    call.defvjp(forward, backward)
+    on_auto_axes = under_auto_axes(call)
+
+    def function(
+        args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
+    ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        args = require_named(args, "args", _CALL_DIFFERENTIABLE)
+        aux = require_named({} if aux is None else aux, "aux", _CALL_DIFFERENTIABLE)
+        outputs, new_aux = on_auto_axes(dict(args), dict(aux), key)
+        return outputs_lying_like(outputs, symbol, args), lying_like(new_aux, aux)
+
+    function.__name__ = function.__qualname__ = symbol.name or "symbol"
+    return function
+
+
+def _no_gradient(value: Any) -> Any:
+    if is_float_array(value):
+        return jnp.zeros_like(value)
+    return np.zeros(np.shape(value), jax.dtypes.float0)

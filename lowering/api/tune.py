@@ -1,0 +1,194 @@
+"""`tune`: how fast each algorithm computes a network's convolutions on this machine, for a table of the user's own."""
+
+from __future__ import annotations
+
+import platform as system
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import jax
+import jax.numpy as jnp
+import jaxlib.version
+import numpy as np
+
+from lowering import convolutions
+from lowering.convolutions import onednn
+from lowering.core.cache import Programs
+from lowering.messages.arguments import require_symbol, shapes_by_name
+from lowering.messages.progress import Progress
+from lowering.xla.options import jit, options_for
+from lowering.xla.platforms import here
+from symjax_nnvm import algorithms
+from symjax_nnvm.algorithms import Measured, Table, read_table, user_table, write_table
+from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry, applicable, winograd_tile
+from symjax_nnvm.ir.card import FGeometry
+from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.pipeline import Options
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["CONSTANT", "about", "measure", "row", "runs", "tune"]
+
+RULES = {
+    "forward": convolutions.forward,
+    "data": convolutions.data_gradient,
+    "weight": convolutions.weight_gradient,
+}
+
+CONSTANT = " (constant)"
+"""Ends the name of an algorithm that is timed without what it makes of the weight first."""
+
+ROUNDS = 25
+
+
+def tune(
+    symbol: Symbol,
+    shapes: Mapping[str, Sequence[int]],
+    *,
+    is_train: bool = False,
+    seconds: float = 0.4,
+    progress: bool = True,
+) -> Table:
+    """Measure the algorithms that can compute the network's convolutions, with these shapes of data, on this machine;
+    write the user's own table (`symjax_nnvm.algorithms.user_table`), which is used from then on, and return it.
+
+    is_train: both gradients of each convolution, too. seconds: for the rounds of one; compiling comes before. What the
+    table held of the same geometries is replaced. Where no algorithm is chosen, on other platforms than a CPU, nothing
+    is measured. Raises InferenceError for shapes that do not fit, FileError for a table of the user's that is none.
+    """
+    known = shapes_by_name(shapes, "shapes", "lowering.tune(net, {'data': (1, 3, 224, 224)})")
+    platform = here()
+    found = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, platform, is_train)))
+    rows = []
+    with Progress(progress, len(found), what="measuring") as bar:
+        for direction, geometry in found:
+            rows.append(row(direction, geometry, measure(runs(direction, geometry), ROUNDS, seconds)))
+            bar.advance()
+    path = user_table(platform)
+    before = read_table(path).rows if path.is_file() else ()
+    kept = [one for one in before if (one.direction, one.geometry) not in set(found)]
+    table = Table(platform, about(platform), [*rows, *kept])
+    if rows:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_table(path, table)
+        algorithms.forget()
+    return table
+
+
+def _cases(
+    symbol: Symbol, shapes: Mapping[str, Shape], platform: str, is_train: bool
+) -> Iterator[tuple[Direction, Geometry]]:
+    """Each convolution whose algorithm is chosen when it is lowered, in each direction."""
+    programs = Programs(symbol)
+    infer_shape(programs.pipeline.graph, shapes=dict(shapes))  # what does not fit is told in the network's terms
+    graph = programs.plan(Options(platform=platform, is_train=is_train)).graph
+    index = graph.indexed_graph()
+    sizes = infer_shape(graph, shapes=dict(shapes)).attrs["shape"]
+    dtypes = infer_type(graph).attrs["dtype"]
+    directions: Sequence[Any] = get_args(Direction) if is_train else ("forward",)
+    for node in graph.nodes():
+        if node.op not in FGeometry:
+            continue
+        data = index.entry_id(node.inputs[0])
+        shape = sizes[data]
+        if shape is not None and None not in shape:
+            geometry = FGeometry[node.op](node.attrs, shape, dtypes[data] or "float32")
+            for direction in directions:
+                yield direction, geometry
+
+
+# -- measuring -------------------------------------------------------------------------------------------------------
+
+
+def runs(direction: Direction, g: Geometry) -> dict[str, Callable[[], Any]]:
+    """Algorithm → what runs it, on arrays that are arguments. A weight is (f, c / g, *kernel), as files and training
+    have it, and so is its gradient; what is made of it once is made before."""
+    rng = np.random.default_rng(0)
+
+    def array(*shape: int) -> jax.Array:
+        return jax.device_put(rng.standard_normal(shape, np.float32).astype(g.dtype))
+
+    data, ograd = array(g.batch, *g.size, g.channels), array(g.batch, *g.out_size, g.filters)
+    kept = array(g.filters, g.channels // g.groups, *g.kernel)
+    weight = _channels_last(kept)
+    arguments = {"forward": (data, kept), "data": (ograd, kept), "weight": (ograd, data)}[direction]
+    found = {}
+    for name in applicable(direction, g):
+        if name == LIBRARY and not (here() == "cpu" and onednn.Cores().computes(direction, g)):
+            continue
+        found[name] = partial(jit(partial(_with_weight_as_kept, direction, g, name)), *arguments)
+        tile = winograd_tile(name)
+        if direction == "forward" and tile:
+            factors = convolutions.winograd_weight(weight, tile)
+            rule = jit(partial(convolutions.forward_transformed, geometry=g, algorithm=name))
+            found[name + CONSTANT] = partial(rule, data, factors)
+    block = onednn.block(g, Epilogue()) if direction == "forward" and here() == "cpu" else None
+    if block is not None:
+        blocks = Blocks.of(block, g).lay(weight, jnp).ravel()
+        library = jit(lambda data, blocks: onednn.convolve(data, blocks, g, Epilogue(), ()))
+        found[LIBRARY + CONSTANT] = partial(library, data, blocks)
+    return found
+
+
+def _with_weight_as_kept(direction: Direction, g: Geometry, algorithm: str, first: jax.Array, other: jax.Array) -> Any:
+    rule = partial(RULES[direction], geometry=g, algorithm=algorithm)
+    if direction == "weight":
+        return jnp.moveaxis(rule(first, other), (-1, -2), (0, 1))
+    return rule(first, _channels_last(other))
+
+
+def _channels_last(weight: jax.Array) -> jax.Array:
+    """(f, c / g, *kernel) → (*kernel, c / g, f)."""
+    return jnp.moveaxis(weight, (0, 1), (-1, -2))
+
+
+def measure(functions: dict[str, Callable[[], Any]], rounds: int, seconds: float) -> dict[str, float]:
+    """Median seconds of each, in turn: three rounds of all, then of those that may be the fastest, for so long."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
+
+    def one_round(names: Sequence[str]) -> None:
+        for name in names:
+            start = time.perf_counter()
+            jax.block_until_ready(functions[name]())
+            times[name].append(time.perf_counter() - start)
+
+    one_round(list(functions))  # compile
+    for all_times in times.values():
+        all_times.clear()
+    for _ in range(3):
+        one_round(list(functions))
+    best = min(min(all_times) for all_times in times.values())
+    names = [name for name, all_times in times.items() if min(all_times) <= 2 * best]
+    end = time.perf_counter() + seconds
+    for i in range(rounds):
+        if time.perf_counter() > end:
+            break
+        one_round(names if i % 2 else names[::-1])
+    return {name: statistics.median(all_times) for name, all_times in times.items()}
+
+
+def row(direction: Direction, g: Geometry, times: dict[str, float]) -> Measured:
+    """Medians as a row of the table, to a hundredth of a percent."""
+    figures = {name: float(f"{seconds * 1e3:.4g}") for name, seconds in times.items()}
+    constant = {name.removesuffix(CONSTANT): ms for name, ms in figures.items() if name.endswith(CONSTANT)}
+    return Measured(direction, g, {name: ms for name, ms in figures.items() if not name.endswith(CONSTANT)}, constant)
+
+
+def machine() -> str:
+    """The processor's name and the number of cores."""
+    names = [line.partition(":")[2].strip() for line in _cpuinfo() if line.startswith("model name")]
+    return f"{names[0] if names else system.machine()}, {len(names) or 1} cores"
+
+
+def _cpuinfo() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def about(platform: str) -> dict[str, str]:
+    """Words on this machine, versions and options, for people who read a table."""
+    return {"machine": machine(), "jaxlib": jaxlib.version.__version__, "options": str(options_for(platform))}

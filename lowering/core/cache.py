@@ -1,0 +1,112 @@
+"""`Programs`: what runs of one network, built on first use and kept. Every door of the library opens here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.convolutions import onednn
+from lowering.core.gradient_program import GradientProgram
+from lowering.core.inference import Inference
+from lowering.core.keys import with_places
+from lowering.core.program import Program
+from lowering.xla.platforms import here
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.types import Shape
+from symjax_nnvm.pipeline import Options, Pipeline, Plan
+from symjax_nnvm.recent import Recent
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Programs", "on_mesh", "on_mesh_around"]
+
+_DATA = "data"
+_KEPT = 16
+"""Programs: of a Predictor one or two for each signature, which has no use for them once it is compiled."""
+
+
+class Programs:
+    """The programs of a symbol, one for each set of options that differ in what they make; those used last are kept.
+
+    symbol: the network, which must not change afterwards. Raises what the stages of the pipeline raise, and
+    LoweringError for operators without a rule.
+    """
+
+    def __init__(self, symbol: Symbol):
+        self.symbol = symbol
+        self.pipeline = Pipeline(with_places(symbol.outputs))
+        self._programs: Recent[Options, Program | GradientProgram] = Recent(_KEPT)
+        self._inferences: Recent[int, Inference] = Recent(_KEPT)  # by the graph's id; each holds its graph
+
+    def plan(self, options: Options) -> Plan:
+        """The graph that the stages make, and what each of them changed."""
+        return self.pipeline.plan(_placed(options))
+
+    def forward(self, options: Options) -> Program:
+        """The program of the outputs; options without wrt."""
+        found = self._program(options)
+        assert isinstance(found, Program)
+        return found
+
+    def gradient(self, options: Options, arrays: Mapping[str, Any] | None = None) -> GradientProgram:
+        """The program of outputs and gradients. arrays: by name, where a stage asks for their shapes."""
+        if arrays is not None and options.mirror == "blocks":
+            shapes: tuple[tuple[str, Shape], ...] = tuple((name, np.shape(array)) for name, array in arrays.items())
+            options = replace(options, shapes=shapes)
+        found = self._program(options)
+        assert isinstance(found, GradientProgram)
+        return found
+
+    def precompute(self, options: Options, names: Sequence[str] | None = None) -> Program | None:
+        """The program of what is computed once for these options: values of the variables that `forward` has in place
+        of what depends on `options.constants` alone, in the order of `plan(options).precompute.attrs["names"]`, or of
+        `names`, which are some of them. Its arguments are the constants that they are made of, states among them. None
+        where there are none."""
+        graph = self.plan(options).precompute
+        if graph is None or names is None:
+            return None if graph is None else Program(graph, options)
+        entries = dict(zip(graph.attrs["names"], graph.outputs, strict=True))
+        return Program(Graph([entries[name] for name in names]), options) if names else None
+
+    def _program(self, options: Options) -> Program | GradientProgram:
+        options = _placed(options)
+        found = self._programs.get(options)
+        if found is None:
+            plan = self.plan(options)
+            network = self.pipeline.graph if options.wrt is None else None
+            inference = self._inferences.get(id(plan.graph))
+            if inference is None:
+                inference = self._inferences[id(plan.graph)] = Inference(plan.graph, self.pipeline.graph)
+            program = Program(plan.graph, options, beside=plan.head_grads, inference=inference, network=network)
+            found = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
+        return found
+
+
+def on_mesh(options: Options, mesh: Any) -> Options:
+    """Options that refer to a mesh, or None. Samples are split over its axis `data`, if it has one."""
+    axes = () if mesh is None or _DATA not in mesh.axis_names else (_DATA,)
+    return replace(options, mesh=mesh, data_axes=axes)
+
+
+def on_mesh_around(options: Options) -> Options:
+    """Options that refer to the mesh that `jax.set_mesh` has set, unless they have one."""
+    around = jax.sharding.get_abstract_mesh()
+    return options if options.mesh is not None or around.empty else on_mesh(options, around)
+
+
+def _placed(options: Options) -> Options:
+    """Options that say where the program runs, and what it may call there."""
+    platform = options.platform or here(options.mesh)
+    alone = options.mesh is None or options.mesh.size == 1
+    calls = platform == "cpu" and alone and (options.owned or _may_be_undone(options))
+    return replace(options, platform=platform, library=(options.library or onednn.Cores()) if calls else None)
+
+
+def _may_be_undone(options: Options) -> bool:
+    """Whether the library's calls in a function can be something else wherever it is transformed or exported. What lies
+    in a library's blocks cannot; and JAX's compilation cache, where one is set up, holds no program with a call."""
+    cached = bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
+    return options.constants is None and not options.witness and not cached

@@ -1,0 +1,155 @@
+"""What is known of a program's arrays before any rule runs: shapes and dtypes of all entries, inferred once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lowering.native.unpromised import UndecidedSizeError
+from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
+from symjax_nnvm.errors import InferenceError, NarrowedDtypeWarning
+from symjax_nnvm.inspect.footprint import check_workspaces
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.listing import variables
+from symjax_nnvm.ir.open_sizes import decide_by
+from symjax_nnvm.ir.pass_registry import apply_pass
+from symjax_nnvm.ir.types import DTYPE_CODES, DType, DTypeList, Shape, ShapeList
+from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.passes.wide_dtypes import asking_for_64_bits, may_ask_for_64_bits
+from symjax_nnvm.symbol.symbol import Symbol
+
+decide_by(UndecidedSizeError)
+
+_KEPT = 64
+"""As many results are kept: a program that meets more shapes than that is traced anew anyway."""
+
+
+class Inferred(NamedTuple):
+    """Shapes and dtypes of all entries, None where undecided; dtypes are inferred only where something reads them."""
+
+    shapes: Sequence[Shape | None]
+    dtypes: Sequence[DType | None]
+
+
+class Inference:
+    """Inference over the graph of a program, before its rules run, so that what contradicts the graph is told in the
+    graph's terms and not in JAX's.
+
+    A result is asked for with the arrays that are there: the variables, or what the forward part left. Results are
+    kept, and one that agrees with all that is there is taken: forward and backward part, and an executor that knew its
+    shapes when it was bound, share one. network: the graph that it was made of, in whose terms errors are told, if it
+    has them, too. reads_dtypes: whether some rule wants dtypes inferred, too.
+    """
+
+    def __init__(self, graph: Graph, network: Graph | None = None):
+        self._graph = graph
+        self._network = graph if network is None else network
+        self._index = graph.indexed_graph()
+        self.reads_dtypes = False
+        self._known: list[Inferred] = []
+        self._narrowing_told = False
+
+    def of(self, env: Sequence[Any]) -> Inferred:
+        """All shapes, from the arrays in an environment. Raises InferenceError."""
+        held = [(eid, env[eid]) for eid in range(self._index.num_node_entries) if env[eid] is not None]
+        return self.of_arrays({eid: (value.shape, value.dtype.name) for eid, value in held})
+
+    def of_variables(self, arrays: Mapping[str, tuple[Shape, DType]]) -> Inferred:
+        """All shapes, from shape and dtype of variables by name. Raises InferenceError."""
+        index = self._index
+        named = ((index.entry_rptr[nid], index.nodes[nid].source.name) for nid in index.input_nodes)
+        return self.of_arrays({eid: arrays[name] for eid, name in named if name in arrays})
+
+    def of_arrays(self, arrays: Mapping[int, tuple[Shape, DType]]) -> Inferred:
+        """All shapes, from shape and dtype of some entries by number. Raises InferenceError."""
+        for place, known in enumerate(self._known):
+            if self._agrees(known, arrays):
+                self._known.insert(0, self._known.pop(place))
+                return known
+        found = self._infer(arrays)
+        self._known = [found, *self._known[: _KEPT - 1]]
+        return found
+
+    def _agrees(self, known: Inferred, arrays: Mapping[int, tuple[Shape, DType]]) -> bool:
+        return all(
+            known.shapes[eid] == shape and (known.dtypes[eid] == dtype or known.dtypes[eid] is None)
+            for eid, (shape, dtype) in arrays.items()
+        )
+
+    def _infer(self, arrays: Mapping[int, tuple[Shape, DType]]) -> Inferred:
+        shapes = ShapeList([None] * self._index.num_node_entries)
+        dtypes = DTypeList([None] * self._index.num_node_entries)
+        for eid, (shape, dtype) in arrays.items():
+            shapes[eid] = shape
+            dtypes[eid] = dtype if dtype in DTYPE_CODES else None
+        try:
+            graph = apply_pass(self._graph.derive(attrs={"shape": shapes}), "MXInferShape")
+            check_workspaces(graph)
+        except InferenceError as error:
+            given = self._of_inputs(lambda eid: shapes[eid])
+            error = self._in_its_terms(error, lambda: infer_shape(self._network, shapes=given))
+            raise _with_remedy(error, shape_remedy(Symbol(self._network.outputs), given)) from error
+        shapes = graph.attrs["shape"]
+        if self.reads_dtypes or any(shape is not None and 0 in shape for shape in shapes):
+            dtypes = apply_pass(self._graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]
+        return Inferred(shapes, dtypes)
+
+    def check_dtypes(self, env: Any) -> None:
+        """Infer dtypes after a rule has failed: a dtype that does not fit is best told in the graph's terms.
+
+        Raises InferenceError.
+        """
+        dtypes = DTypeList([None] * self._index.num_node_entries)
+        for nid in self._index.input_nodes:
+            value = env[self._index.entry_rptr[nid]]
+            if value is not None and value.dtype.name in DTYPE_CODES:
+                dtypes[self._index.entry_rptr[nid]] = value.dtype.name
+        try:
+            apply_pass(self._graph.derive(attrs={"dtype": dtypes}), "MXInferType")
+        except InferenceError as error:
+            known = self._of_inputs(lambda eid: dtypes[eid])
+            error = self._in_its_terms(error, lambda: infer_type(self._network, dtypes=known))
+            raise _with_remedy(error, dtype_remedy(Symbol(self._network.outputs), known)) from error
+
+    def _in_its_terms(self, error: InferenceError, infer: Callable[[], Any]) -> InferenceError:
+        """The error that the network has itself, of which the graph was made."""
+        try:
+            if self._network is not self._graph:
+                infer()
+        except InferenceError as own:
+            return own
+        return error
+
+    def _of_inputs(self, found: Callable[[int], Any]) -> dict[str, Any]:
+        """What is known of the variables, by name; found: of an entry."""
+        index = self._index
+        names = {node.name for node in variables(self._network.nodes())}
+        known = ((index.nodes[nid].source.name, found(index.entry_rptr[nid])) for nid in index.input_nodes)
+        return {name: value for name, value in known if value is not None and name in names}
+
+    def warn_of_narrowing(self) -> None:
+        """Name, once, the nodes whose attributes ask for 64 bits where JAX has only 32."""
+        told, self._narrowing_told = self._narrowing_told, True
+        if told or jax.dtypes.canonicalize_dtype(np.float64) == np.float64 or not may_ask_for_64_bits(self._graph):
+            return
+        try:
+            inferred = apply_pass(self._graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType")
+        except InferenceError:
+            return  # what does not fit together is reported where the arrays' dtypes are known
+        asking = [f"{node.name!r} ({dtype})" for node, dtype in asking_for_64_bits(inferred)]
+        if asking:
+            origins = ", ".join(asking[:5]) + (f" and {len(asking) - 5} more" if len(asking) > 5 else "")
+            warnings.warn(
+                f"The graph asks for 64-bit numbers and runs in 32 bits: nodes {origins}. For 64 bits, run it inside "
+                "`with jax.enable_x64(True):`, or set the environment variable JAX_ENABLE_X64=1.",
+                NarrowedDtypeWarning,
+                stacklevel=6,
+            )
+
+
+def _with_remedy(error: InferenceError, remedy: str) -> InferenceError:
+    return InferenceError(f"{error} {remedy}".rstrip(), error.node)

@@ -1,0 +1,85 @@
+"""What rules themselves say of how work is shared out over a mesh: by each device on its part, or laid out so.
+
+On a CPU some rules go through a batch sample by sample, so that what they make lies in the caches. XLA's partitioner
+cannot split such a loop: it gathers the whole batch on every device, and every device does the whole work. These rules
+say which of their inputs have samples along the first axis (`by_part=` of `lowers`), and here they are split by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from lowering.core.rules import ByPart
+from symjax_nnvm.pipeline import Options
+
+__all__ = ["count_parts", "laid_out", "on_each_part"]
+
+
+def laid_out(data: jax.Array, mesh: Any, *axes: str | tuple[str, ...] | None) -> jax.Array:
+    """The data, of which XLA splits axis i over axes[i] of the mesh, and all others not at all; without a mesh as they
+    are. Where axes are manual, inside `jax.shard_map`, the caller has split the data over them already."""
+    if mesh is None:
+        return data
+    around = jax.sharding.get_abstract_mesh()
+    known = mesh if around.empty else around
+    manual = {name for name, kind in zip(known.axis_names, known.axis_types, strict=True) if kind == AxisType.Manual}
+    groups = [(axis,) if isinstance(axis, str) else axis or () for axis in axes]
+    spec = PartitionSpec(*(tuple(axis for axis in group if axis not in manual) or None for group in groups))
+    if manual and not any(spec):
+        return data
+    return jax.lax.with_sharding_constraint(data, NamedSharding(mesh, spec) if around.empty else spec)
+
+
+def count_parts(by: ByPart, options: Options, platform: str, inputs: Sequence[Any]) -> int:
+    """Into how many parts `on_each_part` splits samples.
+
+    One, where there is no mesh, on other platforms than CPUs, inside `jax.shard_map` over the axes of data, and of
+    samples that cannot be split evenly.
+    """
+    if options.mesh is None or not options.data_axes or platform != "cpu":
+        return 1
+    mesh, axes = _split_over(options)
+    count = prod(mesh.shape[axis] for axis in axes)
+    return 1 if any(inputs[i].shape[0] % count for i in by.samples) else count
+
+
+def _split_over(options: Options) -> tuple[Any, tuple[str, ...]]:
+    """The mesh, and those of the axes of data that XLA splits over by itself."""
+    around = jax.sharding.get_abstract_mesh()
+    mesh: Any = options.mesh if around.empty else around
+    automatic = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Auto}
+    return mesh, tuple(axis for axis in options.data_axes if axis in automatic)
+
+
+def on_each_part(
+    function: Callable[..., Any], by: ByPart, options: Options, platform: str, inputs: Sequence[Any]
+) -> Any:
+    """`function(*inputs)`, by each device on its part along the axes `options.data_axes` of the mesh.
+
+    As it is, where there is one part; see `count_parts`.
+    """
+    count = count_parts(by, options, platform, inputs)
+    if count == 1:
+        return function(*inputs)
+    mesh, axes = _split_over(options)
+
+    def part(*given: Any) -> Any:
+        found = function(*given)
+        return found[None] if by.summed else found
+
+    split, whole = PartitionSpec(axes), PartitionSpec()
+    out = jax.shard_map(
+        part,
+        mesh=mesh,
+        in_specs=tuple(split if i in by.samples else whole for i in range(len(inputs))),
+        out_specs=split,
+        axis_names=set(axes),
+        check_vma=False,  # nothing is replicated that is not split by hand
+    )(*inputs)
+    return jnp.sum(out, 0) if by.summed else out

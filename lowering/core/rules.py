@@ -1,0 +1,132 @@
+"""The JAX rule of each operator, kept as just another operator attribute.
+
+A rule is `rule(params, *inputs) -> output | tuple of outputs`, a pure JAX function. An operator that mutates inputs
+returns its outputs followed by the new values of those inputs, in the order of FMutateInputs. A rule that needs more
+than parameters and inputs says so: `@lowers("Dropout", needs=("key", "is_train"))` receives them as keywords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+from symjax_nnvm.ir import attributes
+from symjax_nnvm.ir.attributes import FDraws
+from symjax_nnvm.ir.node import NodeAttrs
+from symjax_nnvm.ir.op import Op, OpMap
+from symjax_nnvm.ir.open_sizes import is_open
+from symjax_nnvm.ops.custom import custom_name
+
+Rule = Callable[..., Any]
+
+Need = Literal[
+    "key",
+    "is_train",
+    "platform",
+    "algorithm",
+    "out_shapes",
+    "out_dtypes",
+    "attrs",
+    "programs",
+    "reversible",
+    "mesh",
+    "requests",
+]
+"""What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); the
+algorithm that ChooseAlgorithm chose, or chooses now that shapes are known, of an operator with FAlgorithm; the inferred
+shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a `Program`; whether
+JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh of devices to which
+shardings refer, or None; of each output "null" where nothing reads it, "add" and an array where it is to be the sum
+with that array, else "write", of Python that runs between programs."""
+
+
+class ByPart(NamedTuple):
+    """What a rule says that goes through a batch sample by sample on a CPU, with one result: which inputs have samples
+    along the first axis; and whether the result is a sum over samples, or has them there, too."""
+
+    samples: tuple[int, ...]
+    summed: bool = False
+
+
+class Numbers(NamedTuple):
+    """What a rule says that can leave no size open: why, and along which axes of its first input; None: all."""
+
+    reason: str
+    axes: tuple[int, ...] | None = None
+
+    def are_missing(self, shape: Sequence[int]) -> bool:
+        """Whether a size that has to be a number was left open."""
+        return any(is_open(shape[axis]) for axis in (range(len(shape)) if self.axes is None else self.axes))
+
+
+@dataclass(frozen=True)
+class LoweringRule:
+    """A rule and what it needs besides parameters and inputs.
+
+    draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then, as the operator's card
+    says (FDraws); None, where the card says nothing: always, or, of a rule that needs programs, when one of them does.
+    Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one. by_part:
+    how devices share its work, where XLA cannot say (`lowering/core/parts.py`). python: it is Python on arrays that are
+    there, and returns a `PythonCall`. numbers: which sizes an exported program cannot leave open, and why.
+    """
+
+    rule: Rule
+    needs: tuple[Need, ...] = ()
+    draws: Callable[[Any, bool], bool] | None = None
+    by_part: ByPart | None = None
+    python: bool = False
+    numbers: Numbers | None = None
+
+
+FLowering: OpMap[LoweringRule] = attributes.FLowering
+"""The operator attribute that holds the rules."""
+
+
+def lowers(
+    *names: str,
+    needs: Sequence[Need] = (),
+    by_part: ByPart | None = None,
+    python: bool = False,
+    numbers: Numbers | None = None,
+) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the rule of the named operators."""
+    unknown = set(needs) - set(get_args(Need))
+    if unknown:
+        raise TypeError(f"a rule cannot need {sorted(unknown)}; it can need {get_args(Need)}")
+
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            op = Op.get(name)
+            draws = _draws(op) if "key" in needs and op in FDraws else None
+            op.set_attr("FLowering", LoweringRule(rule, tuple(needs), draws, by_part, python, numbers))
+        return rule
+
+    return register
+
+
+def _draws(op: Op) -> Callable[[Any, bool], bool]:
+    """When an operator draws, by its card."""
+
+    def draws(p: Any, is_train: bool) -> bool:
+        attrs = NodeAttrs(op, "")
+        attrs.parsed = p
+        when = FDraws[op](attrs)
+        return when == "always" or (when == "training" and is_train)
+
+    return draws
+
+
+def lowers_custom(op_type: str, needs: Sequence[Need] = ()) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the rule of the operator that `Custom(op_type=…)` stands for."""
+    return lowers(custom_name(op_type), needs=needs)
+
+
+def lowers_table(rules: Mapping[str, Rule]) -> None:
+    """Register rules that take no parameters, `inputs -> output`: one row each."""
+    for name, function in rules.items():
+        lowers(name)(_without_params(function))
+
+
+def _without_params(function: Rule) -> Rule:
+    return lambda p, *inputs: function(*inputs)

@@ -1,0 +1,320 @@
+"""MXNet's words for what has another name here, or needs none: what is said to who uses them.
+
+One table of keywords for each function, one of attributes for each object. They are looked at only when a call fails.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+from lowering.messages.arguments import kind_of
+from symjax_nnvm.errors import CallError, UnknownAttributeError, cut, did_you_mean, listed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_DEVICE = (
+    "Arrays say where things run: args = jax.device_put(args, jax.devices('gpu')[0]); without it JAX's default device"
+)
+_TOLD_LATER = ("args", "aux", "type_dict", "epochs", "begin_epoch", "batch_size", "keep", "every")
+"""Parameters of which the functions themselves say more."""
+
+_IN_TRAINER = "It belongs to the trainer: lowering.Trainer(symbol, {})"
+_IN_INIT = "Values that you have go to trainer.init(seed, {}, data=shape)"
+_LOAD = "net, args, aux = symjax_nnvm.load_checkpoint(prefix, epoch), then trainer.init(seed, args, aux, data=shape)"
+_CALLBACKS = "callbacks=[object with on_step_end(trainer, event) or on_epoch_end(trainer, record)]"
+
+KEYWORDS: dict[str, dict[str, str]] = {
+    "Trainer": {
+        **dict.fromkeys(("context", "ctx", "device"), _DEVICE),
+        **dict.fromkeys(
+            ("learning_rate", "lr", "momentum", "wd", "rescale_grad", "clip_gradient", "lr_scheduler"),
+            "Parameters of the optimiser go into one dict: Trainer(symbol, 'sgd', {{'{name}': ...}})",
+        ),
+        "fixed_param_names": "wrt=symjax_nnvm.freeze(symbol, ['conv*']) names what is still trained",
+        "arg_params": _IN_INIT.format("args, aux"),
+        "aux_params": _IN_INIT.format("args, aux"),
+        "state_names": "States are auxiliary states, in trainer.state.aux",
+        "logger": "trainer.fit(..., progress=True) prints; callbacks= can do more",
+        "work_load_list": _DEVICE,
+        "group2ctxs": "Spread arrays by jax.sharding; see docs/migrating.md, Several devices",
+        "kvstore": "There is none: arrays laid out by jax.sharding are summed by XLA",
+        "batch_size": "trainer.init(seed, data=(batch size, ...)) is told shapes",
+        "num_epoch": "trainer.fit(data, epochs) is told how many epochs",
+        "metrics": "They belong to trainer.fit(data, epochs, metrics=...) and trainer.evaluate(data, metrics)",
+        "eval_metric": "They belong to trainer.fit(data, epochs, metrics=...) and trainer.evaluate(data, metrics)",
+        "loss": "The loss is the symbol's head: sym.SoftmaxOutput(net, name='softmax'), or sym.make_loss",
+        "use_global_stats": "frozen_statistics=True, for the batch norms whose gamma and beta are not trained",
+    },
+    "Trainer.init": {
+        "shapes": "Shapes are keywords: trainer.init(seed, data=(32, 3, 224, 224))",
+        "data_shapes": "Shapes are keywords: trainer.init(seed, data=(32, 3, 224, 224))",
+        "label_shapes": "Shapes of labels follow; else they are keywords, softmax_label=(32,)",
+        "arg_params": "args={name}",
+        "aux_params": "aux={name}",
+        "params": "args=params",
+        "seed": "The seed comes first, as key: trainer.init(0, data=shape)",
+        "initializer": _IN_TRAINER.format("initializer=..."),
+        "allow_missing": "What is missing is initialised",
+        "force_init": "init always makes a new state",
+        "ctx": _DEVICE,
+        "context": _DEVICE,
+    },
+    "Trainer.fit": {
+        "num_epoch": "epochs={name}, or the second argument",
+        "train_data": "data={name}, or the first argument",
+        **dict.fromkeys(("X", "x", "y", "label", "labels"), "lowering.Batches({{'data': X, 'softmax_label': y}}, 32)"),
+        "eval_data": "validation={name}",
+        "validation_data": "validation={name}",
+        "val_data": "validation={name}",
+        "eval_metric": "metrics={name}",
+        "validation_metric": "metrics= is for both",
+        "metric": "metrics={name}",
+        "optimizer": _IN_TRAINER.format("optimizer, optimizer_params"),
+        "optimizer_params": _IN_TRAINER.format("'sgd', {{'learning_rate': 0.1}}"),
+        "initializer": _IN_TRAINER.format("initializer=..."),
+        "arg_params": _IN_INIT.format("args, aux"),
+        "aux_params": _IN_INIT.format("args, aux"),
+        "allow_missing": "trainer.init(seed, args, aux, ...) initialises what is missing",
+        "force_init": "trainer.init(seed, ...) makes a new state",
+        "force_rebind": "Other shapes compile by themselves",
+        "batch_end_callback": _CALLBACKS,
+        "epoch_end_callback": _CALLBACKS + "; files are written by checkpoints=lowering.Checkpoints(folder)",
+        "eval_end_callback": _CALLBACKS,
+        "eval_batch_end_callback": _CALLBACKS,
+        "kvstore": "There is none: arrays laid out by jax.sharding are summed by XLA",
+        "monitor": "trainer.diagnose(batch) finds where numbers go wrong; Executor.set_monitor_callback shows all",
+        "sparse_row_id_fn": "Gradients are dense",
+        "batch_size": "lowering.Batches(arrays, batch_size) makes the batches",
+        "shuffle": "lowering.Batches(arrays, batch_size, shuffle=True)",
+        "verbose": "progress={name}",
+        "ctx": _DEVICE,
+        "context": _DEVICE,
+    },
+    "Trainer.evaluate": {
+        "eval_data": "data={name}, or the first argument",
+        "eval_metric": "metrics={name}",
+        "metric": "metrics={name}",
+        "num_batch": "itertools.islice(data, {name}) gives as many batches",
+        "batch_size": "lowering.Batches(arrays, batch_size, last='keep') makes the batches",
+    },
+    "Trainer.predict": {
+        "eval_data": "data={name}, or the first argument",
+        "num_batch": "itertools.islice(data, {name}) gives as many batches",
+        "merge_batches": "Batches are joined, always; a loop over predict(batch) keeps them apart",
+        "always_output_list": "It is always a list, with one array for each output",
+        "batch_size": "lowering.Batches({{'data': x}}, batch_size, last='keep') makes the batches",
+        "is_train": "predict runs in test mode; trainer.step trains",
+    },
+    "compile": {
+        **dict.fromkeys(("ctx", "context", "device"), _DEVICE),
+        **dict.fromkeys(("args", "params", "arg_params"), "Arrays are given to what compile returns: f(args, aux)"),
+        **dict.fromkeys(("aux", "aux_params", "aux_states"), "Arrays are given to what compile returns: f(args, aux)"),
+        "data": "Data are given to what compile returns: f(args | {{'data': x}}, aux)",
+        "grad_req": "lowering.grad_fn(symbol, wrt) computes gradients, or lowering.simple_bind",
+        "train": "is_train={name}",
+        "training": "is_train={name}",
+        "for_training": "is_train={name}",
+    },
+    "Predictor": {
+        **dict.fromkeys(("ctx", "context", "device"), 'platform="cpu", "gpu" or "tpu"'),
+        **dict.fromkeys(("arg_params", "params"), "args={name}"),
+        **dict.fromkeys(("aux_params", "aux_states"), "aux={name}"),
+        "data_shapes": "predict.warm(data=shape), where it is to be compiled before the first call",
+        "batch_size": "Every batch size is compiled when it comes; predict.warm(data=shape) does so before",
+        "data": "Data are given to the predictor: predict(data={name})",
+    },
+    "grad_fn": {
+        "grad_req": "wrt=[names of the arguments]",
+        "argnums": "wrt=[names of the arguments]",
+        "train": "is_train={name}",
+        "training": "is_train={name}",
+        "for_training": "is_train={name}",
+        **dict.fromkeys(("ctx", "context", "device"), _DEVICE),
+    },
+    "bind": {
+        "context": "ctx={name}",
+        "aux": "aux_states={name}",
+        "aux_params": "aux_states={name}",
+        "arg_params": "args={name}",
+        "grads": "args_grad={name}",
+        "shared_exec": "simple_bind takes it; executors that are bound to the same arrays share nothing else",
+        "force_rebind": "bind always makes a new executor",
+        "for_training": "executor.forward(is_train={name})",
+    },
+    "simple_bind": {
+        "context": "ctx={name}",
+        "data_shapes": "Shapes are keywords: simple_bind(symbol, data=(32, 3, 224, 224))",
+        "label_shapes": "Shapes are keywords: simple_bind(symbol, softmax_label=(32,))",
+        "shapes": "Shapes are keywords: simple_bind(symbol, data=(32, 3, 224, 224))",
+        "force_rebind": "simple_bind always makes a new executor",
+        "for_training": "executor.forward(is_train={name})",
+        "inputs_need_grad": "grad_req={{'data': 'write', ...}}",
+        "shared_buffer": "shared_exec= shares arrays",
+        "shared_data_arrays": "shared_exec= shares arrays",
+        "stype_dict": "Storage is dense: leave it out",
+        "args": "lowering.bind(symbol, args=...) takes arrays; simple_bind makes them",
+        "dtype": "type_dict={{'data': {name}}}",
+    },
+    "init_params": {
+        "seed": "key={name}: a number, or a PRNG key",
+        "init": "initializer={name}",
+        "data": "shapes={{'data': shape}}",
+        "ctx": _DEVICE,
+        "context": _DEVICE,
+    },
+    "Batches": {
+        "data": "Arrays by the names of the network's arguments: Batches({{'data': x, 'softmax_label': y}}, 32)",
+        "label": "Arrays by the names of the network's arguments: Batches({{'data': x, 'softmax_label': y}}, 32)",
+        "last_batch_handle": "last='keep', 'pad' or 'drop' ('discard' in MXNet)",
+        "drop_last": "last='drop', or 'keep'",
+    },
+    "check_gradients": {
+        "grad_nodes": "wrt=[names of the arguments]",
+        "location": "args={name}",
+        "aux_states": "aux={name}",
+        "numeric_eps": "The step is chosen for float64",
+    },
+}
+"""Function → keyword → our word for it; {name} stands for the keyword."""
+
+ATTRIBUTES: dict[str, dict[str, str]] = {
+    "Trainer": {
+        "bind": "trainer.init(seed, data=shape); shapes compile by themselves",
+        "init_params": "trainer.init(seed, data=shape), with the initializer of the trainer",
+        "init_optimizer": "trainer.init(seed, data=shape); the optimiser is the trainer's",
+        "get_params": "trainer.state.params, .frozen and .aux: dicts of arrays",
+        "set_params": "trainer.init(seed, args, aux, data=shape)",
+        "load_params": _LOAD,
+        "load": _LOAD,
+        "save_params": "trainer.export(prefix, epoch)",
+        "save_checkpoint": "trainer.export(prefix, epoch), or fit(..., checkpoints=lowering.Checkpoints(folder))",
+        "save": "trainer.export(prefix, epoch), or fit(..., checkpoints=lowering.Checkpoints(folder))",
+        "train": "trainer.fit(data, epochs)",
+        "score": "trainer.evaluate(data, metrics)",
+        "forward": "trainer.step(batch) trains, trainer.predict(batch) runs in test mode",
+        "backward": "trainer.step(batch) is forward, backward and update",
+        "forward_backward": "trainer.step(batch) is forward, backward and update",
+        "update": "trainer.step(batch) is forward, backward and update",
+        "update_metric": "trainer.fit(..., metrics=...), or trainer.evaluate(data, metrics)",
+        "get_outputs": "outputs = trainer.step(batch), or trainer.predict(batch)",
+        "get_input_grads": "lowering.grad_fn(symbol, ['data'])",
+        "params": "trainer.state.params",
+        "lr": "trainer.learning_rate, trainer.set_learning_rate(value)",
+        "install_monitor": "trainer.diagnose(batch), or an executor's set_monitor_callback",
+    },
+    "Executor": {
+        "asnumpy": "[np.asarray(array) for array in executor.outputs]",
+        "eval": "executor.forward(is_train=False)",
+    },
+    "mx": {
+        "gluon": "mx.sym and mx.mod.Module for networks; what Gluon exported is had by mx.model.load_checkpoint, and "
+        "its save_parameters files by symjax_nnvm.load_model",
+        "np": "mx.nd, or jax.numpy: the NumPy dialect is not here",
+        "npx": "mx.nd: the NumPy dialect is not here",
+        "image": "any library that reads images, such as Pillow",
+        "img": "any library that reads images, such as Pillow",
+        "profiler": "jax.profiler",
+        "engine": "XLA's: jit orders and fuses what runs; mx.nd.waitall() waits",
+        "rtc": "jax.experimental.pallas, for kernels of one's own",
+        "contrib": "mx.nd.contrib and mx.sym.contrib for operators",
+        "onnx": "symjax-nnvm convert MODEL out.onnx",
+        "th": "torch itself",
+        "tvmop": "XLA, which compiles every operator",
+        "runtime": "jax.devices() for what there is",
+        "library": "symjax_nnvm.register_op and lowering.lowers, for operators of one's own",
+        "FeedForward": "mx.mod.Module",
+        "test": "mx.test_utils",
+        "util": "symjax_nnvm",
+        "base": "symjax_nnvm.errors, whose NNVMError is mx.MXNetError",
+    },
+    "lowering": {
+        "Module": "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})",
+        "mod": "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})",
+        "FeedForward": "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})",
+        "nd": "jax.numpy",
+        "ndarray": "jax.numpy",
+        "array": "jax.numpy.asarray(values)",
+        "cpu": "jax.devices('cpu')[0]",
+        "gpu": "jax.devices('gpu')[0]",
+        "init": "lowering.initializer",
+        "io": "lowering.Batches(arrays, batch_size), or lowering.data, which has ImageRecordIter",
+        "recordio": "lowering.data.RecordFile(path), lowering.data.RecordWriter(path)",
+        **{name: f"lowering.data.{name}" for name in ("ImageRecordIter", "CSVIter", "LibSVMIter", "RecordFile")},
+        "NDArrayIter": "lowering.Batches(arrays, batch_size)",
+        "metric": "lowering.training.metrics",
+        "optimizer": "lowering.Trainer(symbol, 'adam', {...}); lowering.training.list_optimizers() names them",
+        "lr_scheduler": "lowering.training.FactorScheduler and its kin",
+        "sym": "from symjax_nnvm import symbol as sym",
+        "symbol": "from symjax_nnvm import symbol as sym",
+        "random": "jax.random.key(seed), passed to each call",
+        "autograd": "lowering.differentiable(symbol), under jax.grad",
+        "jit": "lowering.compile(symbol)",
+        "load_checkpoint": "symjax_nnvm.load_checkpoint(prefix, epoch)",
+        "save_checkpoint": "symjax_nnvm.save_checkpoint(prefix, epoch, symbol, args, aux)",
+        "load_model": "symjax_nnvm.load_model(symbol_path, params_path)",
+        "check": "symjax_nnvm.check(symbol, shapes)",
+        "freeze": "symjax_nnvm.freeze(symbol, patterns)",
+        "inference_symbol": "symjax_nnvm.inference_symbol(symbol)",
+    },
+}
+"""Object or module → attribute → what it is here."""
+
+
+def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str]) -> str:
+    """What is said of a keyword that a function does not take; nothing when nothing is known of it."""
+    word = KEYWORDS.get(function, {}).get(name)
+    if word is not None:
+        return f"{name}=: {word.format(name=name)}."
+    close = did_you_mean(name, known, cutoff=0.6)
+    return f"{name}=: {close[0].lower()}{close[1:]}" if close else ""
+
+
+def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: calls that Python would refuse with a TypeError are refused in words that hold the way out, and so
+    are values that are not of the kind that the parameter's annotation says (`arguments.kind_of`).
+
+    function: its row in KEYWORDS. example: a call that works. Raises CallError, which is a TypeError.
+    """
+
+    def decorate(wrapped: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(wrapped)
+        named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        kinds = {p.name: kind for p in named if p.name not in _TOLD_LATER and (kind := kind_of(p.annotation))}
+
+        @functools.wraps(wrapped)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                given = signature.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+                unknown = [] if takes_any else [name for name in kwargs if name not in signature.parameters]
+                raise _refusal(function, example, str(error), unknown, list(signature.parameters)) from None
+            for name, value in given.items():
+                if name in kinds and not kinds[name].takes(value):
+                    got = cut(f"{value!r} of type {type(value).__name__}", 80)
+                    told = f"{function}: {name} must be {kinds[name].words}, got {got}."
+                    raise CallError(f"{told} For example: {example}.")
+            return wrapped(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def _refusal(function: str, example: str, error: str, unknown: list[str], known: list[str]) -> CallError:
+    names = [name for name in known if name != "self"]
+    hints = [hint for name in unknown if (hint := keyword_hint(function, name, names))]
+    told = f"does not take {listed(unknown)}" if unknown else error
+    rest = "" if len(hints) == len(unknown) and hints else f" It takes {', '.join(names)}."
+    return CallError(" ".join((f"{function}: {told}.", *hints)) + f"{rest} For example: {example}.")
+
+
+def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:
+    """Raises UnknownAttributeError for an attribute that an object or a module does not have."""
+    word = ATTRIBUTES.get(owner, {}).get(name)
+    way = f"It is {word}." if word else did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6)
+    raise UnknownAttributeError(f"{owner} has no attribute {name!r}. {way}".rstrip(), name=name)

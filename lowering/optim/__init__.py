@@ -1,0 +1,1 @@
+"""Optimisers as arithmetic on arrays: update rules, schedules, updates layer by layer."""

@@ -1,0 +1,1 @@
+"""A network with its parameters: `Predictor`, its folder, `export_program`."""

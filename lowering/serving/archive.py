@@ -1,0 +1,351 @@
+"""A folder that holds a Predictor: the network, what was computed of its parameters, and for what inputs it ran.
+
+    predictor.json                      options, signatures, and the sum (sha256) of every other file; which are in
+    saved-1, saved-2, …                 when it is written again
+        net-symbol.json, net-0000.params   the network as a checkpoint
+        computed.params                    arrays that depend on parameters alone, named by what computes them
+
+No program is in it: a process that loads it plans and traces the network anew, and compiles what is asked for. So
+geometry, layouts of weights and what a program calls come from this network on this machine, whatever the files say.
+`predictor.json` is written last, so that a reader has all of the old files or all of the new, whenever a save is
+interrupted. Versions 1 to 4 had programs and arrays of other names beside the network, which are not read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symjax_nnvm.errors import FileError, NNVMError, explain, printable
+from symjax_nnvm.io.files import StrPath, atomic_writes, make_folder, one_writer, open_regular, read_bounded, write_file
+from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape
+from symjax_nnvm.mxnet.array_file import write_list
+from symjax_nnvm.mxnet.checkpoint import load_checkpoint, save_checkpoint
+from symjax_nnvm.mxnet.params import named_arrays
+from symjax_nnvm.symbol.symbol import Symbol
+
+Arrays = Mapping[str, Any]
+
+__all__ = ["Folder", "Signature", "read_folder", "write_folder"]
+
+_ABOUT, _COMPUTED, _NETWORK = "predictor.json", "computed.params", "net"
+_MEMBERS = (f"{_NETWORK}-symbol.json", f"{_NETWORK}-0000.params", _COMPUTED)
+_SAVED = "saved-"
+_VERSION = 5
+_WITHOUT_SUMS = (1, 2, 3, 4)
+_NO_FOLDER = (1, 2)  # files beside predictor.json
+_BESIDE = (_COMPUTED, *_MEMBERS, "signature-*.stablehlo")
+"""What versions 1 and 2 had there."""
+
+MAX_BYTES = 1 << 22
+"""Of `predictor.json`."""
+
+MAX_SIGNATURES = 4096
+
+_MAX_INPUT = 1 << 40
+"""Bytes of an input."""
+
+
+class Signature(NamedTuple):
+    """Shapes and dtypes of the inputs by name, and whether a key came with them."""
+
+    inputs: Mapping[str, tuple[Shape, DType]]
+    key: bool
+
+
+class Folder(NamedTuple):
+    """What is in a folder. network: the symbol, arguments and states. options: of the Predictor. signatures: those that
+    were used last at the end. values: what was computed of parameters, by what computes it; when read, views of the
+    file."""
+
+    network: tuple[Symbol, Arrays, Arrays]
+    options: dict[str, str | None]
+    signatures: Sequence[Signature]
+    values: Arrays
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write_folder(path: StrPath, folder: Folder) -> None:
+    """Write a folder; what it held of that kind is there until all of the new is. Raises as `save_checkpoint`."""
+    place = Path(path)
+    place.mkdir(parents=True, exist_ok=True)
+    with one_writer(place):
+        old = _held_by(place)
+        try:
+            _tidy(place)  # of interrupted saves
+            _write(place, folder)
+        finally:
+            _tidy(place)
+        if old.get("version") in _NO_FOLDER:
+            for file in [each for pattern in _BESIDE for each in place.glob(pattern)]:
+                file.unlink(missing_ok=True)
+
+
+def _write(place: Path, folder: Folder) -> None:
+    """Files in a folder of their own, then `predictor.json`, which names it."""
+    new = place / f"{_SAVED}{1 + max(map(_number, place.glob(f'{_SAVED}*')), default=0)}"
+    make_folder(new)
+    save_checkpoint(new / _NETWORK, 0, *folder.network)
+    with atomic_writes(new / _COMPUTED) as (computed,):
+        write_list(computed, folder.values)
+    members = {name: _sum(new / name) for name in _MEMBERS}
+    rows = [row for one in folder.signatures[-MAX_SIGNATURES:] if _is_readable(row := one._asdict())]
+    about = {"version": _VERSION, "options": folder.options, "files": new.name, "members": members}
+    text = json.dumps(about | {"signatures": rows}, indent=1)
+    if len(text) > MAX_BYTES:  # signatures help only who asks for them
+        text = json.dumps(about | {"signatures": []}, indent=1)
+    write_file(place / _ABOUT, text)
+
+
+def _tidy(place: Path) -> None:
+    """Remove the folders that `predictor.json` does not name."""
+    named = _held_by(place).get("files")
+    for other in place.glob(f"{_SAVED}*"):
+        if other.name != named and _number(other):
+            shutil.rmtree(other, ignore_errors=True)  # Windows keeps what is being read
+
+
+def _number(place: Path) -> int:
+    text = place.name.removeprefix(_SAVED)
+    return int(text) if text.isdecimal() else 0
+
+
+def _held_by(place: Path) -> dict[str, Any]:
+    """What `predictor.json` says; nothing where there is none that can be read."""
+    try:
+        return _about(place)
+    except (OSError, FileError):
+        return {}
+
+
+def _sum(path: Path) -> dict[str, Any]:
+    with open_regular(path) as file:
+        found = hashlib.file_digest(file, "sha256")  # pyright: ignore[reportArgumentType]
+        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": found.hexdigest()}
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_folder(path: StrPath) -> Folder:
+    """What is in a folder. Raises FileError for what is none, for fields that are not as they are written, and for
+    files that are not the ones that were written; what `load_checkpoint` raises; OSError."""
+    place = Path(path)
+    if not (place / _ABOUT).is_file():
+        raise _refused(path, f"a folder that Predictor.save wrote, with {_ABOUT}", "none")
+    about = _about(place)
+    while True:
+        try:
+            return _folder(place, about)
+        except (OSError, NNVMError):
+            read, about = about, _about(place)
+            if about == read:  # else it was written again meanwhile
+                raise
+
+
+def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
+    if about["version"] not in _NO_FOLDER:
+        place /= about["files"]
+    values: Arrays = {}
+    marks: dict[Path, tuple[int, ...]] = {}
+    if about["version"] not in _WITHOUT_SUMS:
+        with ThreadPoolExecutor() as side_by_side:
+            saved = {place / name: saved for name, saved in about["members"].items()}
+            marks = {path: _mark(path) for path in saved if path.is_file()}
+            for looked_at in [side_by_side.submit(_require_as_saved, *each) for each in saved.items()]:
+                looked_at.result()
+        found = named_arrays(place / _COMPUTED, "a predictor")
+        values = {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
+    network = load_checkpoint(place / _NETWORK, 0)
+    for path, mark in marks.items():  # the sum was taken of another file than was read
+        if _mark(path) != mark:
+            raise _refused(path.parent, f"{path.name} as it was when its sum was taken", "a file that was changed")
+    return Folder(network, about["options"], [Signature(**row) for row in about["signatures"]], values)
+
+
+def _mark(path: Path) -> tuple[int, ...]:
+    """What tells a file from another, and from itself after it was written to."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
+    """Raises FileError for another file than the one that was saved; one of another size is not read."""
+    if not path.is_file():
+        raise _refused(path.parent, f"a file {path.name}", "none")
+    size = path.stat().st_size
+    if size != saved["bytes"]:
+        raise _refused(path.parent, f"{path.name} of {saved['bytes']} bytes, as it was saved", f"{size} bytes")
+    found = _sum(path)["sha256"]
+    if found != saved["sha256"]:
+        raise _refused(path.parent, f"{path.name} as it was saved, sha256 {saved['sha256']}", f"sha256 {found}")
+
+
+def _about(place: Path) -> dict[str, Any]:
+    """What `predictor.json` says, every field as the schema has it. Raises FileError, OSError."""
+    data = read_bounded(place / _ABOUT, MAX_BYTES, "a predictor's list")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _refused(place, f"{_ABOUT} as JSON", error) from None
+    try:
+        version = _object(version=_one_of(_VERSION, *_WITHOUT_SUMS))(found)["version"]
+        return _SCHEMAS[version](found)
+    except _MisfitError as error:
+        raise _refused(place, f"{_ABOUT} with {error.expected}", error.got) from None
+
+
+# -- what the fields of predictor.json are ---------------------------------------------------------------------------
+
+
+class _MisfitError(Exception):
+    """A field that is not as it is written: what was expected, with its place, and what was there."""
+
+    def __init__(self, expected: str, got: object):
+        self.expected, self.got = expected, f"a {type(got).__name__}" if isinstance(got, dict | list) else got
+
+
+Field = Callable[[Any], Any]
+"""JSON value → what is read of it. Raises _MisfitError."""
+
+
+def _one_of(*choices: Any) -> Field:
+    def read(value: Any) -> Any:
+        if not any(type(value) is type(choice) and value == choice for choice in choices):
+            raise _MisfitError(f"one of {', '.join(map(str, choices))}", value)
+        return value
+
+    return read
+
+
+_PLATFORM = re.compile("[A-Za-z0-9_]{1,32}")
+_SHA256 = re.compile("[0-9a-f]{64}")
+_FOLDER = re.compile("saved-[1-9][0-9]{0,17}")
+
+
+def _whole(most: int) -> Field:
+    def read(value: Any) -> int:
+        if type(value) is not int or not 0 <= value <= most:
+            raise _MisfitError(f"a whole number of 0 to {most}", value)
+        return value
+
+    return read
+
+
+def _text(pattern: re.Pattern[str], words: str) -> Field:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise _MisfitError(words, value)
+        return value
+
+    return read
+
+
+def _optional(field: Field) -> Field:
+    return lambda value: None if value is None else field(value)
+
+
+def _list(item: Field, most: int) -> Field:
+    def read(value: Any) -> list[Any]:
+        if not isinstance(value, list) or len(value) > most:
+            raise _MisfitError(f"a list of at most {most}", value)
+        return [_within(number, item, each) for number, each in enumerate(value)]
+
+    return read
+
+
+def _pair(first: Field, second: Field) -> Field:
+    def read(value: Any) -> tuple[Any, Any]:
+        if not isinstance(value, list) or len(value) != 2:
+            raise _MisfitError("a list of two", value)
+        return _within(0, first, value[0]), _within(1, second, value[1])
+
+    return read
+
+
+def _by_name(item: Field) -> Field:
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _MisfitError("an object", value)
+        return {name: _within(name, item, each) for name, each in value.items()}
+
+    return read
+
+
+def _object(**fields: Field) -> Field:
+    """Other fields, which other versions may have, are left alone."""
+
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _MisfitError("an object", value)
+        for name in fields.keys() - value.keys():
+            raise _MisfitError(f"a field {name}", "none")
+        return {name: _within(name, field, value[name]) for name, field in fields.items()}
+
+    return read
+
+
+def _within(place: object, field: Field, value: Any) -> Any:
+    try:
+        return field(value)
+    except _MisfitError as error:
+        raise _MisfitError(f"{printable(str(place)[:80])}: {error.expected}", error.got) from None
+
+
+def _input(value: Any) -> tuple[Shape, DType]:
+    """Shape and dtype of an array that there can be."""
+    shape, dtype = _pair(_list(_whole((1 << 31) - 1), 32), _one_of(*DTYPE_CODES))(value)
+    if 8 * prod(shape) > _MAX_INPUT:
+        raise _MisfitError(f"an input of at most {_MAX_INPUT} bytes", shape)
+    return tuple(shape), dtype
+
+
+def _is_readable(row: Mapping[str, Any]) -> bool:
+    """Whether a signature can be read again."""
+    try:
+        _SIGNATURE(json.loads(json.dumps(row)))
+    except _MisfitError:
+        return False
+    return True
+
+
+_SIGNATURE = _object(inputs=_by_name(_input), key=_one_of(False, True))
+_OPTIONS = _object(
+    platform=_optional(_text(_PLATFORM, "a platform's name")),
+    dtype=_optional(_one_of("bfloat16", "float16")),
+)
+_MEMBER = _object(bytes=_whole((1 << 63) - 1), sha256=_text(_SHA256, "64 digits of hexadecimal numbers"))
+_FIRST: Mapping[str, Field] = {
+    "version": _whole(_VERSION),
+    "options": _OPTIONS,
+    "signatures": _list(_SIGNATURE, MAX_SIGNATURES),
+}
+_SECOND = {**_FIRST, "files": _text(_FOLDER, "a folder's name: saved- and a number")}
+_SCHEMAS: Mapping[int, Field] = {
+    **dict.fromkeys(_NO_FOLDER, _object(**_FIRST)),
+    **dict.fromkeys((3, 4), _object(**_SECOND)),
+    _VERSION: _object(**_SECOND, members=_object(**dict.fromkeys(_MEMBERS, _MEMBER))),
+}
+
+
+def _refused(path: StrPath, expected: str, got: object) -> FileError:
+    return FileError(
+        explain(
+            f"{printable(os.fspath(path))} holds no predictor",
+            expected=printable(expected),
+            got=printable(str(got)[:200]),
+            fix="Predictor.load(prefix, epoch) loads a checkpoint; predict.save(folder) writes a folder anew.",
+        )
+    )

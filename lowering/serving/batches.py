@@ -1,0 +1,97 @@
+"""Predicting batch by batch: all of one size, so that one executable runs them, and one ahead of what is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lowering.messages.progress import Progress
+from lowering.serving.home import on_host
+from symjax_nnvm.errors import LoweringError, listed, plain_list
+
+__all__ = ["predict_batches"]
+
+_FIX = "Axis 0 of each input is the samples; lowering.Batches(arrays, batch_size) makes batches of equally long arrays."
+
+
+class _Batch(NamedTuple):
+    """Inputs by name, all with `size` samples, of which the first `rows` are asked for."""
+
+    inputs: dict[str, Any]
+    rows: int
+    size: int
+
+
+def predict_batches(
+    start: Callable[..., Callable[[], Sequence[jax.Array]]],
+    data: Iterable[Any],
+    *,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    unread: Collection[str],
+    batch_size: int | None,
+    progress: bool,
+) -> Iterator[list[np.ndarray]]:
+    """What `Predictor.batches` gives. start: takes inputs by name, and returns what waits for their outputs; inputs,
+    outputs: names in order; unread: names that batches may have besides."""
+    if isinstance(data, Mapping) or hasattr(data, "shape"):
+        data = [data]
+    ahead: tuple[Callable[[], Sequence[jax.Array]], _Batch] | None = None
+    with Progress(progress, len(data) if isinstance(data, Sized) else None, what="predicting") as bar:
+        for batch in _batches(data, inputs, unread, batch_size):
+            pending, ahead = ahead, (start(**batch.inputs), batch)
+            if pending is not None:
+                yield _cut(*pending, outputs)
+                bar.advance()
+        if ahead is not None:
+            yield _cut(*ahead, outputs)
+            bar.advance()
+
+
+def _batches(data: Iterable[Any], inputs: Sequence[str], unread: Collection[str], size: int | None) -> Iterator[_Batch]:
+    rows_of = getattr(data, "rows", None)  # of lowering.Batches: how many are no padding
+    for i, item in enumerate(data):
+        named = {name: value for name, value in _named(item, inputs).items() if name not in unread}
+        arrays: dict[str, Any] = {
+            name: value if hasattr(value, "shape") else np.asarray(value) for name, value in named.items()
+        }
+        lengths: dict[str, int] = {name: array.shape[0] if array.shape else 0 for name, array in arrays.items()}
+        rows = next(iter(lengths.values()), 0)
+        size = size or rows
+        if not 1 <= rows <= size or set(lengths.values()) != {rows}:
+            expected = f"1 to {size} samples, as many of each input" if size else "at least one sample"
+            raise LoweringError(f"Batch {i} has {lengths}", expected=expected, fix=_FIX)
+        if rows < size:
+            arrays = {name: np.asarray(array)[np.arange(size) % rows] for name, array in arrays.items()}
+        yield _Batch(arrays, rows if rows_of is None else min(rows_of(i), rows), size)
+
+
+def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
+    """A batch by name: a dict is, a tuple or list has the order of the inputs, and one array is the one input."""
+    if isinstance(item, Mapping):
+        return dict(item)
+    values = item if isinstance(item, tuple | list) else (item,)
+    if len(values) != len(inputs):
+        given = f"{len(values)} in a {type(item).__name__}"
+        fix = f"Dicts by name are told apart: {{{plain_list([f'{name!r}: …' for name in inputs], 3)}}}."
+        raise LoweringError("A batch with other inputs", expected=f"the inputs {listed(inputs)}", got=given, fix=fix)
+    return dict(zip(inputs, values, strict=True))
+
+
+def _cut(found: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
+    """The outputs without what belongs to padding; axis 0 may have several rows of each sample."""
+    whole = on_host(found())
+    if batch.rows == batch.size:
+        return whole
+    for name, output in zip(names, whole, strict=True):
+        if not output.shape or output.shape[0] % batch.size:
+            raise LoweringError(
+                f"A batch of {batch.rows} samples was padded to {batch.size}, and the output {name!r} cannot be cut",
+                expected=f"samples on axis 0: {batch.size}, or several rows of each",
+                got=f"shape {output.shape}",
+                fix="Give batches of one size: lowering.Batches(arrays, batch_size, last='drop').",
+            )
+    return [output[: output.shape[0] // batch.size * batch.rows] for output in whole]

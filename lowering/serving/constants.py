@@ -1,0 +1,152 @@
+"""`Kept`: what depends on parameters alone, on the device: each value once, however many signatures want it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import jax
+import numpy as np
+
+from lowering.core.cache import Programs
+from lowering.core.program import Program
+from lowering.serving.home import Home
+from lowering.xla.options import jit
+from symjax_nnvm import __version__
+from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.types import DType, Shape
+from symjax_nnvm.pipeline import Options
+
+__all__ = ["Kept", "Wanted"]
+
+Arrays = Mapping[str, Any]
+
+
+class Wanted(NamedTuple):
+    """What a program wants, by name: the arrays' shapes and dtypes, and what makes the arrays, in any thread."""
+
+    avals: dict[str, jax.ShapeDtypeStruct]
+    make: Callable[[], dict[str, jax.Array]]
+
+
+class Kept:
+    """The constants, and on the device what was made of them, for as long as a program holds it. To be asked by one
+    thread at a time.
+
+    constants: arrays by name. home: where they lie. platform: its; None: JAX's. saved: values that were computed in
+    another process, by their addresses (`computed`); one of another shape or dtype than is wanted is not taken.
+    """
+
+    def __init__(self, constants: Arrays, home: Home, platform: str | None):
+        self.constants = {
+            n: a if isinstance(a, np.ndarray | jax.Array) else np.asarray(a) for n, a in constants.items()
+        }
+        self.home, self._platform = home, platform
+        self.saved: Arrays = {}
+        self._placed: WeakValueDictionary[str, jax.Array] = WeakValueDictionary()
+        self._computed: WeakValueDictionary[str, jax.Array] = WeakValueDictionary()
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """Of the constants."""
+        return {name: tuple(array.shape) for name, array in self.constants.items()}
+
+    @property
+    def dtypes(self) -> dict[str, DType]:
+        """Of the constants, as they are on the device."""
+        return {name: jax.dtypes.canonicalize_dtype(a.dtype).name for name, a in self.constants.items()}
+
+    @property
+    def computed(self) -> dict[str, jax.Array]:
+        """Values that programs hold, each by its address: what is equal for all that compute the same of the same
+        constants, in any process of this version."""
+        return dict(self._computed)
+
+    def wanted(self, programs: Programs, options: Options) -> Wanted:
+        """What the program of these options takes that no call gives it: constants, and values computed once."""
+        program, values = programs.forward(options), programs.plan(options).precompute
+        addresses: dict[str, str] = {}
+        if values is not None:
+            addresses = dict(zip(values.attrs["names"], self._addresses(values), strict=True))
+        held = self._on_device([n for n in (*program.arg_names, *program.aux_names) if n in self.constants])
+        names = {address: name for name, address in addresses.items()}
+        found = {address: array for address in names if (array := self._computed.get(address)) is not None}
+        found |= self._of_saved(programs, options, {a: name for a, name in names.items() if a not in found})
+        missing = [address for address in names if address not in found]
+        avals, compute = self._compiling(programs.precompute(options, [names[a] for a in missing]), missing)
+        avals |= {address: _aval(array) for address, array in found.items()}
+
+        def make() -> dict[str, jax.Array]:
+            values = found | compute()
+            self._computed.update(values)
+            return held | {name: values[address] for name, address in addresses.items()}
+
+        wanted = {name: _aval(array) for name, array in held.items()}
+        return Wanted(wanted | {name: avals[address] for name, address in addresses.items()}, make)
+
+    def _of_saved(self, programs: Programs, options: Options, names: Mapping[str, str]) -> dict[str, jax.Array]:
+        """Those values that were saved and are as they would be computed here, by address. names: by address."""
+        saved = [address for address in names if address in self.saved]
+        once = programs.precompute(options, [names[address] for address in saved])
+        if once is None:
+            return {}
+        dtypes = self.dtypes
+        given = {n: jax.ShapeDtypeStruct(self.constants[n].shape, dtypes[n]) for n in once.arg_names}
+        found = {}
+        for address, aval in zip(saved, jax.eval_shape(_computing(once), given), strict=True):
+            array = self.saved[address]
+            if (array.shape, array.dtype) == (aval.shape, aval.dtype):
+                found[address] = self.home.put(array, self.home.parameter(address))
+        return found
+
+    def _compiling(
+        self, once: Program | None, addresses: Sequence[str]
+    ) -> tuple[dict[str, jax.ShapeDtypeStruct], Callable[[], dict[str, jax.Array]]]:
+        """Shapes and dtypes of a program's results, by addresses, and what computes them."""
+        if once is None:
+            return {}, dict
+        given = self._on_device(once.arg_names)
+        lowered = jit(_computing(once), platform=self._platform, once=True).lower(given)
+        if self.home.mesh is None:
+            compiled, where = lowered.compile, [self.home.parameter(each) for each in addresses]
+        else:  # XLA says where on the mesh the results lie
+            made = lowered.compile()
+            compiled, where = lambda: made, made.output_shardings
+        pairs = zip(lowered.out_info, where, strict=True)
+        avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=each) for out, each in pairs]
+        return dict(zip(addresses, avals, strict=True)), lambda: dict(zip(addresses, compiled()(given), strict=True))
+
+    def _on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
+        """Constants on the device, each once for as long as it is held."""
+        found = {}
+        for name in names:
+            array = self._placed.get(name)
+            if array is None:
+                array = self._placed[name] = self.home.put(self.constants[name], self.home.parameter(name))
+            found[name] = array
+        return found
+
+    def _addresses(self, graph: Graph) -> list[str]:
+        """Of each output: operators, their parameters and the names of constants in one word. Numbers may differ from
+        one version or platform to another, and how an operator lays them."""
+        known: dict[Node, str] = {}
+        for node in graph.nodes():
+            about = [node.name] if node.op is None else [node.op.name, *sorted(node.attrs.dict.items())]
+            known[node] = _word([about, [(known[source], index) for source, index, _ in node.inputs]])
+        return [_word([__version__, self.home.platform, known[node], index]) for node, index, _ in graph.outputs]
+
+
+def _computing(once: Program) -> Callable[[Arrays], list[jax.Array]]:
+    return lambda arrays: once.collect(once.run(once.bind(arrays, {}), None))[0]
+
+
+def _word(facts: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _aval(array: jax.Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=array.sharding)

@@ -1,0 +1,213 @@
+"""`export_program`: a network with its parameters as one file, which runs where only JAX is installed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jax.export
+import numpy as np
+
+from lowering.api.compile import serialized
+from lowering.convolutions import onednn
+from lowering.core.cache import Programs
+from lowering.core.python_calls import refuse_export
+from lowering.messages.arguments import misfit, require_named, require_symbol
+from lowering.messages.mxnet_words import takes_our_words
+from lowering.native.unpromised import UndecidedSizeError
+from lowering.serving.constants import Kept
+from lowering.serving.home import OneDevice
+from lowering.serving.signature import Served, serve
+from lowering.xla.platforms import exported_kind
+from symjax_nnvm.errors import (
+    InferenceError,
+    LoweringError,
+    OpenSizeError,
+    SymbolValueError,
+    plain_list,
+    printable,
+)
+from symjax_nnvm.inspect.roles import label_variables
+from symjax_nnvm.io.files import atomic_writes
+from symjax_nnvm.pipeline import ANY, Options
+from symjax_nnvm.surgery import inference_symbol
+from symjax_nnvm.symbol.symbol import Symbol
+
+_NEW = "lowering.export_program(path, net, args, aux, {'data': ('N', 3, 224, 224)})"
+
+
+@takes_our_words("export_program", _NEW)
+def export_program(
+    path: str | os.PathLike[str],
+    symbol: Symbol,
+    args: Mapping[str, Any],
+    aux: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    *,
+    weights: Literal["inside", "beside"] = "inside",
+    platforms: Sequence[str] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
+    this_machine: bool = False,
+) -> jax.export.Exported:
+    """Write a trained network as serialized StableHLO, which `jax.export.deserialize` reads wherever JAX is. A
+    process that loads a file runs what its writer chose of the runtime's native code (docs/serving.md says more).
+
+    shapes: of every input by name; a name in the place of a size, `("N", 3, 224, 224)`, leaves it open, the same name
+    the same size. Where an operator takes only some of the sizes (a piece cut out of an axis, a window), the program
+    has that for a condition, and its call refuses others. The program's `call(data=x)` takes arrays by name and gives
+    the list of outputs; where the network draws random numbers at inference it takes `key=`, too. Training heads are
+    what they compute, and what depends on parameters alone is computed now. Where no size is open, algorithms are
+    chosen as for a `Predictor`, oneDNN's aside.
+    this_machine: with oneDNN's, as fast as a Predictor, on machines of this processor and this jaxlib alone: weights
+    lie in the blocks that it wants, and elsewhere nothing tells that the numbers are wrong. All sizes must be given.
+    weights: "beside" puts them into a `.npz` of the same name, which are then the first argument:
+    `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one; the program is
+    made for them. dtypes: of inputs, default float32.
+
+    Raises LoweringError for arrays or shapes that are missing or unknown, for a network with Python in it, and where an
+    operator needs a size that was left open; SymbolValueError for options that do not go together; InferenceError for
+    shapes that do not fit; MissingExtraError without flatbuffers; FileError, OSError.
+    """
+    refuse_export(require_symbol(symbol, "export_program"))
+    labels = {node.name for node in label_variables(symbol)}
+    network = symbol if labels.issubset({*args, *(shapes or {})}) else inference_symbol(symbol)
+    arrays = {**require_named(args, "args", _NEW), **require_named(aux or {}, "aux", _NEW)}
+    if weights not in ("inside", "beside"):
+        raise SymbolValueError("No place for weights", expected="'inside' or 'beside'", got=repr(weights)[:40])
+    names, states = network.list_arguments(), set(network.list_auxiliary_states())
+    given = {name: array for name, array in arrays.items() if name in states or name in names}
+    inputs = _avals(shapes or {}, dtypes or {}, ())
+    if {*given, *inputs} != {*names, *states} or set(given) & set(inputs):
+        raise misfit(network, {*inputs, *(name for name in given if name in names)}, states.intersection(given))
+    if this_machine:
+        _require_this_machine(inputs, platforms)
+    conditions: list[str] = []
+    while True:  # once more with each condition that an operator has for sizes that are open
+        try:
+            inputs = _avals(shapes or {}, dtypes or {}, conditions)
+            exported, held = _exported(network, given, inputs, weights, platforms, this_machine)
+            break
+        except OpenSizeError as error:
+            if error.condition in conditions:
+                raise _cannot_stay_open(shapes, error) from error
+            conditions.append(error.condition)
+        except (UndecidedSizeError, LoweringError, InferenceError, NotImplementedError) as error:
+            if not any(isinstance(size, str) for shape in (shapes or {}).values() for size in shape):
+                raise
+            raise _cannot_stay_open(shapes, error) from error
+    _write(Path(path), serialized(exported), held if weights == "beside" else None)
+    return exported
+
+
+def _exported(
+    network: Symbol,
+    given: Mapping[str, Any],
+    inputs: dict[str, Any],
+    weights: str,
+    platforms: Sequence[str] | None,
+    this_machine: bool,
+) -> tuple[jax.export.Exported, dict[str, np.ndarray]]:
+    """The program, and the arrays that it holds or takes."""
+    served = _served(network, given, inputs, platforms, this_machine)
+    held = {name: np.asarray(array) for name, array in served.wanted.make().items()}
+    if served.needs_key:
+        if "key" in inputs:
+            raise SymbolValueError("The network draws random numbers, and has an input 'key' as well", fix="Rename it.")
+        inputs["key"] = jax.eval_shape(lambda: jax.random.key(0))
+
+    def run(held: Mapping[str, Any], data: dict[str, Any]) -> list[jax.Array]:
+        key = data.pop("key") if served.needs_key else None
+        return served.run(data, held, key)
+
+    if weights == "inside":  # behind a barrier: what XLA folded into constants would be rounded otherwise than here
+        function, call = (lambda **data: run(jax.lax.optimization_barrier(held), data)), ()
+    else:
+        function, call = (
+            (lambda values, /, **data: run(values, data)),
+            ({name: _aval(each.shape, each.dtype) for name, each in held.items()},),
+        )
+    jitted = jax.jit(function)
+    if this_machine:
+        return onednn.exported(jitted, *call, platforms=["cpu"], **inputs), held
+    return jax.export.export(jitted, platforms=platforms)(*call, **inputs), held
+
+
+def _cannot_stay_open(shapes: Mapping[str, Sequence[int | str]] | None, error: Exception) -> LoweringError:
+    return LoweringError(
+        f"The network cannot leave these sizes open: {printable(str(error).splitlines()[0])}",
+        got=f"shapes {dict(shapes or {})}",
+        fix="Give numbers in the place of names; where a Reshape has the batch size, symjax_nnvm.set_batch_size.",
+    )
+
+
+def _served(
+    network: Symbol,
+    arrays: Mapping[str, Any],
+    inputs: Mapping[str, jax.ShapeDtypeStruct],
+    platforms: Sequence[str] | None,
+    owned: bool,
+) -> Served:
+    """By the fastest algorithms, where no size was left open and one kind of platform is meant."""
+    kind = exported_kind(platforms)
+    options = Options(platform=kind, constants=frozenset(arrays), owned=owned)
+    fixed = all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
+    known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if kind != ANY and fixed else None
+    return serve(Programs(network), Kept(arrays, OneDevice(None), None), options, known)
+
+
+def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms: Sequence[str] | None) -> None:
+    """Raises SymbolValueError where a program could not call what the machine has."""
+    is_open = [name for name, aval in inputs.items() if not all(isinstance(size, int) for size in aval.shape)]
+    places = [*(platforms or (jax.default_backend(),))]
+    if is_open or places != ["cpu"]:
+        raise SymbolValueError(
+            "A program for this machine has fixed shapes, and runs on its CPU",
+            got=f"open sizes of {plain_list(is_open)}" if is_open else f"platforms {plain_list(places)}",
+            fix="Give numbers for all sizes and platforms=['cpu'], or leave this_machine out.",
+        )
+
+
+def _avals(
+    shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any], conditions: Sequence[str]
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Inputs with sizes that are numbers or names, of which the conditions hold.
+
+    Raises SymbolValueError for a name that is none.
+    """
+    scope = jax.export.SymbolicScope(conditions)
+
+    def size(name: str, given: int | str) -> Any:
+        if not isinstance(given, str):
+            return int(given)
+        if not given.isidentifier():
+            raise SymbolValueError(
+                f"{name}: no name of a dimension", expected="letters and digits", got=repr(given)[:40]
+            )
+        return jax.export.symbolic_shape(given, scope=scope)[0]
+
+    return {
+        name: _aval(tuple(size(name, each) for each in shape), dtypes.get(name, "float32"))
+        for name, shape in shapes.items()
+    }
+
+
+def _aval(shape: Sequence[Any], dtype: Any) -> jax.ShapeDtypeStruct:
+    """A shape and a dtype as JAX has them: with `jax_enable_x64` off, 32 bits of 64."""
+    return jax.ShapeDtypeStruct(tuple(shape), jax.dtypes.canonicalize_dtype(np.dtype(dtype)))
+
+
+def _write(path: Path, program: bytes, held: Mapping[str, np.ndarray] | None) -> None:
+    """Both files or none."""
+    if held is None:
+        with atomic_writes(path) as (file,):
+            file.write(program)
+        return
+    buffer = BytesIO()
+    np.savez(buffer, **held)  # pyright: ignore[reportArgumentType]
+    with atomic_writes(path.with_suffix(".npz"), path) as (arrays, file):
+        arrays.write(buffer.getvalue())
+        file.write(program)

@@ -1,0 +1,336 @@
+"""`Predictor`: a trained network as it is served. What depends on parameters alone is computed once and kept."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, Self, SupportsIndex
+
+import jax
+import numpy as np
+from jax.sharding import Sharding
+
+from lowering.convolutions import onednn
+from lowering.core.cache import Programs
+from lowering.messages.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
+from lowering.messages.mxnet_words import takes_our_words
+from lowering.serving.archive import Folder, Signature, read_folder, write_folder
+from lowering.serving.batches import predict_batches
+from lowering.serving.constants import Kept
+from lowering.serving.home import Home, OneDevice, OverMesh
+from lowering.serving.signature import for_inputs, serve, serve_parts
+from lowering.sharding import Rules, make_placement
+from lowering.xla import cpu_streams
+from lowering.xla.cpu_streams import Streams
+from lowering.xla.options import Awaited, estimated, jit
+from symjax_nnvm.errors import CallError, LoweringError, listed
+from symjax_nnvm.inspect.roles import label_variables
+from symjax_nnvm.ir.types import DType, Shape
+from symjax_nnvm.mxnet.checkpoint import load_checkpoint
+from symjax_nnvm.passes.infer import infer_type
+from symjax_nnvm.pipeline import Options, Plan
+from symjax_nnvm.recent import Recent
+from symjax_nnvm.surgery import inference_symbol
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = ["Predictor"]
+
+Arrays = Mapping[str, Any]
+Inputs = Mapping[str, tuple[Shape, DType]]
+
+_NEW = "predict = lowering.Predictor(net, args, aux); outputs = predict(data=x)"
+_WARM = "predict.warm(data=(1, 3, 224, 224))"
+
+
+class _Ready(NamedTuple):
+    """One signature: what runs it, and what that takes besides the inputs."""
+
+    executable: Callable[..., list[jax.Array]]
+    held: dict[str, jax.Array]
+
+
+@lru_cache(64)
+def _dtype_name(dtype: np.dtype) -> DType:
+    """NumPy makes the name anew each time."""
+    return dtype.name
+
+
+def _at(sharding: Sharding, array: jax.Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
+
+
+class Predictor:
+    """A network with its parameters, as a function of its data: `predict(data=x)` → list of outputs.
+
+    args, aux: arrays by name, which do not change; the arguments that are not among them are the inputs of every call.
+    Training heads without a label are what they compute (`inference_symbol`). Parameters are folded, and all else that
+    depends on them alone is computed, once, on the device; the rest is compiled once for every combination of input
+    shapes and dtypes, by the algorithms that are fastest for them. Signatures share what they compute alike. States
+    that the network writes keep the values given. May be called from many threads.
+
+    mesh: a `jax.sharding.Mesh`, over whose axis data_axis inputs are split along their first axis; the axes that
+    `__sharding__` in the graph refers to. sharding: of the parameters: "replicate": every device has all; "fsdp": each
+    is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so.
+    With several processes each gives the whole inputs, and `batches` returns whole outputs.
+    platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
+    convolutions. keep: of how many signatures the programs are kept, those called last; another is compiled again when
+    it is called again. None: of all. symbol: the network as it runs; inputs: names of what calls give; plan: what the
+    pipeline made.
+
+    Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no number,
+    TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline raise.
+    """
+
+    @takes_our_words("Predictor", _NEW)
+    def __init__(
+        self,
+        symbol: Symbol,
+        args: Arrays,
+        aux: Arrays | None = None,
+        *,
+        platform: str | None = None,
+        dtype: Literal["bfloat16", "float16"] | None = None,
+        mesh: jax.sharding.Mesh | None = None,
+        sharding: str | Rules = "replicate",
+        data_axis: str | Sequence[str] = "data",
+        keep: int | None = 64,
+    ):
+        if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
+            raise CallError(f"keep must be a number of signatures from 1 on, or None for all, got {keep!r:.40}.")
+        args = require_named(args, "args", _NEW)
+        aux = require_named({} if aux is None else aux, "aux", _NEW)
+        labels = {node.name for node in label_variables(require_symbol(symbol, "Predictor"))}
+        self.symbol = symbol if labels.issubset(args) else inference_symbol(symbol)
+        self._labels = labels.difference(self.symbol.list_arguments())
+        self.inputs = [name for name in self.symbol.list_arguments() if name not in args]
+        self._wanted = frozenset(self.inputs)
+        if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
+            raise misfit(self.symbol, {*args, *self.inputs}, aux)
+        arrays = {**args, **aux}
+        self._home: Home = OneDevice(platform)
+        if mesh is None and (not isinstance(sharding, str) or sharding != "replicate"):
+            fix = f"Predictor(..., mesh=jax.make_mesh((jax.device_count(),), ('data',)), sharding={sharding!r:.40})."
+            raise CallError("sharding is of a mesh", expected="mesh=...", got="no mesh", fix=fix)
+        if mesh is not None:
+            shapes = {name: np.shape(array) for name, array in arrays.items()}
+            self._home = OverMesh(make_placement(mesh, sharding, data_axis, self.symbol), shapes)
+            platform = self._home.platform
+        self._options = Options(
+            platform=platform,
+            precision=dtype,
+            constants=frozenset(arrays),
+            owned=True,
+            mesh=self._home.mesh,
+            data_axes=self._home.data_axes,
+        )
+        self._programs = Programs(self.symbol)
+        program = self._programs.forward(self._options)
+        self._needs_key, self._calls_python = program.needs_key, program.segments is not None
+        self._kept = Kept(arrays, self._home, platform)
+        self._keep = keep
+        self._ready: Recent[tuple[Any, ...], _Ready] = Recent(keep)
+        self._making = threading.Lock()
+        self._saved: Sequence[Signature] = ()
+
+    @classmethod
+    def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
+        """The predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder, which
+        `save` wrote and whose values are not computed again, but over a mesh. options: of Predictor; a folder has its
+        own platform and dtype.
+
+        A folder of a stranger can do what a checkpoint of a stranger can: compute other numbers. It holds no program,
+        and nothing is compiled before it is asked for. Raises what `symjax_nnvm.load_checkpoint` and Predictor raise;
+        FileError for what is no such folder, and for files that are not as they were saved.
+        """
+        if epoch is not None:
+            return cls(*load_checkpoint(prefix, epoch), **options)
+        if own := options.keys() & {"platform", "dtype"}:
+            raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({os.fspath(prefix)!r}).")
+        folder = read_folder(prefix)
+        made: Any = cls
+        found = made(*folder.network, **folder.options, **options)
+        found._saved = [one for one in folder.signatures if one.inputs.keys() == found._wanted]
+        if found._home.mesh is None:
+            found._kept.saved = folder.values
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a folder that `load(path)` takes: the network, `signatures`, and what was computed of parameters for
+        those that are kept. Over one that is there: a reader, and an interruption at any moment, finds all of the old
+        or all of the new.
+
+        A second start computes none of these values. Nor does it compile where JAX keeps what it compiled:
+        `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh no values
+        are written. Raises ParamsFormatError for arrays that files do not hold, OSError.
+        """
+        with self._making:
+            values = self._kept.computed if self._home.mesh is None else {}
+        options = {"platform": self._options.platform, "dtype": self._options.precision}
+        args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
+        aux = {name: self._kept.constants[name] for name in self._states}
+        write_folder(path, Folder((self.symbol, args, aux), options, self._signatures(), values))
+
+    @property
+    def signatures(self) -> list[dict[str, jax.ShapeDtypeStruct]]:
+        """Shapes and dtypes of the inputs by name: of what was saved, of what is kept, the last used at the end. A
+        server that starts again compiles what it had by `for inputs in predict.signatures: predict.warm(**inputs)`."""
+        return [{n: jax.ShapeDtypeStruct(*each) for n, each in one.inputs.items()} for one in self._signatures()]
+
+    def _signatures(self) -> list[Signature]:
+        kept = [Signature(dict(inputs), key is not None) for (*inputs, key), _ in self._ready.items()]
+        return [*(one for one in self._saved if one not in kept), *kept][-(self._keep or 0) :]
+
+    @property
+    def plan(self) -> Plan:
+        """The graph before shapes are known, what the stages of the pipeline changed, and what is computed once."""
+        return self._programs.plan(self._options)
+
+    def plan_of(self, **shapes: Sequence[int]) -> Plan:
+        """The plan for inputs of these shapes, which `warm` compiles: algorithms are chosen by shape. Raises as it."""
+        return self._programs.plan(for_inputs(self._options, self._kept, self._warmed(shapes)[0]))
+
+    @property
+    def _platform(self) -> str:
+        """Of the device."""
+        return self._home.platform
+
+    @property
+    def _states(self) -> set[str]:
+        return set(self.symbol.list_auxiliary_states())
+
+    def __call__(self, key: jax.Array | None = None, /, **inputs: Any) -> list[jax.Array]:
+        """The outputs, in the order of `symbol.list_outputs()`. inputs: an array for every name in `inputs`. key: a
+        PRNG key, where the network draws random numbers all the same.
+
+        Raises LoweringError for inputs that are missing or unknown, InferenceError for shapes that do not fit.
+        """
+        arrays, ready = self._asked(inputs, key)
+        return ready.executable(arrays, ready.held, key)
+
+    def _start(self, **inputs: Any) -> Callable[[], list[jax.Array]]:
+        """What waits for the outputs of a call, which are computed meanwhile."""
+        arrays, ready = self._asked(inputs, None)
+        if isinstance(ready.executable, Streams):
+            return ready.executable.start(arrays)
+        outputs = ready.executable(arrays, ready.held, None)
+        return lambda: outputs
+
+    def _asked(self, inputs: Arrays, key: jax.Array | None) -> tuple[dict[str, jax.Array], _Ready]:
+        self._check_inputs(inputs)
+        require_key(key)
+        arrays = {n: self._home.put(inputs[n], self._home.input(n, np.shape(inputs[n]))) for n in self.inputs}
+        return arrays, self._ready_for({name: (a.shape, _dtype_name(a.dtype)) for name, a in arrays.items()}, key)
+
+    @takes_our_words("Predictor.batches", "predict.batches(data, batch_size=32)")
+    def batches(
+        self, data: Iterable[Any], batch_size: int | None = None, *, progress: bool = False
+    ) -> Iterator[list[np.ndarray]]:
+        """The outputs of each batch, as they come: the next one is at work when one is handed out.
+
+        data: dicts by name, tuples in the order of `inputs`, or arrays where there is one; `lowering.Batches`, too,
+        whose labels are not read. Samples are on axis 0. batch_size: that of all batches, by default the first one's;
+        shorter ones are padded by rows of theirs, so that nothing is compiled anew, and what comes of those is cut off.
+        progress: a bar on a terminal. Raises LoweringError for batches that are longer, and for short ones where an
+        output has no samples on axis 0; for `Batches(shard=)` over a mesh of several processes, each of which gives the
+        whole batch; and what calls raise.
+        """
+        if batch_size is not None and (
+            isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1
+        ):
+            raise CallError(f"batch_size must be a number of samples from 1 on, or None, got {batch_size!r:.40}.")
+        if getattr(data, "shard", None) is not None and self._home.processes > 1:
+            fix = "lowering.Batches(arrays, batch_size) without shard: devices take their rows of it."
+            raise LoweringError("Every process gives whole batches to a predictor over a mesh", got="shard=", fix=fix)
+        return predict_batches(
+            *(self._start, data),
+            inputs=self.inputs,
+            outputs=self.symbol.list_outputs(),
+            unread=self._labels,
+            batch_size=batch_size,
+            progress=progress,
+        )
+
+    def warm(self, **shapes: Sequence[int] | jax.ShapeDtypeStruct) -> Self:
+        """Compile for inputs of these shapes, `warm(data=(1, 3, 224, 224))`, before the first call wants it; returns
+        the predictor. Inputs have the dtypes that follow from those of the parameters, else float32; or their own,
+        where they are given as `signatures` has them.
+
+        Raises LoweringError for names that are missing or unknown, InferenceError for shapes that do not fit.
+        """
+        self._ready_for(*self._warmed(shapes))
+        return self
+
+    def _warmed(self, shapes: Mapping[str, Sequence[int] | jax.ShapeDtypeStruct]) -> tuple[Inputs, jax.Array | None]:
+        """The signature of inputs of these shapes."""
+        given = {n: each for n, each in shapes.items() if isinstance(each, jax.ShapeDtypeStruct)}
+        known = shapes_by_name({**shapes, **{n: each.shape for n, each in given.items()}}, "shapes", _WARM)
+        self._check_inputs(known)
+        dtypes = {n: jax.dtypes.canonicalize_dtype(each.dtype).name for n, each in given.items()}
+        dtypes = self._input_dtypes() | dtypes
+        return {n: (known[n], dtypes[n]) for n in self.inputs}, jax.random.key(0) if self._needs_key else None
+
+    def __repr__(self) -> str:
+        return f"<Predictor {self.symbol!r} of {', '.join(self.inputs)}>"
+
+    def _check_inputs(self, given: Mapping[str, Any]) -> None:
+        if given.keys() == self._wanted:
+            return
+        parameters = {*self.symbol.list_arguments()} - self._wanted
+        if twice := sorted(parameters.intersection(given)):
+            raise LoweringError(
+                f"The predictor has {listed(twice)} already; expected {listed(self.inputs)}. Other parameters need "
+                "another one: lowering.Predictor(net, args, aux)."
+            )
+        raise misfit(self.symbol, {*parameters, *given}, self._states)
+
+    # -- what runs ---------------------------------------------------------------------------------------------------
+
+    def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
+        """What runs inputs of these shapes and dtypes; made in the first thread that asks for it."""
+        signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
+        found = self._ready.get(signature)
+        if found is not None:
+            return found
+        with self._making:
+            found = self._ready.get(signature)
+            if found is None:
+                found = self._ready[signature] = self._made_ready(inputs, key)
+        return found
+
+    def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
+        asked = self._programs, self._kept, self._options, inputs
+        (run, wanted, *_), rows = serve_parts(*asked) or (serve(*asked), None)
+        if self._calls_python:
+            constants, dtypes = self._kept.shapes, self._kept.dtypes
+            known = {**inputs, **{name: (shape, dtypes[name]) for name, shape in constants.items()}}
+            self._programs.forward(self._options).inference.of_variables(known)  # shapes that do not fit are told now
+            return _Ready(run, wanted.make())
+        here = None if rows is None else cpu_streams.one_core()
+        held = {name: _at(here or aval.sharding, aval) for name, aval in wanted.avals.items()}
+        given = self._avals(inputs, rows, here), held, key if rows is None else None
+        lowered = jit(run, platform=self._options.platform).lower(*given)
+        with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
+            making = beside.submit(wanted.make)
+            shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
+            compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
+            made = making.result()
+        if rows is None or here is None:
+            return _Ready(compiled, made)
+        return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)
+
+    def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
+        """Of what a program takes. rows: of each stream; here: where, if not at home."""
+        shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
+        return {
+            n: jax.ShapeDtypeStruct(*each, sharding=here or self._home.input(n, each[0])) for n, each in shapes.items()
+        }
+
+    def _input_dtypes(self) -> dict[str, str]:
+        graph = self._programs.pipeline.graph
+        index = graph.indexed_graph()
+        dtypes = infer_type(graph, dtypes=self._kept.dtypes).attrs["dtype"]
+        found = {index.nodes[nid].source.name: dtypes[index.entry_rptr[nid]] for nid in index.input_nodes}
+        return {name: found.get(name) or "float32" for name in self.inputs}

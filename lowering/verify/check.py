@@ -1,0 +1,379 @@
+"""The gradient witness: MXGradient against `jax.vjp` of the forward function and against finite differences.
+
+Where they differ `nodes.py` names the nodes that make them differ. These two modules are the only ones of the
+library that ask JAX for a derivative. Everything runs in float64, in a local context.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lowering.api.gradient import is_float_array
+from lowering.core.cache import Programs
+from lowering.messages.arguments import require_named
+from lowering.messages.mxnet_words import takes_our_words
+from lowering.verify.nodes import NodeFinding, NodeWitness, moved
+from lowering.verify.reports import (
+    GradientReport,
+    GradientRow,
+    GradientsDisagreeError,
+    ProjectionReport,
+    ProjectionRow,
+)
+from lowering.verify.witness import Witness, witness
+from symjax_nnvm.errors import GradientError, explain
+from symjax_nnvm.pipeline import Options
+from symjax_nnvm.symbol.symbol import Symbol
+
+__all__ = [
+    "GradientReport",
+    "GradientRow",
+    "GradientsDisagreeError",
+    "NodeFinding",
+    "ProjectionReport",
+    "ProjectionRow",
+    "Witness",
+    "check_gradients",
+    "check_projection",
+    "relative_difference",
+    "witness",
+]
+
+Arrays = Mapping[str, Any]
+R = TypeVar("R", GradientReport, ProjectionReport)
+
+_CALL = "lowering.check_gradients(symbol, args | {'data': x, 'softmax_label': y}, aux)"
+
+_DIRECTIONS = 32
+"""Directions that finite differences probe: every element of an argument up to this size, random directions beyond."""
+
+_STEP = 1e-6
+"""Finite-difference step, for arguments of order 1: near the cube root of float64's resolution."""
+
+
+def relative_difference(ours: Any, theirs: Any) -> tuple[float, float]:
+    """(largest absolute difference, the same relative to the largest magnitude of `theirs`)."""
+    ours, theirs = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+    absolute = float(np.max(np.abs(ours - theirs), initial=0.0))
+    scale = float(np.max(np.abs(theirs), initial=0.0))
+    return absolute, absolute / max(scale, 1e-300) if absolute else 0.0
+
+
+class _Point:
+    """The point at which gradients are compared, in float64: made and used inside `jax.enable_x64`.
+
+    finite: whether finite differences are asked, which they are not where our own gradient of a node is trusted.
+    """
+
+    trusted = False
+
+    def __init__(
+        self,
+        symbol: Symbol,
+        args: Arrays,
+        aux: Arrays | None,
+        key: jax.Array,
+        wrt: Sequence[str] | None,
+        head_grads: Sequence[Any] | None,
+        is_train: bool,
+        finite: bool,
+        rng: np.random.Generator,
+    ):
+        self.symbol, self.is_train, self.finite = symbol, is_train, finite
+        self.args, self.aux, self.key = _widen(args), _widen(aux or {}), key
+        floats = [name for name in symbol.list_arguments() if is_float_array(self.args.get(name, 0))]
+        self.names = floats if wrt is None else list(wrt)
+        self.program = Programs(symbol).gradient(Options(is_train=is_train, wrt=tuple(self.names)))
+        outputs, _, _ = jax.eval_shape(self.program.run_forward, self.args, self.aux, key)
+        self.heads = _heads(outputs, head_grads, rng)
+        self.witness = witness(symbol, self.heads, is_train=is_train)
+        self.chosen = {name: self.args[name] for name in self.names}
+
+    def value(self, chosen: Arrays, held: Mapping[int, jax.Array] | None = None) -> jax.Array:
+        """The witness's scalar, as a function of the arguments that are differentiated."""
+        return self.witness({**self.args, **chosen}, self.aux, self.key, held)
+
+    def gradients(self, chosen: Arrays) -> dict[str, jax.Array]:
+        """Ours."""
+        return self.program({**self.args, **chosen}, self.aux, self.key, self.heads)[1]
+
+    def blocked(self, chosen: Arrays) -> dict[int, jax.Array]:
+        """What no derivative passes through."""
+        return self.witness.blocked({**self.args, **chosen}, self.aux, self.key)
+
+    def beside(self, rng: np.random.Generator) -> _Point:
+        """A point a little beside this one: see `moved`."""
+        other = copy.copy(self)
+        keys = jax.random.split(jax.random.key(int(rng.integers(1 << 31))), max(1, len(self.names)))
+        other.chosen = {name: moved(self.chosen[name], key) for name, key in zip(self.names, keys, strict=False)}
+        other.args = {**self.args, **other.chosen}
+        return other
+
+    def trusting(self, nodes: NodeWitness, findings: Sequence[NodeFinding]) -> _Point:
+        """The same point, where the witness takes our own gradient of the nodes that were found."""
+        if not findings:
+            return self
+        other = copy.copy(self)
+        other.witness = nodes.by_ours(self.witness, findings)
+        other.finite, other.trusted = False, True
+        return other
+
+
+def _settled(point: _Point, compare: Callable[[_Point], R], rng: np.random.Generator) -> R:
+    """The report at the point; where something differs, with the nodes that make it differ, and off its kinks.
+
+    A kink is left by moving the point a little. Where a node is at one wherever the point is, or its gradient is meant
+    not to be the derivative, our own gradient of that node counts, and all others are held to theirs.
+    """
+    report = compare(point)
+    if report.ok or not point.names:
+        return report
+    nodes = NodeWitness(point.symbol, point.names, is_train=point.is_train, finite_differences=point.finite)
+
+    def examine(at: _Point) -> list[NodeFinding]:
+        return nodes.examine(at.args, at.aux, at.key, rtol=report.rtol, fd_rtol=report.fd_rtol)
+
+    here = there = examine(point)
+    kinks = [finding for finding in here if finding.kind == "at a kink"]
+    if not here or any(finding.kind == "wrong" for finding in here):
+        return replace(report, nodes=tuple(here))
+    if kinks:
+        point = point.beside(rng)
+        report = replace(compare(point), nodes=tuple(here), moved=True)
+        if report.ok:
+            return report
+        there = examine(point)
+    every = tuple({finding.node: finding for finding in (*here, *there)}.values())
+    if not there or any(finding.kind == "wrong" for finding in there):
+        return replace(report, nodes=every)
+    return replace(compare(point.trusting(nodes, there)), nodes=every, moved=bool(kinks), trusted=True)
+
+
+@takes_our_words("check_gradients", _CALL)
+def check_gradients(
+    symbol: Symbol,
+    args: Arrays,
+    aux: Arrays | None = None,
+    key: jax.Array | None = None,
+    *,
+    wrt: Sequence[str] | None = None,
+    head_grads: Sequence[Any] | None = None,
+    is_train: bool = True,
+    rtol: float = 1e-9,
+    fd_rtol: float = 1e-5,
+    finite_differences: bool = True,
+    seed: int = 0,
+) -> GradientReport:
+    """Prove MXGradient's gradients of a symbol at one point; returns a report that prints as a table.
+
+    args, aux: dicts of arrays; float ones are taken to float64. wrt: argument names, None for every float argument.
+    head_grads: left out, random ones, so that no error hides in a symmetry; loss heads are compared through the loss
+    they stand for. rtol, fd_rtol: bounds relative to the largest magnitude of each gradient. Finite differences probe
+    each element of a small argument and random directions of a large one. A network of millions of parameters takes
+    `check_projection`.
+
+    Where something differs, each node is examined by itself. A point at a kink (relu at 0, ties, clip at its bounds) is
+    moved: each element of the arguments goes 0.0005 to 0.001 of the way to the least or greatest of its array, so that
+    it stays within the values given. A gradient that is meant not to be the derivative (FNotDerivative), or a kink that
+    no move leaves, counts as it is, and all else is compared. The report's `nodes` name them.
+
+    Raises GradientsDisagreeError, a GradientError with the report, when any gradient disagrees; `nodes` are then the
+    operators whose own gradients differ.
+    """
+    key = jax.random.key(seed) if key is None else key
+    rng = np.random.default_rng(seed)
+    with jax.enable_x64(True):
+        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, finite_differences, rng)
+        report = _settled(point, partial(_compare_arguments, rng=rng, rtol=rtol, fd_rtol=fd_rtol), rng)
+    if not report.ok:
+        wrong = [row.argument for row in report.rows if not row.ok]
+        raise GradientsDisagreeError(explain(f"Gradients disagree for {wrong}"), report)
+    return report
+
+
+def _compare_arguments(point: _Point, *, rng: np.random.Generator, rtol: float, fd_rtol: float) -> GradientReport:
+    """A row for each argument."""
+
+    @jax.jit  # one compilation for all that is computed at the point itself
+    def at_point(chosen: Arrays) -> tuple[dict[str, jax.Array], dict[str, jax.Array], dict[int, jax.Array]]:
+        return point.gradients(chosen), jax.grad(point.value)(chosen), point.blocked(chosen)
+
+    ours, theirs, held = at_point(point.chosen)
+    probed = partial(jax.jit(point.value), held=held) if point.finite else None
+    rows = [
+        _row(name, ours[name], theirs[name], point.chosen, probed, rng, rtol=rtol, fd_rtol=fd_rtol)
+        for name in point.names
+    ]
+    return GradientReport(tuple(rows), rtol, fd_rtol)
+
+
+@takes_our_words("check_gradients", "lowering.check_projection(symbol, args | {'data': x}, aux)")
+def check_projection(
+    symbol: Symbol,
+    args: Arrays,
+    aux: Arrays | None = None,
+    key: jax.Array | None = None,
+    *,
+    wrt: Sequence[str] | None = None,
+    head_grads: Sequence[Any] | None = None,
+    is_train: bool = True,
+    directions: int = 4,
+    rtol: float = 1e-9,
+    fd_rtol: float = 1e-5,
+    finite_differences: bool = True,
+    seed: int = 0,
+    watch: Callable[[range], Iterable[int]] = iter,
+) -> ProjectionReport:
+    """Prove MXGradient's gradients of a large symbol along random directions through all arguments at once.
+
+    The inner product of our gradient with a direction must be the derivative along it, which `jax.jvp` computes
+    forwards, without any gradient, and central differences from values alone. A direction moves every element by a
+    random sign; arguments are scaled so that each contributes alike, however small its gradient, down to a thousandth
+    of the largest. So an error of relative size e in the gradient of one of K arguments shows as about e / √K.
+
+    rtol, fd_rtol: bounds relative to the size that the derivative has on average over directions. watch: is given the
+    range of directions and yields it, to show progress. The rest is as in `check_gradients`, kinks included.
+
+    Raises GradientsDisagreeError, a GradientError with the report, when any direction disagrees.
+    """
+    key = jax.random.key(seed) if key is None else key
+    rng = np.random.default_rng(seed)
+    with jax.enable_x64(True):
+        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, finite_differences, rng)
+        compare = partial(
+            _compare_directions, rng=rng, rtol=rtol, fd_rtol=fd_rtol, watch=watch, directions=range(directions)
+        )
+        report = _settled(point, compare, rng)
+    if not report.ok:
+        wrong = [i + 1 for i, row in enumerate(report.rows) if not row.ok]
+        raise GradientsDisagreeError(explain(f"Gradients disagree along directions {wrong}"), report)
+    return report
+
+
+def _compare_directions(
+    point: _Point,
+    *,
+    rng: np.random.Generator,
+    rtol: float,
+    fd_rtol: float,
+    watch: Callable[[range], Iterable[int]],
+    directions: range,
+) -> ProjectionReport:
+    """A row for each direction."""
+    ours, held = jax.jit(lambda chosen: (point.gradients(chosen), point.blocked(chosen)))(point.chosen)
+    gradients = {name: np.asarray(ours[name]) for name in point.names}
+    scales, size = _scales(gradients)
+    along = _along(point)
+    value = partial(jax.jit(point.value), held=held)
+    # Moving many elements at once takes proportionally smaller steps: else some ReLUs cross their kinks.
+    step = _STEP / max(1.0, float(np.sqrt(math.fsum(scales[n] ** 2 * g.size for n, g in gradients.items()))))
+    noise = _noise(value(point.chosen), step) if point.finite else 0.0
+    rows = []
+    for _ in watch(directions):
+        signs = {name: rng.choice([-1.0, 1.0], gradient.shape) for name, gradient in gradients.items()}
+        direction = {name: scales[name] * signs[name] for name in point.names}
+        mine = math.fsum(float(np.vdot(gradients[name], direction[name])) for name in point.names)
+        theirs = float(along(point.chosen, direction))
+        scale = max(size, abs(theirs), 1e-300)
+        difference = abs(mine - theirs)
+        ok = difference <= rtol * max(scale, 1e-3)
+        fd = fd_rel = None
+        if point.finite:
+            ends = ({n: x + sign * step * direction[n] for n, x in point.chosen.items()} for sign in (1, -1))
+            upper, lower = (float(value(end)) for end in ends)
+            fd = (upper - lower) / (2 * step)
+            fd_rel = abs(mine - fd) / scale
+            ok = ok and (fd_rel <= fd_rtol or abs(mine - fd) <= noise)
+        rows.append(ProjectionRow(mine, theirs, difference / scale, fd, fd_rel, ok))
+    elements = sum(gradient.size for gradient in gradients.values())
+    return ProjectionReport(tuple(rows), len(gradients), elements, rtol, fd_rtol)
+
+
+def _along(point: _Point) -> Callable[[Arrays, Arrays], Any]:
+    """(arguments, direction) → the derivative along it: forwards, without any gradient, unless ours is trusted."""
+    if not point.trusted:
+        return jax.jit(lambda chosen, direction: jax.jvp(point.value, (chosen,), (direction,))[1])
+    gradient = jax.jit(jax.grad(point.value))  # our own gradients run backwards only
+
+    def along(chosen: Arrays, direction: Arrays) -> float:
+        grads = gradient(chosen)
+        return math.fsum(float(np.vdot(np.asarray(grads[name]), direction[name])) for name in direction)
+
+    return along
+
+
+def _scales(gradients: Mapping[str, np.ndarray]) -> tuple[dict[str, float], float]:
+    """What each argument's signs are multiplied with, at most 1; and the root mean square of the derivative then."""
+    norms = {name: float(np.linalg.norm(gradient)) for name, gradient in gradients.items()}
+    largest = max(norms.values(), default=0.0)
+    weights = {name: max(norm, largest * 1e-3) or 1.0 for name, norm in norms.items()}
+    least = min(weights.values(), default=1.0)
+    scales = {name: least / weight for name, weight in weights.items()}
+    return scales, float(np.linalg.norm([scales[name] * norm for name, norm in norms.items()]))
+
+
+def _noise(value: Any, step: float = _STEP) -> float:
+    """What a difference quotient of values of this order cannot resolve: its own rounding over the step."""
+    return float(4 * np.finfo(np.float64).eps * (1 + abs(float(value))) / step)
+
+
+def _widen(arrays: Arrays) -> dict[str, jax.Array]:
+    return {
+        name: jnp.asarray(value, jnp.float64) if is_float_array(value) else jnp.asarray(value)
+        for name, value in require_named(arrays, "args and aux", _CALL).items()
+    }
+
+
+def _heads(outputs: Sequence[jax.Array], given: Sequence[Any] | None, rng: np.random.Generator) -> list[jax.Array]:
+    if given is None:
+        return [jnp.asarray(rng.uniform(-1, 1, output.shape)) for output in outputs]
+    if len(given) != len(outputs):
+        raise GradientError("Wrong number of head gradients", expected=len(outputs), got=len(given))
+    return [jnp.asarray(head, jnp.float64) for head in given]
+
+
+def _row(
+    name: str,
+    ours: jax.Array,
+    theirs: jax.Array,
+    point: Arrays,
+    phi: Callable[[Arrays], jax.Array] | None,
+    rng: np.random.Generator,
+    *,
+    rtol: float,
+    fd_rtol: float,
+) -> GradientRow:
+    vjp_abs, vjp_rel = relative_difference(ours, theirs)
+    scale = float(np.max(np.abs(np.asarray(theirs)), initial=0.0))
+    ok = ours.shape == theirs.shape and bool(vjp_rel <= rtol or vjp_abs <= rtol * 1e-3)
+    fd_abs = fd_rel = None
+    if phi is not None:
+        directional, numeric = _finite_differences(name, ours, point, phi, rng)
+        fd_abs, fd_rel = relative_difference(directional, numeric)
+        ok = ok and bool(fd_rel <= fd_rtol or fd_abs <= max(_noise(phi(point)), fd_rtol * scale))
+    return GradientRow(name, tuple(ours.shape), scale, vjp_abs, vjp_rel, fd_abs, fd_rel, ok)
+
+
+def _finite_differences(
+    name: str, grad: jax.Array, point: Arrays, phi: Callable[[Arrays], jax.Array], rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(derivatives along directions from the gradient, the same from central differences)."""
+    x = np.asarray(point[name])
+    if x.size <= _DIRECTIONS:
+        directions = np.eye(x.size)
+    else:
+        directions = rng.choice([-1.0, 1.0], (_DIRECTIONS, x.size))
+    numeric = []
+    for direction in directions:
+        d = direction.reshape(x.shape) * _STEP
+        numeric.append(float(phi({**point, name: x + d}) - phi({**point, name: x - d})) / (2 * _STEP))
+    return directions @ np.asarray(grad).reshape(-1), np.asarray(numeric)

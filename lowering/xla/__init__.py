@@ -1,0 +1,1 @@
+"""How XLA compiles and runs: options, platforms, memory of the host, library calls, a core for each part of a batch."""

@@ -1,0 +1,195 @@
+"""XLA's compile options: what was measured, by platform, in one table; and `jit`, which compiles with them.
+
+JAX takes compile options where a program is compiled by itself, not where it becomes part of another one. So `jit`
+holds two functions: one with options, called from outside, and a plain one for whoever traces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache, cached_property, wraps
+from typing import Any
+
+import jax
+import numpy as np
+
+from lowering.native.unpromised import OURS_ALONE, knows_option
+from lowering.xla.platforms import here
+from symjax_nnvm.errors import LoweringError, NNVMError
+from symjax_nnvm.inspect.footprint import Footprint, bytes_text, estimate
+from symjax_nnvm.symbol.symbol import Symbol
+
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "cpu": {
+        "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT",
+        **OURS_ALONE,
+    },
+}
+"""Platform → options that make programs faster there.
+
+cpu: products go to the YNNPACK library, one by one, and convolutions to Eigen, where jaxlib 0.10 sends both there.
+Measured on two cores with AVX-512 (`benchmarks/xla_options.py`), milliseconds with the default, without the library,
+and so: ResNet-18, batch 4, forward 78, 65, 66, with gradients 279, 248, 246; five dense layers of 1024, batch 128, with
+gradients 13, 24, 13; two LSTM layers of 512 over 64 steps, batch 32, forward 78, 184, 79.
+
+Left out, for they gain nothing in compiling or lose in running (`benchmarks/compile_times.py --options`, figures in
+docs/benchmarks.md): xla_cpu_use_fusion_emitters off (MobileNet's step a quarter slower, equal kernels compiled anew),
+xla_backend_optimization_level 1 (a tenth of compiling; ResNet-18's step 5 % slower), xla_llvm_disable_expensive_passes,
+xla_cpu_parallel_codegen_split_count, xla_cpu_prefer_vector_width.
+"""
+
+ONCE: Mapping[str, Mapping[str, str]] = {"cpu": {"xla_backend_optimization_level": "0"}}
+"""Platform → options of programs that run once, where what compiles fastest is fastest: what is made of ResNet-50's
+parameters compiles in 1.1 s instead of 1.7, and runs in 0.18 instead of 0.11."""
+
+
+@cache
+def options_for(platform: str, once: bool = False) -> dict[str, str] | None:
+    """The options of a platform that the installed jaxlib knows; None when there are none. once: those of `ONCE`."""
+    table = (ONCE if once else OPTIONS).get(platform, {})
+    known = {name: value for name, value in table.items() if knows_option(name, value)}
+    return known or None
+
+
+class Jitted:
+    """A jitted function: `jax.jit`'s, compiled with the options of its platform where nothing else traces it.
+
+    plain: the same without options, for `jax.export` and for what takes none but JAX's own. whole: whether calls run
+    it as one program; else the function compiles what it can by itself. symbol: the network that it runs, whose
+    arguments are mappings by name among its own; None where it is not known.
+
+    The first run of a program is waited for, and what it could not allocate is told: NumPy, reading a result that was
+    never allocated, ends the process (jaxlib's "Check failed: buffer_.IsConcrete()").
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        platform: str | None,
+        once: bool,
+        whole: bool,
+        symbol: Symbol | None = None,
+        **options: Any,
+    ):
+        self._made = False
+
+        @wraps(function)
+        def traced(*args: Any) -> Any:
+            self._made = True
+            return function(*args)
+
+        self._function = traced
+        self._platform, self._once, self._options, self._symbol = platform, once, options, symbol
+        self._whole = whole
+        self.plain: Any = jax.jit(traced, **options)
+
+    @cached_property
+    def _compiling(self) -> Any:
+        found = options_for(self._platform or here(), self._once)
+        return self.plain if found is None else jax.jit(self._function, compiler_options=found, **self._options)
+
+    def __call__(self, *args: Any) -> Any:
+        """What the function returns. Raises LoweringError where a program needs more memory than there is."""
+        if not self._whole:
+            return self._function(*args)
+        try:
+            found = self._run(args)
+            if self._made:  # a program
+                self._made = False
+                _wait_for_memory(found)
+        except jax.errors.JaxRuntimeError as error:
+            if not _is_of_memory(error):
+                raise
+            for each in (self._compiling, self.plain):
+                each.clear_cache()  # so that the next call waits, too
+            raise _too_large(error, self._estimated(args)) from error
+        return found
+
+    def _run(self, args: tuple[Any, ...]) -> Any:
+        with suppress(ValueError):  # inside another function JAX takes no options; an error of the function's own
+            return self._compiling(*args)
+        return self.plain(*args)  # is raised again
+
+    def _estimated(self, args: tuple[Any, ...]) -> Footprint | None:
+        named = {name: value for each in args if isinstance(each, Mapping) for name, value in each.items()}
+        shapes = {name: np.shape(value) for name, value in named.items()}
+        return None if self._symbol is None else estimated(self._symbol, shapes)
+
+    def lower(self, *args: Any) -> jax.stages.Lowered:
+        """As `jax.jit(...).lower`."""
+        return self._compiling.lower(*args)
+
+    def _cache_size(self) -> int:
+        return self._compiling._cache_size()
+
+
+def jit(
+    function: Callable[..., Any],
+    *,
+    platform: str | None = None,
+    once: bool = False,
+    whole: bool = True,
+    symbol: Symbol | None = None,
+    **options: Any,
+) -> Jitted:
+    """`jax.jit` of positional arguments, with `OPTIONS`, or `ONCE`. platform: where it runs; options: `jax.jit`'s.
+    whole, symbol: see `Jitted`."""
+    return Jitted(function, platform, once, whole, symbol, **options)
+
+
+# -- memory that there is not ----------------------------------------------------------------------------------------
+
+
+class Awaited:
+    """An executable whose first run is waited for, as `Jitted` waits. cost: what a run is estimated to take."""
+
+    def __init__(self, executable: jax.stages.Compiled, cost: Callable[[], Footprint | None]):
+        self.executable, self._cost = executable, cost
+        self._ran = False
+
+    def __call__(self, *args: Any) -> Any:
+        """What the executable returns. Raises LoweringError where it needs more memory than there is."""
+        if self._ran:
+            return self.executable(*args)
+        try:
+            found = self.executable(*args)
+            _wait_for_memory(found)
+        except jax.errors.JaxRuntimeError as error:
+            if not _is_of_memory(error):
+                raise
+            raise _too_large(error, self._cost()) from error
+        self._ran = True
+        return found
+
+
+def _wait_for_memory(results: Any) -> None:
+    """Wait for arrays, and raise JaxRuntimeError where memory for them could not be allocated. Other errors are raised
+    where the arrays are read."""
+    try:
+        jax.block_until_ready(results)
+    except jax.errors.JaxRuntimeError as error:
+        if _is_of_memory(error):
+            raise
+
+
+def estimated(symbol: Symbol, shapes: Mapping[str, Any]) -> Footprint | None:
+    """What a run of a symbol costs, with shapes by name; None where that cannot be told."""
+    known = set(symbol.list_inputs())
+    try:
+        return estimate(symbol, {name: shape for name, shape in shapes.items() if name in known})
+    except NNVMError:
+        return None
+
+
+def _is_of_memory(error: Exception) -> bool:
+    return str(error).startswith("RESOURCE_EXHAUSTED")
+
+
+def _too_large(error: Exception, cost: Footprint | None) -> LoweringError:
+    """What is told of memory that could not be allocated; cost: of the network, where it can be estimated."""
+    where = "" if cost is None else f"; by the estimate {bytes_text(cost.peak_bytes)}, most of it for {cost.place}"
+    return LoweringError(
+        f"The program needs more memory than there is{where}: {str(error).strip().rstrip('.')}",
+        fix="Give smaller arrays; where a parameter asks for the size (pad, scale, reps, shape), look at that.",
+    )

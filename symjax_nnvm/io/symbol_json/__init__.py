@@ -1,0 +1,1 @@
+"""A symbol as JSON text, of every MXNet generation, and back."""

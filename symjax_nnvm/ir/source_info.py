@@ -1,0 +1,38 @@
+"""Where a node was made: the line of the caller's program, for error messages. Off unless `source_info` is entered."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+__all__ = ["caller", "source_info"]
+
+_OURS = tuple(str(Path(__file__).parents[2] / package) for package in ("symjax_nnvm", "lowering"))
+
+_remembered: ContextVar[bool] = ContextVar("remembered", default=False)
+
+
+@contextmanager
+def source_info() -> Iterator[None]:
+    """Nodes that are made in this context (thread) remember file and line, and errors that name a node say them.
+
+    What passes make of such a node, with its attributes, remembers the same line. Files do not keep it.
+    """
+    token = _remembered.set(True)
+    try:
+        yield
+    finally:
+        _remembered.reset(token)
+
+
+def caller() -> str | None:
+    """File and line of the innermost frame outside of this library, "net.py:12"; None where nothing is remembered."""
+    if not _remembered.get():
+        return None
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return None if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,68 @@
+"""`tune`: the user's own table, of a network's own convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lowering
+from lowering.api import tune as tune_module
+from symjax_nnvm import algorithms
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import CallError, InferenceError
+
+DATA = {"data": (1, 64, 12, 12)}
+
+
+@pytest.fixture(autouse=True)
+def _no_other_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    algorithms.forget()
+    yield
+    algorithms.forget()
+
+
+@pytest.fixture
+def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every algorithm takes a second but im2col, which takes half of one."""
+
+    def measure(functions: dict[str, Callable[[], Any]], rounds: int, seconds: float) -> dict[str, float]:
+        return {name: 0.5 if name == "im2col" else 1.0 for name in functions}
+
+    monkeypatch.setattr(tune_module, "measure", measure)
+
+
+def network() -> sym.Symbol:
+    h = sym.Variable("data")
+    for i in range(3):
+        h = sym.Convolution(h, kernel=(3, 3), pad=(1, 1), num_filter=64, name=f"conv{i}")
+    return h
+
+
+@pytest.mark.usefixtures("_measured")
+def test_a_table_of_the_users_own_is_used_from_then_on():
+    table = lowering.tune(network(), DATA, progress=False)
+    assert [row.direction for row in table.rows] == ["forward"]  # three alike
+    geometry = table.rows[0].geometry
+    assert (geometry.batch, geometry.size, geometry.channels, geometry.filters) == (1, (12, 12), 64, 64)
+    assert "winograd2" in table.rows[0].constant
+    assert algorithms.choose("forward", geometry, "cpu") == "im2col"
+    trained = lowering.tune(network(), {"data": (2, 64, 12, 12)}, is_train=True, progress=False)
+    assert [(row.direction, row.geometry.batch) for row in trained.rows] == [
+        *(("forward", 2), ("data", 2), ("weight", 2), ("forward", 1))
+    ]
+    again = lowering.tune(network(), DATA, progress=False)
+    assert len(again.rows) == 4
+    assert list(algorithms.read_table(algorithms.user_table("cpu")).rows) == list(again.rows)
+
+
+def test_nothing_to_measure_writes_nothing():
+    assert list(lowering.tune(sym.relu(sym.Variable("data")), DATA, progress=False).rows) == []
+    assert not algorithms.user_table("cpu").exists()
+    with pytest.raises(CallError, match="lowering.tune"):
+        lowering.tune(network(), (1, 2))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InferenceError, match="conv0"):
+        lowering.tune(network(), {"data": (1, 64)}, progress=False)

@@ -1,0 +1,89 @@
+"""Programs that have Python in them: which of their values are computed, and how often they are compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import lowering
+from lowering import mx
+from lowering.core.cache import Programs
+from lowering.core.segments import _segments
+from symjax_nnvm.pipeline import Options
+from tests.support.comparison import assert_close
+
+
+class _Doubles(mx.operator.CustomOp):
+    def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
+        aux[0][:] = aux[0] + 1
+        self.assign(out_data[0], req[0], in_data[0] * 2)
+
+    def backward(self, req: Any, out_grad: Any, in_data: Any, out_data: Any, in_grad: Any, aux: Any) -> None:
+        self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+
+@mx.operator.register("_test_doubles")
+class _DoublesProp(mx.operator.CustomOpProp):
+    def list_auxiliary_states(self) -> list[str]:
+        return ["count"]
+
+    def infer_shape(self, in_shape: Any) -> Any:
+        return in_shape, [in_shape[0]], [[1]]
+
+    def create_operator(self, ctx: Any, in_shapes: Any, in_dtypes: Any) -> _Doubles:
+        return _Doubles()
+
+
+def _net() -> mx.sym.Symbol:
+    x = mx.sym.Variable("x")
+    y = mx.sym.tanh(mx.sym.exp(mx.sym.sin(x)))
+    y = mx.sym.Custom(mx.sym.Dropout(y), op_type="_test_doubles", name="op")
+    return mx.sym.sum(mx.sym.cos(mx.sym.square(y)) + x)
+
+
+X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+AUX = {"op_count": np.zeros(1, np.float32)}
+
+
+def test_a_segment_returns_what_is_read_later():
+    program = Programs(_net()).forward(Options())
+    first, python, last = _segments(program.steps, program.collected)
+    assert [segment.python for segment in (first, python, last)] == [False, True, False]
+    assert len(first.outputs) == len(last.outputs) == 1
+    assert len(python.outputs) == 2  # its state, too
+    everything = _segments(program.steps, None)
+    assert sum(len(each.outputs) for each in everything) == sum(len(step.outputs) for step in program.steps)
+
+
+def test_segments_agree_with_the_program_as_a_whole():
+    gradient = lowering.grad_fn(_net())
+    for key in (jax.random.key(0), jax.random.key(1)):
+        in_segments, whole = (f({"x": X}, AUX, key) for f in (gradient, jax.jit(gradient)))
+        assert_close(in_segments[0][0], whole[0][0], 1e-6, "output")
+        assert_close(in_segments[1]["x"], whole[1]["x"], 1e-6, "gradient")
+        assert in_segments[2]["op_count"].tolist() == whole[2]["op_count"].tolist() == [1]
+
+
+def test_each_shape_is_compiled_once():
+    ex = _net().simple_bind(mx.cpu(), x=(2, 3))
+    for _ in range(5):  # operators with a number, which the CustomOp has, are compiled at their fourth call
+        ex.forward_backward(mx.nd.ones(1))
+    with jax.no_tracing():
+        ex.forward_backward(mx.nd.ones(1))
+    assert ex.aux_dict["op_count"].asscalar() == 6
+
+
+def test_it_stays_traced_where_arguments_are_constants():
+    run = lowering.to_jax(_net())
+    traced = jax.make_jaxpr(lambda: run({"x": X}, AUX, None)[0])()
+    assert "pure_callback" in str(traced)
+
+
+def test_a_mistake_between_python_is_told_with_its_node():
+    x = mx.sym.Variable("x")
+    net = mx.sym.reshape(mx.sym.Custom(x, op_type="_test_doubles", name="op"), shape=(4,), name="bad")
+    with pytest.raises(mx.MXNetError, match="bad"):
+        lowering.compile(net)({"x": X}, AUX)

@@ -1,0 +1,79 @@
+"""What a monitor calls inputs and outputs: as MXNet 1.9.1's does (tests/goldens/monitor.json)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lowering
+from lowering.core.cache import Programs
+from lowering.executor.functions import ExecutorFunctions
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.pipeline import Options
+from tests.cases import Case
+from tests.support.ladder import all_cases, build
+
+GOLDEN: dict[str, dict[str, object]] = json.loads((Path(__file__).parents[2] / "goldens" / "monitor.json").read_text())
+
+HIDDEN_OUTPUTS = {
+    "IdentityAttachKLSparseReg": "the average that its gradient reads is an output here",
+    "InstanceNorm": "keeps the deviation, op_std, where MXNet keeps the variance, op_var",
+    "_contrib_hawkesll": "keeps what its gradient reads",
+    "Pooling": "oneDNN's workspace",
+    "_contrib_BatchNormWithReLU": "oneDNN's workspace",
+}
+"""Operators whose hidden outputs are not MXNet's, and why; the other names are compared."""
+
+
+def seen(case: Case, visible: bool) -> list[str]:
+    """The names that a monitor of the case sees, in order."""
+    symbol = build(case)
+    functions = ExecutorFunctions(Programs(symbol), Options(is_train=True, wrt=()))
+    names: list[str] = []
+    for inputs, outputs in functions.step_names(forward=True):
+        names += [name for called in inputs for name in called]
+        names += outputs[: len(symbol.list_outputs())] if visible else outputs
+    return names
+
+
+def test_inputs_and_outputs_of_every_operator_have_mxnets_names():
+    wrong: dict[str, object] = {}
+    cases = {case.id: case for _, case in all_cases()}
+    for op, row in GOLDEN.items():
+        case = cases[str(row["case"])]
+        ours, theirs = seen(case, op in HIDDEN_OUTPUTS), row["names"]
+        assert isinstance(theirs, list)
+        if ours != (theirs[: len(ours)] if op in HIDDEN_OUTPUTS else theirs):
+            wrong[op] = (ours, theirs)
+    assert not wrong
+    assert len(GOLDEN) > 300
+
+
+def test_inputs_that_mxnet_does_not_name_are_numbered():
+    x = sym.Variable("x")
+    net = sym.SoftmaxActivation(sym.Activation(x, act_type="tanh", name="act") * 2.0, name="softmax")
+    executor = lowering.simple_bind(net, grad_req="null", x=(2, 3))
+    called: dict[str, Any] = {}
+    executor.set_monitor_callback(called.__setitem__, monitor_all=True)
+    executor.forward(x=np.ones((2, 3), np.float32))
+    assert [name for name in called if "scalar" not in name] == [
+        "x",
+        "act_input0",
+        "act_output",
+        "softmax_input0",
+        "softmax_output",
+    ]
+    np.testing.assert_allclose(called["softmax_input0"], 2 * np.tanh(np.ones((2, 3))), rtol=1e-6)
+
+
+def test_loops_are_monitored_where_mxnets_monitor_fails():
+    sums, last = sym.contrib.foreach(lambda a, b: (a + b, a + b), sym.Variable("x"), sym.Variable("s"))
+    loop = sums.name
+    executor = lowering.simple_bind(sym.Group([sums, last]), grad_req="null", x=(3, 2), s=(2,))
+    called: list[str] = []
+    executor.set_monitor_callback(lambda name, array: called.append(name), monitor_all=True)
+    executor.forward()
+    assert called == ["x", f"{loop}_data0", "s", f"{loop}_data1", f"{loop}_output0", f"{loop}_output1"]

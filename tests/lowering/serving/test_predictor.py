@@ -1,0 +1,337 @@
+"""`Predictor`: a network with its parameters, folded and kept, as a function of its data."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lowering
+import symjax_nnvm as nn
+from lowering.serving import constants
+from symjax_nnvm import algorithms
+from symjax_nnvm import symbol as sym
+from symjax_nnvm.algorithms import Geometry, Measured, Table
+from symjax_nnvm.errors import CallError, FileError, InferenceError, LoweringError, SymbolValueError
+from tests.support.comparison import assert_close
+
+DATA = {"data": (2, 2, 4, 4)}
+
+
+def network() -> sym.Symbol:
+    data = sym.Variable("data")
+    hidden = sym.BatchNorm(sym.Convolution(data, kernel=(3, 3), num_filter=3, name="conv"), fix_gamma=False, name="bn")
+    return sym.SoftmaxOutput(sym.FullyConnected(sym.relu(hidden), num_hidden=4, name="fc"), name="softmax")
+
+
+NET = network()
+RNG = np.random.default_rng(3)
+ARG_SHAPES, _, AUX_SHAPES = NET.infer_shape(**DATA)
+ARRAYS = {
+    name: RNG.uniform(0.5, 1.5, shape).astype("float32")
+    for name, shape in zip(NET.list_arguments(), ARG_SHAPES, strict=True)
+}
+AUX = {
+    name: RNG.uniform(0.5, 1.5, shape).astype("float32")
+    for name, shape in zip(NET.list_auxiliary_states(), AUX_SHAPES, strict=True)
+}
+X = ARRAYS["data"]
+ARGS = {name: value for name, value in ARRAYS.items() if name not in ("data", "softmax_label")}
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    return np.asarray(lowering.to_jax(nn.inference_symbol(NET))({**ARGS, "data": x}, AUX)[0][0])
+
+
+def test_it_predicts_what_the_network_computes():
+    predict = lowering.Predictor(NET, ARGS, AUX)
+    assert predict.inputs == ["data"]
+    (output,) = predict(data=X)
+    assert_close(np.asarray(output), expected(X), 1e-5, "output")
+    ran = [record.name for record in predict.plan.records if record.ran]
+    assert ran == ["SimplifyInference", "FoldScaleAxis", "AlterOpLayout", "HoistInvariants", "PrecomputePrune"]
+    assert all("bn_gamma" not in ready.held for _, ready in predict._ready.items())
+
+
+def test_a_checkpoint_is_loaded(tmp_path: Path):
+    nn.save_checkpoint(tmp_path / "net", 3, NET, ARGS, AUX)
+    predict = lowering.Predictor.load(tmp_path / "net", 3)
+    assert_close(np.asarray(predict(data=X)[0]), expected(X), 1e-5, "output")
+
+
+def test_one_executable_for_each_signature_whoever_asks():
+    predict = lowering.Predictor(NET, ARGS, AUX).warm(**DATA)
+    assert len(predict._ready) == 1
+    found: dict[int, np.ndarray] = {}
+
+    def ask(number: int) -> None:
+        found[number] = np.asarray(predict(data=X * number if number % 2 else X[:1] * number)[0])
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(predict._ready) == 2
+    for number, value in found.items():
+        assert_close(value, expected(X * number if number % 2 else X[:1] * number), 1e-5, f"call {number}")
+
+
+def _called(predict: lowering.Predictor):
+    """What runs each signature of one input."""
+    return [(input, ready) for (input, _), ready in predict._ready.items()]
+
+
+def test_weights_are_transformed_once_for_all_signatures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """By a table of the user's where Winograd's algorithm is the fastest at batch 1 and 2, and not at 3."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rows = []
+    for batch, tile in ((1, 4), (2, 4), (3, 0)):
+        geometry = Geometry(batch, (12, 12), 32, 32, (3, 3), (1, 1), (1, 1), (1, 1))
+        times = {"xla": 3.0, "winograd4": 4.0, "winograd2": 5.0}
+        rows.append(Measured("forward", geometry, times, {f"winograd{tile}": 1.0, "library": 2.0} if tile else {}))
+    table = algorithms.user_table("cpu")
+    table.parent.mkdir()
+    algorithms.write_table(table, Table("cpu", {}, rows))
+    algorithms.forget()
+    data = sym.Variable("data")
+    net = sym.Convolution(data, kernel=(3, 3), pad=(1, 1), num_filter=32, name="conv")
+    args = {"conv_weight": RNG.standard_normal((32, 32, 3, 3), "float32"), "conv_bias": np.ones(32, "float32")}
+    predict = lowering.Predictor(net, args, platform="cpu")
+    held = []
+    for batch in (1, 2, 3):
+        x = RNG.standard_normal((batch, 32, 12, 12), "float32")
+        expected = lowering.to_jax(net)({**args, "data": x}, {})[0][0]
+        assert_close(np.asarray(predict(data=x)[0]), np.asarray(expected), 1e-5, f"batch {batch}")
+        ops = [n.op.name for n in predict.plan_of(data=x.shape).graph.nodes() if n.op is not None]
+        assert ("_winograd_convolution" in ops) == (batch < 3)
+        held.append(next(ready.held for (_, (shape, _)), ready in _called(predict) if shape == x.shape))
+    assert held[0]["conv_winograd4"].shape == (36, 32, 32)
+    assert held[0]["conv_winograd4"] is held[1]["conv_winograd4"]
+    assert held[0]["conv_bias"] is held[2]["conv_bias"]
+    assert "TransformWeights" in [r.name for r in predict.plan_of(data=(1, 32, 12, 12)).records if r.ran]
+    explained = str(lowering.explain(net, platform="cpu", constants=list(args), data=(1, 32, 12, 12)))
+    assert "weights transformed before" in explained
+    algorithms.forget()
+
+
+def test_arrays_may_change_once_they_were_given():
+    """Aligned ones, whose memory `jax.device_put` shares."""
+
+    def aligned(value: np.ndarray) -> np.ndarray:
+        room = np.empty(value.nbytes + 64, "uint8")
+        start = -room.ctypes.data % 64
+        found = room[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+        found[:] = value
+        return found
+
+    w, x = aligned(np.full(1 << 16, 2, "float32")), aligned(np.full(1 << 16, 3, "float32"))
+    predict = lowering.Predictor(sym.Variable("data") * sym.Variable("w"), {"w": w})
+    (first,) = predict(data=x)
+    w[:] = x[:] = 0
+    assert np.asarray(first).max() == 6
+    assert np.asarray(predict(data=np.ones(1 << 16, "float32"))[0]).max() == 2
+
+
+def test_what_was_saved_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    predict = lowering.Predictor(NET, ARGS, AUX, dtype="bfloat16").warm(**DATA)
+    (before,) = predict(data=X)
+    predict.save(tmp_path / "served")
+    loaded = lowering.Predictor.load(tmp_path / "served")
+    monkeypatch.setattr(constants, "jit", None)
+    np.testing.assert_array_equal(loaded(data=X)[0], before)
+    loaded.save(tmp_path / "again")
+    monkeypatch.undo()
+    assert_close(np.asarray(loaded(data=X[:1])[0]), expected(X[:1]), 5e-2, "another signature")
+    again = lowering.Predictor.load(tmp_path / "again")
+    monkeypatch.setattr(constants, "jit", None)
+    np.testing.assert_array_equal(again(data=X)[0], before)
+
+
+def test_a_server_that_starts_again_compiles_what_it_had(tmp_path: Path):
+    net = sym.broadcast_mul(sym.Cast(sym.Variable("data"), dtype="float32"), sym.Variable("w"))
+    predict = lowering.Predictor(net, {"w": np.ones((1, 3), "float32")}).warm(data=(2, 3))
+    predict(data=np.ones((1, 3), "int32"))
+    predict.warm(data=(4, 3))
+    predict.save(tmp_path / "served")
+    loaded = lowering.Predictor.load(tmp_path / "served")
+    assert len(loaded._ready) == 0
+    for inputs in loaded.signatures:
+        loaded.warm(**inputs)
+    assert [key for key, _ in loaded._ready.items()] == [key for key, _ in predict._ready.items()]
+    assert loaded.signatures == predict.signatures
+    assert [(each["data"].shape, each["data"].dtype.name) for each in loaded.signatures] == [
+        *(((2, 3), "float32"), ((1, 3), "int32"), ((4, 3), "float32"))
+    ]
+
+
+def test_so_many_signatures_are_kept(tmp_path: Path):
+    predict = lowering.Predictor(NET, ARGS, AUX, keep=2)
+    for rows in (1, 2, 1, 3):  # 2 goes
+        assert_close(np.asarray(predict(data=X[:1].repeat(rows, 0))[0])[0], expected(X[:1])[0], 1e-5, "output")
+    assert [shape[0] for (_, (shape, _)), _ in _called(predict)] == [1, 3]
+    predict.save(tmp_path / "served")
+    assert [each["data"].shape[0] for each in lowering.Predictor.load(tmp_path / "served").signatures] == [1, 3]
+    every = lowering.Predictor(sym.Variable("data") + 1, {}, keep=None)
+    for size in range(1, 5):
+        every(data=np.ones(size))
+    assert len(every._ready) == 4
+    for keep in (0, -1, 2.5, "3"):
+        with pytest.raises(CallError, match="keep must be a number of signatures"):
+            lowering.Predictor(NET, ARGS, AUX, keep=keep)  # pyright: ignore[reportArgumentType]
+
+
+def test_threads_may_use_what_others_let_go():
+    net = sym.broadcast_mul(sym.Variable("data"), sym.exp(sym.Variable("w")))
+    predict = lowering.Predictor(net, {"w": np.zeros(1, "float32")}, keep=1)
+    wrong: list[int] = []
+
+    def ask(size: int) -> None:
+        for turn in range(4):
+            (output,) = predict(data=np.full(size, turn, "float32"))
+            if not np.array_equal(output, np.full(size, turn)):
+                wrong.append(size)
+
+    threads = [threading.Thread(target=ask, args=(size,)) for size in (1, 2, 3, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_what_is_made_for_a_signature_goes_with_it():
+    """Executables, values that others do not use, plans and programs."""
+    net = sym.FullyConnected(sym.Variable("data"), sym.Variable("w") * 2, no_bias=True, flatten=False, num_hidden=3)
+    predict = lowering.Predictor(net, {"w": np.ones((3, 2), "float32")}, keep=1)
+    predict(data=np.ones((1, 1, 2), "float32"))
+    ((_, first),) = predict._ready.items()
+    executable, (value,) = weakref.ref(first.executable), first.held.values()
+    assert [each is value for each in predict._kept.computed.values()] == [True]
+    first.executable({"data": jnp.ones((1, 1, 2))}, first.held, None)
+    for size in range(2, 30):
+        predict(data=np.ones((1, size, 2), "float32"))
+    (output,) = first.executable({"data": jnp.ones((1, 1, 2))}, first.held, None)  # what is in use stays
+    assert_close(np.asarray(output), np.full((1, 1, 3), 4, "float32"), 1e-6, "output")
+    assert len(predict._programs._programs) < 20
+    assert len(predict._programs.pipeline._made) < 70
+    assert algorithms.choose.cache_parameters()["maxsize"] == 4096
+    del first, value
+    gc.collect()
+    assert executable() is None
+
+
+def test_a_saved_predictor_draws_by_the_key(tmp_path: Path):
+    net = sym.Dropout(sym.Variable("data") * sym.Variable("w"), mode="always", name="drop")
+    predict = lowering.Predictor(net, {"w": np.ones(8, "float32")}).warm(data=(8,))
+    predict.save(tmp_path / "served")
+    loaded = lowering.Predictor.load(tmp_path / "served")
+    key = jax.random.key(3)
+    np.testing.assert_array_equal(loaded(key, data=np.ones(8))[0], predict(key, data=np.ones(8))[0])
+
+
+def test_what_is_no_saved_predictor_is_told(tmp_path: Path):
+    def load(**options: str):
+        return lowering.Predictor.load(tmp_path / "served", **options)
+
+    with pytest.raises(FileError, match="no predictor.*epoch"):
+        load()
+    lowering.Predictor(NET, ARGS, AUX).warm(**DATA).save(tmp_path / "served")
+    with pytest.raises(CallError, match="own.*dtype"):
+        load(dtype="bfloat16")
+    about = tmp_path / "served" / "predictor.json"
+    for text in ("[", "[]", '{"version": 2}', '{"version": 1, "signatures": [{"inputs": 3}]}', "[" * 100_000):
+        about.write_text(text)
+        with pytest.raises(FileError, match="no predictor"):
+            load()
+
+
+def test_batches_of_one_size_one_ahead():
+    predict = lowering.Predictor(NET, ARGS, AUX)
+    x = np.concatenate([X * k for k in range(1, 4)])[:5]
+    read: list[int] = []
+
+    def data():
+        for i, rows in enumerate((slice(0, 2), slice(2, 4), slice(4, 5))):
+            read.append(i)
+            yield x[rows]
+
+    found = predict.batches(data())
+    first = next(found)
+    assert read == [0, 1]
+    parts = [first, *found]
+    assert [len(part[0]) for part in parts] == [2, 2, 1]
+    assert_close(np.concatenate([part[0] for part in parts]), expected(x), 1e-5, "output")
+    labelled = {"data": x, "softmax_label": np.zeros(5, "float32")}
+    for batches in (lowering.Batches(labelled, 2, last="pad"), [(x[:2],), {"data": x[2:4]}, [x[4:]]]):
+        again = [part[0] for part in predict.batches(batches, 2)]
+        assert_close(np.concatenate(again), expected(x), 1e-5, "output")
+    assert len(predict._ready) == 1
+
+
+def test_batches_that_do_not_fit_are_told():
+    predict = lowering.Predictor(NET, ARGS, AUX)
+    mean = lowering.Predictor(sym.mean(sym.Variable("data")), {})
+    for call, told in (
+        (lambda: list(predict.batches([X, np.concatenate([X, X])])), "Batch 1 has.*1 to 2 samples.*Batches"),
+        (lambda: list(predict.batches([X[:0]])), "at least one sample"),
+        (lambda: list(predict.batches([(X, X)])), "inputs.*data.*2 in a tuple"),
+        (lambda: list(predict.batches([{"dta": X}])), "dta"),
+        (lambda: list(mean.batches([np.ones(3, "float32")], 4)), "cannot be cut.*last='drop'"),
+    ):
+        with pytest.raises(LoweringError, match=f"(?s){told}"):
+            call()
+
+
+def test_half_precision_gives_float32():
+    (output,) = lowering.Predictor(NET, ARGS, AUX, dtype="bfloat16")(data=X)
+    assert output.dtype == jnp.float32
+    assert_close(np.asarray(output), expected(X), 5e-2, "output")
+
+
+def test_dtypes_of_inputs_follow_where_they_are_warmed():
+    net = sym.broadcast_mul(sym.Variable("data"), sym.Variable("w"))
+    predict = lowering.Predictor(net, {"w": np.ones((1, 3), "int32")}).warm(data=(2, 3))
+    assert predict(data=np.ones((2, 3), "int32"))[0].dtype == jnp.int32
+    assert len(predict._ready) == 1
+
+
+def test_random_networks_take_a_key():
+    predict = lowering.Predictor(sym.Dropout(sym.Variable("data"), mode="always", name="drop"), {})
+    with pytest.raises(LoweringError, match="needs a PRNG key"):
+        predict(data=np.ones(8))
+    one, same, other = (predict.warm(data=(8,))(jax.random.key(seed), data=np.ones(8))[0] for seed in (0, 0, 5))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_data_without_axes_are_told():
+    with pytest.raises(InferenceError):
+        lowering.Predictor(NET, ARGS, AUX)(data=np.float32(1))
+
+
+def test_what_is_amiss_is_told():
+    predict = lowering.Predictor(NET, ARGS, AUX)
+    for call, error, told in (
+        (lambda: predict(), LoweringError, "missing.*data"),
+        (lambda: predict(dta=X), LoweringError, "data"),
+        (lambda: predict(data=X, fc_weight=ARGS["fc_weight"]), LoweringError, "has.*fc_weight.*already"),
+        (lambda: predict(data=X[:, :1]), InferenceError, "conv"),
+        (lambda: predict.warm(dta=(1, 2, 4, 4)), LoweringError, "data"),
+        (lambda: lowering.Predictor(NET, ARGS), LoweringError, "bn_moving_mean"),
+        (lambda: lowering.Predictor(NET, {**ARGS, "fc_wait": X}, AUX), LoweringError, "fc_wait"),
+        (lambda: lowering.Predictor(NET, ARGS, AUX, ctx="gpu"), CallError, "platform="),  # pyright: ignore
+        (
+            lambda: lowering.Predictor(NET, ARGS, AUX, platform="cup"),
+            SymbolValueError,
+            "No such platform.*'cup'.*Did you mean 'cpu'",
+        ),
+    ):
+        with pytest.raises(error, match=told):
+            call()

@@ -1,0 +1,1 @@
+"""Checks of the repository itself: its imports, pages, examples, generated files."""

@@ -1,0 +1,136 @@
+"""Operators, lowering rules, gradients and cases held against each other."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from lowering.core.rules import FLowering
+from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent
+from symjax_nnvm.ir.op import Op, list_unique_ops
+from symjax_nnvm.ops.optimizer import multi_update as optimizer_multi
+from symjax_nnvm.ops.optimizer import update as optimizer
+from tests.cases import families
+
+OPERATORS = [op for op in list_unique_ops() if not op.name.startswith(("_test_", "Custom"))]
+IN_CASES = {Op.get(case.op) for cases in families().values() for case in cases}
+
+# `Custom` stands for operators that users register, tests/ops/test_custom.py for one.
+# Backward operators have no cases of their own: the forward operator's gradient and second-order rungs run them.
+NO_CASES: dict[str, str] = {
+    "_contrib_boolean_mask": "its shape depends on values, unknown to jit: tests/ops/indexing/test_boolean_mask.py",
+    "reset_arrays": "all its inputs are states; tests/ops/elementwise/test_amp.py has it",
+}
+
+# Operators whose result does not depend smoothly on any input, or that have no input to differentiate.
+NOT_DIFFERENTIABLE: dict[str, str] = {
+    **dict.fromkeys(
+        ("_zeros", "_ones", "_full", "_zeros_without_dtype", "_arange", "_linspace", "_eye"), "takes no input"
+    ),
+    "_contrib_allclose": "a verdict on its inputs, as in MXNet",
+    **dict.fromkeys(
+        [
+            *(row.name for row in optimizer.UPDATES),
+            *(row.name for row in optimizer_multi.UPDATES),
+        ],
+        "an optimiser's step, where a graph ends; MXNet has no gradient for it",
+    ),
+    **dict.fromkeys(
+        ("multi_lars", "multi_sum_sq", "reset_arrays"), "part of an optimiser's step; MXNet has no gradient for it"
+    ),
+    **dict.fromkeys(("all_finite", "multi_all_finite"), "the result is 0 or 1"),
+    **dict.fromkeys(
+        (
+            *(
+                f"_random_{name}"
+                for name in (
+                    *("exponential", "gamma", "generalized_negative_binomial", "negative_binomial"),
+                    *("normal", "poisson", "randint", "uniform"),
+                )
+            ),
+            "_sample_unique_zipfian",
+        ),
+        "takes no input",
+    ),
+    "_blocked_weight": "TransformWeights makes it where nobody asks for gradients",
+    "_fused_convolution": "FuseConvolution makes it where nobody asks for gradients",
+    "_fused_fully_connected": "FuseConvolution makes it where nobody asks for gradients",
+    "_winograd_convolution": "TransformWeights makes it where nobody asks for gradients",
+    "_shuffle": "MXNet has no gradient of it",
+}
+
+MXNET: list[str] = list(json.loads((Path(__file__).parents[1] / "goldens" / "schemas.json").read_text()))
+"""The names of MXNet 1.9.1's operators, without its NumPy dialect's."""
+
+# Operators of MXNet that are not here, by pattern.
+LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(
+        ("_CachedOp*", "_CustomFunction", "_NDArray", "_Native", "_NoGradient", "_CrossDeviceCopy", "_copyto"),
+        "hold addresses of the running process, or are made by its engine: no file has them",
+    ),
+    **dict.fromkeys(("_contrib_backward_*", "_split_v2_backward"), "gradients, which operators here have of their own"),
+    **dict.fromkeys(
+        ("_contrib_quantize*", "_contrib_dequantize", "_contrib_requantize", "_contrib_calibrate_entropy"),
+        "numbers of 8 bits",
+    ),
+    **dict.fromkeys(
+        ("_contrib_dgl_*", "_contrib_edge_id", "_contrib_getnnz"), "graphs as sparse arrays, which are dense here"
+    ),
+    **dict.fromkeys(("_contrib_group_adagrad_update", "_sparse_adagrad_update"), "updates of sparse rows"),
+    **dict.fromkeys(("_cv*", "_image_*", "_imdecode"), "images, before they are a network's data: lowering.data"),
+    **dict.fromkeys(("_onehot_encode", "_set_value"), "functions of arrays, which write into one"),
+}
+
+
+def is_backward(op: Op) -> bool:
+    return op.name.startswith("_backward_")
+
+
+def test_every_operator_has_a_lowering_rule():
+    assert [op.name for op in OPERATORS if op not in FLowering] == []
+
+
+def test_every_operator_has_a_shape_rule():
+    assert [op.name for op in OPERATORS if op not in FInferShape] == []
+
+
+def test_every_operator_has_cases():
+    missing = [op.name for op in OPERATORS if op not in IN_CASES and not is_backward(op) and op.name not in NO_CASES]
+    assert missing == []
+
+
+def test_every_operator_has_a_gradient_or_a_reason():
+    missing = [op.name for op in OPERATORS if op not in FGradient and op.name not in NOT_DIFFERENTIABLE]
+    assert missing == []
+
+
+def test_every_operator_is_described():
+    assert [op.name for op in OPERATORS if not op.description] == []
+
+
+def test_exceptions_are_still_needed():
+    assert [name for name in NO_CASES if Op.get(name) in IN_CASES] == []
+    assert [name for name in NOT_DIFFERENTIABLE if Op.get(name) in FGradient] == []
+
+
+def test_every_operator_of_mxnet_is_here_or_left_out_for_a_reason():
+    """A file of operators that is no longer found takes its cases along: what is there is counted from outside."""
+    names = {name for op in list_unique_ops() for name in (op.name, *op.aliases)}
+    missing = [name for name in MXNET if name not in names]
+    reasons = {name: [p for p in LEFT_OUT if fnmatchcase(name, p)] for name in missing}
+    assert [name for name, found in reasons.items() if not found] == []
+    assert [p for p in LEFT_OUT if not any(p in found for found in reasons.values())] == []
+
+
+def test_loss_heads_have_cases_with_gradients():
+    """Their gradients are no derivatives of their outputs, so nothing but a case of their own checks them."""
+    heads = [op for op in OPERATORS if op in FLossEquivalent]
+    checked = {Op.get(case.op) for cases in families().values() for case in cases if case.wrt != ()}
+    assert {op.name for op in heads} >= {"SoftmaxOutput", "LinearRegressionOutput", "SVMOutput", "MakeLoss"}
+    assert [op.name for op in heads if op not in checked] == []
+
+
+def test_every_wider_tolerance_has_a_reason():
+    wider = [case.id for cases in families().values() for case in cases if case.rtol > 1e-5 and not case.rtol_reason]
+    assert wider == []

@@ -1,0 +1,1 @@
+"""What tests share: comparisons, the ladder, lists, pages."""
