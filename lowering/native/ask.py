@@ -116,6 +116,7 @@ class _Child:
             for line in lines:
                 self._lines.put(line.rstrip("\n"))
         self._lines.put(None)
+        self._process.wait()  # else it stays in the table of processes until the next question
 
     def line(self, seconds: float) -> str | None:
         """What it writes next; None where it ended, or wrote nothing for so long."""

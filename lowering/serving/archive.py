@@ -181,6 +181,14 @@ def _mark(path: Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
+def _installed_memory() -> int:
+    """Bytes; as many as there can be where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
+
+
 def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
     """Raises FileError for another file than the one that was saved; one of another size is not read."""
     if not path.is_file():
@@ -188,6 +196,8 @@ def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
     size = path.stat().st_size
     if size != saved["bytes"]:
         raise _refused(path.parent, f"{path.name} of {saved['bytes']} bytes, as it was saved", f"{size} bytes")
+    if size > (most := _installed_memory()):  # which may be 24 KB on the disk, and nothing between them
+        raise _refused(path.parent, f"{path.name} of at most {most} bytes, the memory of this machine", f"{size} bytes")
     found = _sum(path)["sha256"]
     if found != saved["sha256"]:
         raise _refused(path.parent, f"{path.name} as it was saved, sha256 {saved['sha256']}", f"sha256 {found}")

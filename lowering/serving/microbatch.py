@@ -8,7 +8,7 @@ for each costs less.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from math import isqrt, prod
 from typing import Any, NamedTuple
 
 import jax
@@ -40,9 +40,14 @@ def chunk_size(program: Program, inputs: Arrays, constants: Arrays) -> int | Non
     found = _batch(program, inputs, constants)
     if found is None or found.size * max(found.sample) <= CHUNK_BYTES:
         return None
-    fitting = (c for c in range(1, found.size) if found.size % c == 0 and c * max(found.sample) <= CHUNK_BYTES)
-    size = max(fitting, default=1)
+    size = _largest_divisor(found.size, CHUNK_BYTES // max(found.sample))
     return size if found.may_run(size, FOR_CHUNKS) else None
+
+
+def _largest_divisor(number: int, most: int) -> int:
+    """The largest divisor that is not more than `most`, by the lesser of each pair; 1 where there is none."""
+    lesser = range(1, min(isqrt(number), most) + 1)
+    return max((c for i in lesser if number % i == 0 for c in (i, number // i) if c <= most), default=1)
 
 
 def part_size(program: Program, inputs: Arrays, constants: Arrays, count: int) -> int | None:

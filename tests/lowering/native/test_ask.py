@@ -83,6 +83,17 @@ def test_a_child_that_had_nothing_to_do_is_replaced(alone: Path, monkeypatch: py
     assert asking.ask("block", G, Epilogue(bias=True)) == 8
 
 
+def test_a_child_that_ended_is_waited_for(alone: Path, monkeypatch: pytest.MonkeyPatch):
+    """Else it stays in the table of processes."""
+    says(monkeypatch, f"print({MAKES.format('jit:avx2')!r}); print('ANSWER 8', flush=True); sys.exit(0)")
+    assert asking.ask("block", G, Epilogue()) == 8
+    assert asking._child is not None
+    process, deadline = asking._child._process, time.monotonic() + 60
+    while process.returncode is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert process.returncode == 0
+
+
 @pytest.mark.parametrize("program", ["raise SystemExit(1)", "import os; os.abort()"])
 def test_without_a_child_nothing_is_used_and_nothing_kept(program: str, alone: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(asking, "_PROGRAM", program)

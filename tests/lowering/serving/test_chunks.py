@@ -68,3 +68,18 @@ def test_parameters_are_not_read_again_for_chunks_that_are_small_beside_them(mon
     assert chunk_of(network(), 12, monkeypatch, 4) == 4
     heavy = sym.FullyConnected(network(), num_hidden=20_000, name="heavy")
     assert chunk_of(heavy, 12, monkeypatch, 4) is None
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 100, 4096])
+def test_a_chunk_is_the_largest_divisor_that_fits(most: int):
+    for number in (1, 2, 7, 12, 97, 96, 100, 1024, 1001, 9973, 5040):
+        assert microbatch._largest_divisor(number, most) == max(
+            c for c in range(1, number + 1) if number % c == 0 and c <= most
+        )
+
+
+def test_a_huge_batch_is_divided_at_once():
+    assert microbatch._largest_divisor(2**50, 1 << 20) == 1 << 20
+    net = sym.FullyConnected(x, num_hidden=2, name="fc")
+    small = lowering.Predictor(net, {"fc_weight": np.ones((2, 5), np.float32), "fc_bias": np.ones(2, np.float32)})
+    assert small.warm(data=(2**50, 5)) is small

@@ -244,6 +244,19 @@ def test_files_that_are_not_as_they_were_saved_are_told(served: Path, name: str)
     np.testing.assert_array_equal(predicted(served), RIGHT)
 
 
+@pytest.mark.parametrize("name", ["net-symbol.json", "net-0000.params", "computed.params"])
+def test_a_member_that_the_memory_could_not_hold_is_not_summed(name: str, served: Path):
+    """It takes nothing on the disk: its list says its size, and summing four terabytes takes an hour."""
+    (member,) = served.rglob(name)
+    with member.open("r+b") as file:
+        file.truncate(1 << 42)
+    list_ = about(served)
+    list_["members"][name]["bytes"] = 1 << 42
+    (served / "predictor.json").write_text(json.dumps(list_))
+    with pytest.raises(FileError, match=f"{name} of at most .* memory of this machine"):
+        lowering.Predictor.load(served)
+
+
 def put_values(place: Path, change: Callable[[dict[str, np.ndarray]], dict[str, Any]]) -> None:
     """Other values in a folder, with sums that fit."""
     (file,) = place.rglob("computed.params")
