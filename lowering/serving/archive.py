@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import prod
