@@ -84,6 +84,14 @@ def test_images_are_written_as_mxnet_writes_them(tmp_path: Path):
         assert (tmp_path / name).read_bytes() == (GOLDENS / name).read_bytes(), name
 
 
+def test_records_of_two_and_of_three_labels_are_told(tmp_path: Path):
+    with RecordWriter(tmp_path / "two.rec") as writer:
+        for i, width in enumerate((2, 3)):
+            writer.write_image(IMAGES["square.png"], np.arange(width, dtype=np.float32), i)
+    with pytest.raises(RecordFormatError, match=r"different numbers of labels; expected 2.*got 3 in record 1"):
+        _ = RecordFile(tmp_path / "two.rec").labels
+
+
 def test_labels_are_one_array():
     np.testing.assert_array_equal(RecordFile(GOLDENS / "images.rec").labels, np.array(LABELS, np.float32))
     np.testing.assert_array_equal(

@@ -11,7 +11,6 @@ from typing import Any
 from symjax_nnvm.geometry import MAX_PRODUCTS, Geometry
 from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.layout import ChannelsLast
-from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.op import Op
@@ -22,14 +21,12 @@ from symjax_nnvm.ops.nn.convolution import (
     DEFAULT_LAYOUTS,
     ConvolutionGeometry,
     WindowParams,
-    bias_gradient,
     convolution_flops,
-    gradient_flops,
+    differentiate,
     input_size,
     is_pointwise,
     output_size,
     padded,
-    spread,
     weight_channels,
 )
 
@@ -93,28 +90,7 @@ register_op(
     FGeometry=lambda attrs, data, dtype: geometry(attrs.parsed, data, dtype),
     doc="Convolution of data (n, …d, c) with a weight (…k, c / groups, f), plus a bias for each filter: (n, …, f).",
 )
-multilinear(
-    "_channels_last_convolution",
-    of={
-        "data": Adjoint(
-            "_backward_channels_last_convolution_data",
-            ("ograd", "weight", "data"),
-            attributes={"flops": gradient_flops(lambda ins, outs: ins[1]), "workspace": spread},
-        ),
-        "weight": Adjoint(
-            "_backward_channels_last_convolution_weight",
-            ("ograd", "data"),
-            attributes={
-                "flops": gradient_flops(lambda ins, outs: outs[0]),
-                "workspace": padded(lambda ins, outs: ins[1]),
-            },
-        ),
-    },
-    params=ChannelsLastGeometry,
-    given=True,
-    restored={"no_bias": True},
-    others={"bias": bias_gradient},
-)
+differentiate("_channels_last_convolution", ChannelsLastGeometry)
 
 
 def _alter(node: Node, data: Callable[[int], NodeEntry], inputs: Sequence[NodeEntry]) -> NodeEntry | None:

@@ -288,25 +288,33 @@ register_op(
     doc="Convolution of data with num_filter learned windows, plus a bias for each. Works in every layout; the weight "
     "has that of data with filters for the batch: (f, c / groups, h, w), or (f, h, w, c / groups) for NHWC.",
 )
-multilinear(
-    "Convolution",
-    of={
-        "data": Adjoint(
-            "_backward_Convolution_data",
-            ("ograd", "weight", "data"),
-            attributes={"flops": gradient_flops(lambda ins, outs: ins[1]), "workspace": spread},
-        ),
-        "weight": Adjoint(
-            "_backward_Convolution_weight",
-            ("ograd", "data"),
-            attributes={
-                "flops": gradient_flops(lambda ins, outs: outs[0]),
-                "workspace": padded(lambda ins, outs: ins[1]),
-            },
-        ),
-    },
-    params=ConvolutionGeometry,
-    given=True,
-    restored={"no_bias": True},
-    others={"bias": bias_gradient},
-)
+
+
+def differentiate(name: str, params: type[Params]) -> None:
+    """Register the adjoints of a convolution by data and by weight, which are of one form in every order of axes."""
+    stem = f"_backward_{name.removeprefix('_')}"
+    multilinear(
+        name,
+        of={
+            "data": Adjoint(
+                f"{stem}_data",
+                ("ograd", "weight", "data"),
+                attributes={"flops": gradient_flops(lambda ins, outs: ins[1]), "workspace": spread},
+            ),
+            "weight": Adjoint(
+                f"{stem}_weight",
+                ("ograd", "data"),
+                attributes={
+                    "flops": gradient_flops(lambda ins, outs: outs[0]),
+                    "workspace": padded(lambda ins, outs: ins[1]),
+                },
+            ),
+        },
+        params=params,
+        given=True,
+        restored={"no_bias": True},
+        others={"bias": bias_gradient},
+    )
+
+
+differentiate("Convolution", ConvolutionGeometry)
