@@ -1,0 +1,1 @@
+"""Mutants: wrong lines made on purpose, and whether the tests find them."""

@@ -1,0 +1,186 @@
+"""How many wrong lines the tests find: `python -m tests.mutants --count 100 --out FILE`, an hour or two on two cores.
+
+A mutant is a copy of the project with one operator or number changed in one expression of the two packages. It is
+killed when one of the tests of its module fails (`tests_of`). Survivors are printed with file and line: some change
+nothing that can be seen; the others want a test. What the tests do not end in time is told apart. The same seed draws
+the same mutants, as long as the sources are the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("symjax_nnvm", "lowering")
+
+SWAPS: dict[type[ast.AST], Any] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+}
+
+
+class Mutant(NamedTuple):
+    """One expression of a file, as it is and as it becomes."""
+
+    file: str
+    line: int
+    before: str
+    after: str
+    start: int
+    end: int
+
+
+def mutants_of(file: str) -> Iterator[Mutant]:
+    """Every mutant of a file."""
+    data = (ROOT / file).read_bytes()
+    starts = [0]
+    for line in data.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for node in ast.walk(ast.parse(data)):
+        changed = _changed(node)
+        if changed is None or not isinstance(node, ast.expr) or node.end_lineno is None or node.end_col_offset is None:
+            continue
+        start = starts[node.lineno - 1] + node.col_offset
+        end = starts[node.end_lineno - 1] + node.end_col_offset
+        yield Mutant(file, node.lineno, data[start:end].decode(), f"({ast.unparse(changed)})", start, end)
+
+
+def _changed(node: ast.AST) -> ast.expr | None:
+    """The expression with another operator or number; None where there is none to change."""
+    other = copy.deepcopy(node)
+    match other:
+        case ast.Compare() if type(other.ops[0]) in SWAPS:
+            other.ops[0] = SWAPS[type(other.ops[0])]()
+        case ast.BoolOp() | ast.BinOp() if type(other.op) in SWAPS:
+            other.op = SWAPS[type(other.op)]()
+        case ast.Constant() if type(other.value) is int:
+            other.value += 1
+        case ast.UnaryOp(op=ast.Not()):
+            return other.operand
+        case _:
+            return None
+    assert isinstance(other, ast.expr)
+    return other
+
+
+@cache
+def _texts() -> dict[str, str]:
+    """The files of tests with what they say."""
+    paths = sorted((ROOT / "tests").rglob("test_*.py"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def tests_of(file: str) -> list[str]:
+    """What pytest is given for a module: of an operator's file its cases on the ladder; else the files of tests that
+    import it, have its name, or read it by its path, those of its name first; else the quick tests of its folder."""
+    parts, stem = Path(file).parts, Path(file).stem
+    if "ops" in parts:
+        cases = ROOT / "tests" / "cases" / Path(*parts[parts.index("ops") + 1 :])
+        if cases.is_file():
+            names = sorted(set(re.findall(r"""Case\(\s*["'](\w+)""", cases.read_text(encoding="utf-8"))))
+            return ["tests/test_ladder.py", "-k", " or ".join(names or [stem])]
+    module = file.removesuffix(".py").replace("/", ".")
+    package, _, last = module.rpartition(".")
+    names = re.compile(rf"\b{re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{last}\b|{re.escape(file)}")
+    own = [test for test in _texts() if Path(test).stem == f"test_{stem}"]
+    found = own + [test for test, text in _texts().items() if test not in own and names.search(text)]
+    if found:
+        return found
+    folders = [f"tests/{parts[1]}", f"tests/{parts[0]}"]
+    return ["-m", "quick", next((folder for folder in folders if (ROOT / folder).is_dir()), "tests/nnvm")]
+
+
+def fate(mutant: Mutant, place: Path, seconds: float) -> tuple[str, str]:
+    """What becomes of a mutant in a copy of the project ("killed", "survived", "not decided in time"), and by what."""
+    path = place / mutant.file
+    whole = path.read_bytes()
+    path.write_bytes(whole[: mutant.start] + mutant.after.encode() + whole[mutant.end :])
+    tests = tests_of(mutant.file)
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
+    try:
+        ended = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return "not decided in time", " ".join(tests)
+    finally:
+        path.write_bytes(whole)
+    if ended.returncode == 0:
+        return "survived", " ".join(tests)
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", ended.stdout, re.MULTILINE)
+    return "killed", failed[1] if failed else f"pytest ended with {ended.returncode}"
+
+
+def copy_of_the_project(place: Path) -> Path:
+    """The files that git knows, in a folder."""
+    known = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    for name in filter(None, known.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, place / name)
+    return place
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=180, help="for the tests of one mutant")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="a file for a line of JSON for each mutant")
+    options = parser.parse_args()
+    files = [p.relative_to(ROOT).as_posix() for package in PACKAGES for p in sorted((ROOT / package).rglob("*.py"))]
+    everything = [mutant for file in files for mutant in mutants_of(file)]
+    drawn = random.Random(options.seed).sample(everything, options.count)
+    print(f"{len(everything):,} mutants in {len(files)} files; {options.count} of them, seed {options.seed}")
+    fates: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        places = [copy_of_the_project(Path(folder) / str(i)) for i in range(options.workers)]
+
+        def run(mutant: Mutant) -> tuple[Mutant, str, str]:
+            place = places.pop()
+            try:
+                return mutant, *fate(mutant, place, options.seconds)
+            finally:
+                places.append(place)
+
+        with ThreadPoolExecutor(options.workers) as workers:
+            for mutant, end, by in workers.map(run, drawn):
+                fates[end] += 1
+                if end != "killed":
+                    print(f"{mutant.file}:{mutant.line}  {mutant.before}  →  {mutant.after}  {end}", flush=True)
+                if options.out is not None:
+                    with options.out.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps({**mutant._asdict(), "fate": end, "by": by}, ensure_ascii=False) + "\n")
+    print(", ".join(f"{count} {end}" for end, count in fates.items()))
+
+
+if __name__ == "__main__":
+    main()
