@@ -12,7 +12,7 @@ import lowering
 from lowering.cli.inputs import InputError, gather
 from symjax_nnvm.cli.console import print_json, print_table, working
 from symjax_nnvm.errors import MissingExtraError, plain_list
-from symjax_nnvm.io.recognise import require_file
+from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.onnx import find_any_model
 from symjax_nnvm.onnx.model_file import SUFFIX

@@ -1,4 +1,4 @@
-"""`Kept`: what depends on parameters alone, on the device: each value once, however many signatures want it."""
+"""`ConstantStore`: values that depend on parameters alone, on the device, shared by all signatures that need them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.pipeline import Options
 
-__all__ = ["Kept", "Wanted"]
+__all__ = ["ConstantStore", "Wanted"]
 
 Arrays = Mapping[str, Any]
 
@@ -33,12 +33,13 @@ class Wanted(NamedTuple):
     make: Callable[[], dict[str, jax.Array]]
 
 
-class Kept:
+class ConstantStore:
     """The constants, and on the device what was made of them, for as long as a program holds it. To be asked by one
     thread at a time.
 
-    constants: arrays by name. home: where they lie. platform: its; None: JAX's. saved: values that were computed in
-    another process, by their addresses (`computed`); one of another shape or dtype than is wanted is not taken.
+    constants: arrays by name. home: where arrays are placed. platform: that programs are compiled for; None: JAX's
+    default. saved: values that were computed in another process, by their addresses (`computed`); one of another shape
+    or dtype than is wanted is not taken.
     """
 
     def __init__(self, constants: Arrays, home: Home, platform: str | None):
@@ -52,12 +53,12 @@ class Kept:
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """Of the constants."""
+        """Shapes of the constants by name."""
         return {name: tuple(array.shape) for name, array in self.constants.items()}
 
     @property
     def dtypes(self) -> dict[str, DType]:
-        """Of the constants, as they are on the device."""
+        """Dtypes of the constants by name, as they are on the device."""
         return {name: jax.dtypes.canonicalize_dtype(a.dtype).name for name, a in self.constants.items()}
 
     @property

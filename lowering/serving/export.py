@@ -19,9 +19,9 @@ from lowering.core.python_calls import refuse_export
 from lowering.messages.arguments import misfit, require_named, require_symbol
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.native.unpromised import UndecidedSizeError
-from lowering.serving.constants import Kept
+from lowering.serving.constants import ConstantStore
 from lowering.serving.home import OneDevice
-from lowering.serving.signature import Served, serve
+from lowering.serving.signature import Served, build_signature
 from lowering.xla.platforms import exported_kind
 from symjax_nnvm.errors import (
     InferenceError,
@@ -156,7 +156,7 @@ def _served(
     options = Options(platform=kind, constants=frozenset(arrays), owned=owned)
     fixed = all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
     known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if kind != ANY and fixed else None
-    return serve(Programs(network), Kept(arrays, OneDevice(None), None), options, known)
+    return build_signature(Programs(network), ConstantStore(arrays, OneDevice(None), None), options, known)
 
 
 def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms: Sequence[str] | None) -> None:

@@ -19,9 +19,9 @@ from lowering.messages.arguments import misfit, require_key, require_named, requ
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.serving.archive import Folder, Signature, read_folder, write_folder
 from lowering.serving.batches import predict_batches
-from lowering.serving.constants import Kept
+from lowering.serving.constants import ConstantStore
 from lowering.serving.home import Home, OneDevice, OverMesh
-from lowering.serving.signature import for_inputs, serve, serve_parts
+from lowering.serving.signature import build_signature, for_inputs, serve_parts
 from lowering.sharding import Rules, make_placement
 from lowering.xla import cpu_streams
 from lowering.xla.cpu_streams import Streams
@@ -129,7 +129,7 @@ class Predictor:
         self._programs = Programs(self.symbol)
         program = self._programs.forward(self._options)
         self._needs_key, self._calls_python = program.needs_key, program.segments is not None
-        self._kept = Kept(arrays, self._home, platform)
+        self._kept = ConstantStore(arrays, self._home, platform)
         self._keep = keep
         self._ready: Recent[tuple[Any, ...], _Ready] = Recent(keep)
         self._making = threading.Lock()
@@ -302,7 +302,7 @@ class Predictor:
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         asked = self._programs, self._kept, self._options, inputs
-        (run, wanted, *_), rows = serve_parts(*asked) or (serve(*asked), None)
+        (run, wanted, *_), rows = serve_parts(*asked) or (build_signature(*asked), None)
         if self._calls_python:
             constants, dtypes = self._kept.shapes, self._kept.dtypes
             known = {**inputs, **{name: (shape, dtypes[name]) for name, shape in constants.items()}}

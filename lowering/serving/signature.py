@@ -1,5 +1,6 @@
-"""`serve`: what runs a network with constant parameters for inputs of given shapes; a predictor compiles it, a file has
-it.
+"""Build the function that runs a network with constant parameters for one signature: inputs of given shapes, dtypes.
+
+`Predictor` compiles it, `export_program` writes it to a file.
 
 The algorithms are those that are fastest for the shapes, and a CPU runs a large batch a few samples at a time. A
 predictor's cores compute samples of their own, where they need not wait for each other: `serve_parts`.
@@ -15,7 +16,7 @@ import jax
 
 from lowering.convolutions import onednn
 from lowering.core.cache import Programs
-from lowering.serving.constants import Kept, Wanted
+from lowering.serving.constants import ConstantStore, Wanted
 from lowering.serving.microbatch import Arrays, chunk_size, in_chunks, part_size, with_batch
 from lowering.xla import cpu_streams
 from symjax_nnvm.ir.node import Node
@@ -32,11 +33,11 @@ class Served(NamedTuple):
     needs_key: bool
 
 
-def serve(programs: Programs, kept: Kept, options: Options, inputs: Arrays | None) -> Served:
-    """What runs inputs of these shapes and dtypes; None: of any."""
+def build_signature(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays | None) -> Served:
+    """The function for inputs of these shapes and dtypes; None: for any."""
     chunk = None
     if inputs is not None:
-        chunk, options = _for_chunks(programs, kept, options, inputs)
+        chunk, options = _for_chunks(programs, store, options, inputs)
     program = programs.forward(options)
 
     def run(inputs: Mapping[str, Any], held: Mapping[str, Any], key: jax.Array | None) -> list[jax.Array]:
@@ -45,13 +46,15 @@ def serve(programs: Programs, kept: Kept, options: Options, inputs: Arrays | Non
         return program.collect(program.run(program.bind(args, aux), key))[0]
 
     run = run if chunk is None else in_chunks(run, chunk)
-    return Served(run, kept.wanted(programs, options), program.needs_key)
+    return Served(run, store.wanted(programs, options), program.needs_key)
 
 
-def _for_chunks(programs: Programs, kept: Kept, options: Options, inputs: Arrays) -> tuple[int | None, Options]:
+def _for_chunks(
+    programs: Programs, store: ConstantStore, options: Options, inputs: Arrays
+) -> tuple[int | None, Options]:
     """How many samples run at a time, and options that know their shapes."""
-    chunk = chunk_for(programs, kept, options, inputs)
-    return chunk, for_inputs(options, kept, inputs if chunk is None else with_batch(inputs, chunk))
+    chunk = chunk_for(programs, store, options, inputs)
+    return chunk, for_inputs(options, store, inputs if chunk is None else with_batch(inputs, chunk))
 
 
 class Parts(NamedTuple):
@@ -61,18 +64,18 @@ class Parts(NamedTuple):
     rows: int
 
 
-def serve_parts(programs: Programs, kept: Kept, options: Options, inputs: Arrays) -> Parts | None:
+def serve_parts(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays) -> Parts | None:
     """What runs parts of inputs of these shapes, as many as there are cores, side by side: where a library has
-    convolutions, which otherwise shares each out over the cores. None: `serve` is better."""
-    if kept.home.platform != "cpu" or kept.home.mesh is not None or cpu_streams.one_core() is None:
+    convolutions, which otherwise shares each out over the cores. None: `build_signature` is better."""
+    if store.home.platform != "cpu" or store.home.mesh is not None or cpu_streams.one_core() is None:
         return None
-    rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(kept), cpu_streams.count())
+    rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(store), cpu_streams.count())
     if rows is None:
         return None
     options, part = replace(options, library=onednn.Cores(one=True)), with_batch(inputs, rows)
-    graph = programs.plan(_for_chunks(programs, kept, options, part)[1]).graph
+    graph = programs.plan(_for_chunks(programs, store, options, part)[1]).graph
     calls = any(_is_of_library(node) for node in graph.nodes())
-    return Parts(serve(programs, kept, options, part), rows) if calls else None
+    return Parts(build_signature(programs, store, options, part), rows) if calls else None
 
 
 def _is_of_library(node: Node) -> bool:
@@ -80,21 +83,21 @@ def _is_of_library(node: Node) -> bool:
     return isinstance(parameters, FusedConvolutionParams | FusedFullyConnectedParams) and parameters.block > 0
 
 
-def for_inputs(options: Options, kept: Kept, inputs: Arrays) -> Options:
+def for_inputs(options: Options, store: ConstantStore, inputs: Arrays) -> Options:
     """Options that know the shapes and dtypes of the inputs, as each device has them, and of the constants."""
-    shapes = kept.shapes | {name: kept.home.part(name, shape) for name, (shape, _) in inputs.items()}
-    dtypes = kept.dtypes | {name: dtype for name, (_, dtype) in inputs.items()}
+    shapes = store.shapes | {name: store.home.part(name, shape) for name, (shape, _) in inputs.items()}
+    dtypes = store.dtypes | {name: dtype for name, (_, dtype) in inputs.items()}
     return replace(options, shapes=tuple(shapes.items()), dtypes=tuple(dtypes.items()))
 
 
-def chunk_for(programs: Programs, kept: Kept, options: Options, inputs: Arrays) -> int | None:
+def chunk_for(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays) -> int | None:
     """How many samples run at a time, where those are not all. On a mesh they all do: chunks of a batch that is split
     over devices would be sent from one to another."""
-    if kept.home.mesh is not None:
+    if store.home.mesh is not None:
         return None
-    return chunk_size(programs.forward(replace(options, constants=None)), inputs, _constants(kept))
+    return chunk_size(programs.forward(replace(options, constants=None)), inputs, _constants(store))
 
 
-def _constants(kept: Kept) -> Arrays:
-    dtypes = kept.dtypes
-    return {name: (shape, dtypes[name]) for name, shape in kept.shapes.items()}
+def _constants(store: ConstantStore) -> Arrays:
+    dtypes = store.dtypes
+    return {name: (shape, dtypes[name]) for name, shape in store.shapes.items()}

@@ -39,7 +39,7 @@ def coordinator() -> Any:
     return getattr(distributed_state(), "client", None)
 
 
-def hold_on(me: int, size: int, last_words: Callable[[str], str]) -> None:
+def connect_to_coordinator(me: int, size: int, last_words: Callable[[str], str]) -> None:
     """Hold the line to process 0 from now on; once in a process.
 
     last_words: what to print before this process ends, of who process 0 was.

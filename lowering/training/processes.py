@@ -28,7 +28,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from lowering.training.lifeline import about_me, coordinator, hold_on
+from lowering.training.lifeline import about_me, connect_to_coordinator, coordinator
 from lowering.training.placing import Placing
 from symjax_nnvm.errors import CheckpointError, NNVMError, TrainingError, plain_list
 
@@ -110,7 +110,7 @@ class Team:
             self._say("who", about_me())
             if self._exits:
                 _end_with(self.me, self.size)
-                hold_on(
+                connect_to_coordinator(
                     self.me, self.size, lambda who: _worded(TrainingError(_lost_of({0: who}, self.size), fix=_AGAIN))
                 )
             threading.Thread(target=self._watch, name="fit-processes", daemon=True).start()

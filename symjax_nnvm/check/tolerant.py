@@ -10,7 +10,7 @@ from typing import Any
 
 from symjax_nnvm.check.report import Findings, Kind
 from symjax_nnvm.errors import JSONFormatError, OpNotRegisteredError, SymbolTypeError, closest
-from symjax_nnvm.io.recognise import naming
+from symjax_nnvm.io.guess import naming
 from symjax_nnvm.io.symbol_json.checks import check_nodes, stand_in
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op, closest_ops, why_left_out

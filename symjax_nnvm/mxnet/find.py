@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from symjax_nnvm.errors import ModelNotFoundError, ParamsFormatError, SymbolTypeError, plain_list
-from symjax_nnvm.io.recognise import what_is_there
+from symjax_nnvm.io.guess import what_is_there
 
 SYMBOL_SUFFIX = "-symbol.json"
 _PARAMS_NAME = re.compile(r"(?P<prefix>.*)-(?P<epoch>[0-9]{4,})\.params", re.DOTALL)

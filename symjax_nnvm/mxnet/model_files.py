@@ -13,7 +13,7 @@ from typing import Any
 
 from symjax_nnvm.errors import ModelNotFoundError, NNVMError
 from symjax_nnvm.io.formats import array_suffixes
-from symjax_nnvm.io.recognise import what_is_there
+from symjax_nnvm.io.guess import what_is_there
 from symjax_nnvm.mxnet.find import SYMBOL_SUFFIX, epochs, params_path, prefix_of
 from symjax_nnvm.mxnet.match import match_params
 from symjax_nnvm.mxnet.model import load_model

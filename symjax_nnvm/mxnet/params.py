@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from symjax_nnvm.errors import ParamsFormatError, missing_extra, plain_list
 from symjax_nnvm.io.files import atomic_write, open_regular
 from symjax_nnvm.io.formats import HEAD, FileFormat, array_suffixes, format_of_bytes, format_of_name
-from symjax_nnvm.io.recognise import looks_like, require_file
+from symjax_nnvm.io.guess import guess_file_type, require_file
 from symjax_nnvm.mxnet.array_file import Arrays
 from symjax_nnvm.mxnet.formats import MXNET, SAFETENSORS
 from symjax_nnvm.mxnet.names import split_kinds, with_kinds
@@ -110,7 +110,7 @@ def _no_array_file(path: Path, head: bytes, size: int) -> ParamsFormatError:
     """The error that says what a file is that is no array file."""
     if size == 0:
         return ParamsFormatError(f"{path} is empty.")
-    kind = looks_like(head, size)
+    kind = guess_file_type(head, size)
     if kind is not None:
         return ParamsFormatError(f"{path} is {kind}.")
     if size < 32:

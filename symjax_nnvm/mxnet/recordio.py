@@ -17,7 +17,7 @@ import numpy as np
 
 from symjax_nnvm.errors import RecordFormatError
 from symjax_nnvm.io.files import PositionedFile
-from symjax_nnvm.io.recognise import looks_like
+from symjax_nnvm.io.guess import guess_file_type
 
 MAGIC = 0xCED7230A
 MAX_RECORD = (1 << 29) - 1
@@ -146,7 +146,7 @@ def _truncated(file: PositionedFile, offset: int, what: str) -> RecordFormatErro
 
 
 def _no_record(file: PositionedFile, offset: int, at: int, head: bytes) -> RecordFormatError:
-    kind = looks_like(head, file.size) if at == 0 else None
+    kind = guess_file_type(head, file.size) if at == 0 else None
     if kind is not None:
         return RecordFormatError(f"{file.path} is no record file: it is {kind}.")
     return RecordFormatError(

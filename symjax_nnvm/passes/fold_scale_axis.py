@@ -13,7 +13,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.ir.uses import Uses
-from symjax_nnvm.passes.precompute_prune import Constants, by_itself
+from symjax_nnvm.passes.precompute_prune import Constants, infer_locally
 
 __all__ = ["fold_scale_axis"]
 
@@ -98,7 +98,7 @@ class _Folding:
         if entry not in self._shapes and node.op in FInferShape and depth <= _DEEPEST:
             through = node.op in FScaledParts
             shapes = [self._shape(each, depth + 1) if through else None for each in node.inputs]
-            self._shapes[entry] = by_itself(FInferShape, node, shapes)[entry.index]
+            self._shapes[entry] = infer_locally(FInferShape, node, shapes)[entry.index]
         return self._shapes.get(entry)
 
     def _are_constant(self, product: Node, scale: NodeEntry, shift: NodeEntry) -> bool:

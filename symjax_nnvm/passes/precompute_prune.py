@@ -24,7 +24,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import is_known
 
-__all__ = ["Constants", "Cut", "by_itself", "cut_constants", "precompute_prune"]
+__all__ = ["Constants", "Cut", "cut_constants", "infer_locally", "precompute_prune"]
 
 G = TypeVar("G", bound=Graph)
 
@@ -73,11 +73,11 @@ def _is_pure(node: Node) -> bool:
 
 def _is_decided(node: Node) -> bool:
     """Whether an array that is made of nothing has its shape and dtype of itself."""
-    shapes, dtypes = by_itself(FInferShape, node, []), by_itself(FInferType, node, [])
+    shapes, dtypes = infer_locally(FInferShape, node, []), infer_locally(FInferType, node, [])
     return all(shape is not None and is_known(shape) for shape in shapes) and None not in dtypes
 
 
-def by_itself(rules: OpMap[Callable[..., Any]], node: Node, inputs: list[Any]) -> list[Any]:
+def infer_locally(rules: OpMap[Callable[..., Any]], node: Node, inputs: list[Any]) -> list[Any]:
     """What an operator's rule says of its outputs' shapes or dtypes when it knows this of the inputs and no more; what
     does not fit is told where all is inferred."""
     outputs: list[Any] = [None] * node.num_outputs()

@@ -22,7 +22,7 @@ from symjax_nnvm.errors import (
     printable,
 )
 from symjax_nnvm.io.files import read_bounded, write_file
-from symjax_nnvm.io.recognise import naming, require_file, symbol_text
+from symjax_nnvm.io.guess import naming, require_file, symbol_text
 from symjax_nnvm.ir.gradients import gradient_entries
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.listing import InputOption, input_nodes, output_names

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symjax_nnvm.errors import OnnxError, SymbolTypeError, printable
 from symjax_nnvm.io.files import read_bounded
-from symjax_nnvm.io.recognise import require_file
+from symjax_nnvm.io.guess import require_file
 from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
 from symjax_nnvm.onnx.imports.local_functions import inlined, refuse_many
 from symjax_nnvm.onnx.imports.weights import Weights

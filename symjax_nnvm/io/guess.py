@@ -1,6 +1,6 @@
-"""What a file looks to be that is not what it was taken for, and what lies in the place of one that is not there.
+"""Guess what a file is, for the error of a loader that was given another one; suggest names for a file that is missing.
 
-Loaders ask for it when they refuse: somebody who gave the wrong file can act on what it is, not on where it is broken.
+A reader who gave the wrong file can act on what it is, not on where it is broken.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KINDS = (
 """How files begin that are no array files, in lower case, and what they are, with what to do."""
 
 
-def looks_like(head: bytes, size: int) -> str | None:
+def guess_file_type(head: bytes, size: int) -> str | None:
     """`an HTML page, …`: what a file of these first bytes and this size is, and what to do; None if nothing tells."""
     row = format_of_bytes(head, size)
     if row is not None:
@@ -44,7 +44,7 @@ def symbol_text(data: bytes, path: str | os.PathLike[str]) -> str:
     if not data.strip():
         raise JSONFormatError(f"{os.fspath(path)} is no symbol file: it is empty.")
     if not data.lstrip().startswith(b"{"):
-        kind = looks_like(data[:HEAD], len(data))
+        kind = guess_file_type(data[:HEAD], len(data))
         if kind is not None:
             raise JSONFormatError(f"{os.fspath(path)} is no symbol file: it is {kind}.")
     try:
