@@ -1,4 +1,4 @@
-"""How many wrong lines the tests find: `python -m tests.mutants.run --count 100 --out FILE`, an hour or two on two cores.
+"""How many wrong lines the tests find: `python -m tests.mutants.run --count 100 --out FILE`, an hour or two.
 
 A mutant is a copy of the project with one operator or number changed in one expression of the two packages. It is
 killed when one of the tests of its module fails (`tests_of`). Survivors are printed with file and line: some change
