@@ -26,8 +26,10 @@ from symjax_nnvm import algorithms
 from symjax_nnvm.algorithms import Measured, Table, read_table, user_table, write_table
 from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry, applicable, winograd_tile
 from symjax_nnvm.ir.card import FGeometry
-from symjax_nnvm.ir.types import Shape
-from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.ir.types import Shape, is_known
+from symjax_nnvm.passes.choose_algorithm import nodes_with_shapes
+from symjax_nnvm.passes.infer import infer_shape
+from symjax_nnvm.passes.subgraphs import Known
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -82,21 +84,15 @@ def tune(
 def _cases(
     symbol: Symbol, shapes: Mapping[str, Shape], platform: str, is_train: bool
 ) -> Iterator[tuple[Direction, Geometry]]:
-    """Each convolution whose algorithm is chosen when it is lowered, in each direction."""
+    """Each convolution whose algorithm is chosen, those of loops' bodies included, in each direction."""
     programs = Programs(symbol)
     infer_shape(programs.pipeline.graph, shapes=dict(shapes))  # what does not fit is told in the network's terms
     graph = programs.plan(Options(platform=platform, is_train=is_train)).graph
-    index = graph.indexed_graph()
-    sizes = infer_shape(graph, shapes=dict(shapes)).attrs["shape"]
-    dtypes = infer_type(graph).attrs["dtype"]
     directions: Sequence[Any] = get_args(Direction) if is_train else ("forward",)
-    for node in graph.nodes():
-        if node.op not in FGeometry:
-            continue
-        data = index.entry_id(node.inputs[0])
-        shape = sizes[data]
-        if shape is not None and None not in shape:
-            geometry = FGeometry[node.op](node.attrs, shape, dtypes[data] or "float32")
+    known = Known(shapes=tuple(shapes.items()))
+    for node, (shape, *_), dtype in nodes_with_shapes(graph, known, FGeometry):
+        if shape is not None and is_known(shape):
+            geometry = FGeometry[node.op](node.attrs, shape, dtype)
             for direction in directions:
                 yield direction, geometry
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.geometry import Machine
 from symjax_nnvm.ir.card import FAlgorithm
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
+from symjax_nnvm.ir.op import OpMap
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.passes.subgraphs import Known, in_subgraphs
 
-__all__ = ["algorithm_of", "choose_algorithm"]
+__all__ = ["algorithm_of", "choose_algorithm", "nodes_with_shapes"]
 
 G = TypeVar("G", bound=Graph)
 
@@ -25,39 +26,45 @@ def choose_algorithm(graph: G, machine: Machine, known: Known) -> G:
 
     Where shapes are not known yet, or contradict each other, lowering asks `algorithm_of` when it knows them. Linear.
     """
-    chosen: dict[Node, str] = {}
+    chosen = {
+        node: name
+        for node, shapes, dtype in nodes_with_shapes(graph, known, FAlgorithm)
+        if (name := algorithm_of(node, shapes, dtype, machine)) is not None
+    }
+    return graph.derive(attrs={**graph.attrs, "algorithm": chosen})
+
+
+def nodes_with_shapes(
+    graph: Graph, known: Known, attribute: OpMap[Any]
+) -> Iterator[tuple[Node, list[Shape | None], DType]]:
+    """The nodes whose operators have an attribute, with the shapes of their inputs and the dtype of the first; those of
+    subgraphs after those of the graph that holds them. Of a graph whose shapes contradict each other none."""
     todo: list[tuple[Graph, Known]] = [(graph, known)]
 
     def inside(body: Graph, facts: Known) -> Graph:
         todo.append((body, facts))
         return body
 
-    while todo:
-        each, facts = todo.pop()
+    for each, facts in todo:
         in_subgraphs(each, facts, inside)
-        chosen.update(_chosen(each, machine, facts))
-    return graph.derive(attrs={**graph.attrs, "algorithm": chosen})
+        nodes = [node for node in each.nodes() if node.op in attribute]
+        inferred = _inferred(each, facts) if nodes else None
+        if inferred is None:
+            continue
+        index = each.indexed_graph()
+        for node in nodes:
+            inputs = [index.entry_id(entry) for entry in node.inputs]
+            yield node, [inferred[0][i] for i in inputs], inferred[1][inputs[0]] or "float32"
 
 
-def _chosen(graph: Graph, machine: Machine, known: Known) -> dict[Node, str]:
-    nodes = [node for node in graph.nodes() if node.op in FAlgorithm]
-    if not nodes:
-        return {}
-    index = graph.indexed_graph()
-    names = set(index.input_names)
+def _inferred(graph: Graph, known: Known) -> tuple[Sequence[Shape | None], Sequence[DType | None]] | None:
+    names = set(graph.indexed_graph().input_names)
     try:
-        given = {name: shape for name, shape in known.shapes or () if name in names}
-        shapes = infer_shape(graph, shapes=given).attrs["shape"]
-        dtypes = infer_type(graph, dtypes={n: t for n, t in known.dtypes or () if n in names}).attrs["dtype"]
+        shapes = infer_shape(graph, shapes={n: s for n, s in known.shapes or () if n in names})
+        dtypes = infer_type(graph, dtypes={n: t for n, t in known.dtypes or () if n in names})
     except InferenceError:  # is told where the graph is lowered
-        return {}
-    found: dict[Node, str] = {}
-    for node in nodes:
-        inputs = [index.entry_id(entry) for entry in node.inputs]
-        name = algorithm_of(node, [shapes[i] for i in inputs], dtypes[inputs[0]] or "float32", machine)
-        if name is not None:
-            found[node] = name
-    return found
+        return None
+    return shapes.attrs["shape"], dtypes.attrs["dtype"]
 
 
 def algorithm_of(node: Node, shapes: Sequence[Shape | None], dtype: DType, machine: Machine) -> str | None:

@@ -66,3 +66,15 @@ def test_nothing_to_measure_writes_nothing():
         lowering.tune(network(), (1, 2))  # pyright: ignore[reportArgumentType]
     with pytest.raises(InferenceError, match="conv0"):
         lowering.tune(network(), {"data": (1, 64)}, progress=False)
+
+
+def test_the_bodies_of_loops_are_measured():
+    def body(item: sym.Symbol, state: sym.Symbol):
+        w = sym.Variable("w")
+        return sym.Convolution(item, w, num_filter=16, kernel=(3, 3), pad=(1, 1), no_bias=True), state
+
+    loop = sym.contrib.foreach(body, sym.Variable("data"), [sym.Variable("s")])[0]
+    shapes = {"data": (4, 2, 16, 28, 28), "s": (1,), "w": (16, 16, 3, 3)}
+    (found,) = set(tune_module._cases(loop, shapes, "cpu", False))
+    assert found[0] == "forward"
+    assert (found[1].batch, found[1].size, found[1].filters) == (2, (28, 28), 16)
