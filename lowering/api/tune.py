@@ -26,7 +26,7 @@ from symjax_nnvm import algorithms
 from symjax_nnvm.algorithms import Measured, Table, read_table, user_table, write_table
 from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry, applicable, winograd_tile
 from symjax_nnvm.ir.card import FGeometry
-from symjax_nnvm.ir.types import Shape, is_known
+from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.choose_algorithm import nodes_with_shapes
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.passes.subgraphs import Known
@@ -91,8 +91,9 @@ def _cases(
     directions: Sequence[Any] = get_args(Direction) if is_train else ("forward",)
     known = Known(shapes=tuple(shapes.items()))
     for node, (shape, *_), dtype in nodes_with_shapes(graph, known, FGeometry):
-        if shape is not None and is_known(shape):
-            geometry = FGeometry[node.op](node.attrs, shape, dtype)
+        sizes = tuple(size for size in shape or () if size is not None)
+        if shape is not None and len(sizes) == len(shape):
+            geometry = FGeometry[node.op](node.attrs, sizes, dtype)
             for direction in directions:
                 yield direction, geometry
 
