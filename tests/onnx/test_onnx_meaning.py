@@ -193,6 +193,23 @@ def test_automatic_padding_of_an_output_that_no_window_fills_is_refused(auto: st
         nn.from_onnx(made)
 
 
+@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])
+def test_automatic_padding_of_windows_that_leave_out_the_end_is_refused(kind: str, auto: str):
+    """onnxruntime's MaxPool refuses it, its others begin later; onnx' reference begins later, or fails."""
+    nodes = [node(kind, "x", kernel_shape=[1, 2], strides=[3, 2], auto_pad=auto)]
+    with pytest.raises(OnnxError, match="leave out 2 of 6 elements.*'y'. Leave out auto_pad, and give pads"):
+        nn.from_onnx(model_of(nodes, {"x": (1, 2, 6, 6)}))
+    assert_as_onnxruntime(model_of(nodes, {"x": (1, 2, 7, 6)}), {"x": floats(1, 2, 7, 6)}, rtol=1e-5)
+
+
+@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
+def test_a_convolution_whose_windows_leave_out_the_end_begins_with_the_data(auto: str):
+    nodes = [node("Conv", "x w", strides=[3, 2], auto_pad=auto)]
+    model = model_of(nodes, {"x": (1, 2, 6, 6)}, weights={"w": floats(2, 2, 1, 2)})
+    assert_as_onnxruntime(model, {"x": floats(1, 2, 6, 6)}, rtol=1e-5)
+
+
 DRAWN = np.random.default_rng(5)
 OFFSETS = {
     "halves": np.full((2, 24, 5, 5), 0.5),
