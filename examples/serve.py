@@ -21,12 +21,15 @@ import gc
 import json
 from typing import Any
 
+import h11
 import numpy as np
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import lowering
 
@@ -193,6 +196,38 @@ def application(batcher: Batcher) -> Any:
     return left_alone
 
 
+class _Flow(FlowControl):
+    """When a connection is read on: not while a request is answered that has come to its end.
+
+    uvicorn reads on whenever a request asks for its body, one that is there included, and keeps what it reads. Of a
+    client that sends request after request, and reads no answer, each would let in 256 KiB more.
+    """
+
+    def __init__(self, transport: asyncio.Transport, conn: h11.Connection):
+        super().__init__(transport)
+        self._conn = conn
+
+    def resume_reading(self) -> None:
+        if self._conn.their_state is not h11.DONE or self._conn.our_state is h11.DONE:
+            super().resume_reading()
+
+
+class Protocol(H11Protocol):
+    """HTTP as uvicorn speaks it, with bounded memory for each connection."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.flow = _Flow(transport, self.conn)
+
+
+BOUNDS: dict[str, Any] = {
+    "http": Protocol,
+    "limit_concurrency": CONNECTIONS,
+    "timeout_graceful_shutdown": GRACE,
+}
+"""What uvicorn is told."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("prefix")
@@ -205,13 +240,7 @@ def main() -> None:
     batcher.warm()
     gc.collect()
     gc.freeze()  # the collector leaves alone what is there: with JAX, a pause of a tenth of a second now and then
-    uvicorn.run(
-        application(batcher),
-        port=options.port,
-        access_log=False,
-        limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=GRACE,
-    )
+    uvicorn.run(application(batcher), port=options.port, access_log=False, **BOUNDS)
 
 
 if __name__ == "__main__":

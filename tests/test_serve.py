@@ -43,7 +43,7 @@ WEIGHT = np.arange(12, dtype="float32").reshape(3, 4)
 def served() -> Iterator[tuple[str, Any]]:
     predict = lowering.Predictor(NET, {"fc_weight": WEIGHT, "fc_bias": np.zeros(3, "float32")})
     batcher = serve.Batcher(predict, (4,), size=8)
-    server = uvicorn.Server(uvicorn.Config(serve.application(batcher), port=0, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(serve.application(batcher), port=0, log_level="warning", **serve.BOUNDS))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -258,6 +258,38 @@ def test_requests_one_after_the_other_without_waiting_are_all_answered(served: t
         while got.count(b"fc_output") < 20:
             got += client.recv(1 << 16)
     assert got.count(b"200 OK") == got.count(b"[1.0,13.0,25.0]") == 20
+
+
+def test_a_client_that_reads_no_answers_is_read_no_further(served: tuple[str, Any]):
+    """What it may send is what the buffers of both sockets hold."""
+    many = (HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY) * 500
+    with socket.create_connection(("127.0.0.1", int(served[0].rpartition(":")[2])), timeout=20) as client:
+        client.setblocking(False)
+        sent, began = 0, time.monotonic()
+        while sent < 64 << 20 and time.monotonic() - began < 4:
+            try:
+                sent += client.send(many)
+            except BlockingIOError:
+                time.sleep(0.01)
+        assert httpx.get(served[0] + "/health").status_code == 200
+    assert sent < 32 << 20
+    assert asyncio.run(load(served[0], 20))
+
+
+def test_a_client_that_reads_late_is_answered_all_the_same(served: tuple[str, Any]):
+    """Its requests, more than is read at once, are read as answers leave."""
+    head = HEAD + b"X: " + b"x" * 4000 + b"\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+    with socket.create_connection(("127.0.0.1", int(served[0].rpartition(":")[2])), timeout=20) as client:
+        sending = threading.Thread(target=client.sendall, args=((head + BODY) * 300,))
+        sending.start()
+        time.sleep(0.5)
+        got = b""
+        while got.count(b"fc_output") < 300:
+            part = client.recv(1 << 16)
+            assert part
+            got += part
+        sending.join()
+    assert got.count(b"200 OK") == got.count(b"[1.0,13.0,25.0]") == 300
 
 
 STUCK = {

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 import lowering
 import symjax_nnvm as nn
@@ -158,7 +159,7 @@ def test_blocks_of_either_order(kind: str, mode: str):
 @pytest.mark.parametrize(
     ("shape", "attrs"),
     [((10, 8), {"strides": [3, 2]}), ((9, 7), {"strides": [3, 2]}),
-     ((10, 6), {"strides": [3, 2], "auto_pad": "SAME_UPPER"})],
+     ((8, 6), {"strides": [3, 2], "auto_pad": "SAME_UPPER"}), ((8, 6), {"strides": [3, 2], "auto_pad": "SAME_LOWER"})],
 )  # fmt: skip
 def test_a_transposed_convolution_of_any_shape(shape: tuple[int, int], attrs: dict[str, Any]):
     weights = {"w": floats(2, 4, 3, 3), "b": floats(4)}
@@ -177,6 +178,87 @@ def test_a_transposed_convolution_far_larger_than_its_windows_reach(shape: tuple
     (inside,) = run(natural, X33)
     behind = [(0, 0), (0, 0), *((0, size - 5) for size in shape)]
     assert_close(ours(made, X33)[0], np.pad(inside, behind) + weights["b"][:, None, None], 1e-5, "output")
+
+
+@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(
+    ("kernel", "more"),
+    [(3, {"output_shape": [10, 6]}), (3, {"output_shape": [8, 9]}), (2, {}), (2, {"output_shape": [9, 6]})],
+)
+def test_automatic_padding_of_an_output_that_no_window_fills_is_refused(auto: str, kernel: int, more: dict[str, Any]):
+    """onnx' reference pads in front, or behind; onnxruntime behind, or refuses, or makes a smaller output."""
+    nodes = [node("ConvTranspose", "x w", strides=[3, 2], auto_pad=auto, **more)]
+    made = model_of(nodes, {"x": (1, 2, 3, 3)}, weights={"w": floats(2, 4, kernel, kernel)})
+    with pytest.raises(OnnxError, match=f"runtimes differ in where {auto} puts the rest.*'y'. Leave out auto_pad"):
+        nn.from_onnx(made)
+
+
+@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])
+def test_automatic_padding_of_windows_that_leave_out_the_end_is_refused(kind: str, auto: str):
+    """onnxruntime's MaxPool refuses it, its others begin later; onnx' reference begins later, or fails."""
+    nodes = [node(kind, "x", kernel_shape=[1, 2], strides=[3, 2], auto_pad=auto)]
+    with pytest.raises(OnnxError, match="leave out 2 of 6 elements.*'y'. Leave out auto_pad, and give pads"):
+        nn.from_onnx(model_of(nodes, {"x": (1, 2, 6, 6)}))
+    assert_as_onnxruntime(model_of(nodes, {"x": (1, 2, 7, 6)}), {"x": floats(1, 2, 7, 6)}, rtol=1e-5)
+
+
+@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
+def test_a_convolution_whose_windows_leave_out_the_end_begins_with_the_data(auto: str):
+    nodes = [node("Conv", "x w", strides=[3, 2], auto_pad=auto)]
+    model = model_of(nodes, {"x": (1, 2, 6, 6)}, weights={"w": floats(2, 2, 1, 2)})
+    assert_as_onnxruntime(model, {"x": floats(1, 2, 6, 6)}, rtol=1e-5)
+
+
+DRAWN = np.random.default_rng(5)
+OFFSETS = {
+    "halves": np.full((2, 24, 5, 5), 0.5),
+    "none": np.zeros((2, 24, 5, 5)),
+    "before": DRAWN.uniform(-2, 0, (2, 24, 5, 5)),
+    "far": DRAWN.uniform(-9, 9, (2, 24, 5, 5)),
+    "quarters": np.round(DRAWN.normal(size=(2, 24, 5, 5)) * 8) / 4,
+}
+
+
+@pytest.mark.parametrize("mask", [False, True], ids=["no mask", "mask"])
+@pytest.mark.parametrize("offsets", OFFSETS)
+def test_a_deformable_convolution_fades_to_zero_beyond_the_border(offsets: str, mask: bool):
+    """The batch is open, as a mask of ones has to be then."""
+    inputs = {"x": floats(2, 4, 6, 5), "o": OFFSETS[offsets].astype(np.float32)}
+    if mask:
+        inputs["m"] = floats(2, 12, 5, 5)
+    how = {"kernel_shape": [3, 2], "pads": [1, 0, 0, 1], "offset_group": 2, "group": 2}
+    model = model_of(
+        [node("DeformConv", "x w o b" + " m" * mask, **how)],
+        {name: ("n", *array.shape[1:]) for name, array in inputs.items()},
+        weights={"w": floats(4, 2, 3, 2), "b": floats(4)},
+        opset=19,
+    )
+    (expected,) = ReferenceEvaluator(model).run(None, inputs)
+    assert_close(ours(model, inputs)[0], expected, 1e-5, "output")
+    one = {name: array[:1] for name, array in inputs.items()}
+    assert_close(ours(model, one)[0], expected[:1], 1e-5, "output of one")
+
+
+def test_a_deformable_convolution_of_half_an_element():
+    x, offset = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4), np.full((1, 2, 4, 4), 0.5, np.float32)
+    weights = {"w": np.ones((1, 1, 1, 1), np.float32), "o": offset}
+    model = model_of([node("DeformConv", "x w o", kernel_shape=[1, 1])], {"x": x.shape}, weights=weights, opset=19)
+    expected = [[3.5, 4.5, 5.5, 3], [7.5, 8.5, 9.5, 5], [11.5, 12.5, 13.5, 7], [6.75, 7.25, 7.75, 4]]
+    np.testing.assert_allclose(ours(model, {"x": x})[0][0, 0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [0, 2])
+@pytest.mark.parametrize("mode", ["half_pixel", "output_half_pixel"])
+def test_a_region_without_height_or_width(mode: str, ratio: int):
+    """Where the number of samples follows from its size it has none."""
+    regions = [[1, 1, 1, 1], [1, 1, 1, 3], [0, 2, 3, 2], [3, 3, 1, 1], [0.5, 0, 2.5, 3], [-3, -3, 9, 9]]
+    how = {"output_height": 2, "output_width": 3, "sampling_ratio": ratio, "spatial_scale": 0.5}
+    nodes = [node("RoiAlign", "x r i", coordinate_transformation_mode=mode, **how)]
+    model = model_of(nodes, {"x": (1, 2, 5, 4), "r": ("r", 4), "i": (I64, ("r",))})
+    inputs = {"x": floats(1, 2, 5, 4), "r": np.asarray(regions, np.float32), "i": np.zeros(6, np.int64)}
+    (found,) = assert_as_onnxruntime(model, inputs, rtol=1e-5)
+    assert np.all(found[:4] == 0) == (mode == "half_pixel" and ratio == 0)
 
 
 @pytest.mark.parametrize("p", [1, 2])

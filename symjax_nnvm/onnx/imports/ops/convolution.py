@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from symjax_nnvm.onnx.imports.composer import Composer
@@ -82,16 +83,22 @@ def _of_output(
     g: Composer, x: Value, w: Window, extra: tuple[int, ...], shape: list[int] | None
 ) -> tuple[Window, tuple[int, ...]]:
     """The window with the padding, and the output padding, that give an output of a shape, else of stride times the
-    data's."""
+    data's. Raises OnnxError for automatic padding of an output that its windows do not fill."""
+    auto = g.attr("auto_pad", "NOTSET")
     sizes = g.static(x, range(2, x.ndim))[2:]
     wanted = shape[-len(sizes) :] if shape else [n * s for n, s in zip(sizes, w.stride, strict=True)]
     before, after, behind = [], [], []
     for n, s, span, more, size in zip(sizes, w.stride, w.spans, extra, wanted, strict=True):
         total = s * (n - 1) + more + span - size
+        if total < 0 and auto in ("SAME_UPPER", "SAME_LOWER"):
+            g.refuse(
+                f"its windows make {size + total} elements of an axis where {size} are wanted, and runtimes differ in "
+                f"where {auto} puts the rest",
+                "Leave out auto_pad and output_shape, and give pads and output_padding.",
+            )
         small, large = max(total, 0) // 2, max(total, 0) - max(total, 0) // 2
-        upper = g.attr("auto_pad", "NOTSET") == "SAME_UPPER"
-        before.append(small if upper else large)
-        after.append(large if upper else small)
+        before.append(small if auto == "SAME_UPPER" else large)
+        after.append(large if auto == "SAME_UPPER" else small)
         behind.append(more + max(-total, 0))
     return Window(w.kernel, w.stride, w.dilate, tuple(before), tuple(after)), tuple(behind)
 
@@ -100,15 +107,17 @@ def _of_output(
 def _deform_conv(
     g: Composer, x: Value, weight: Value, offset: Value, bias: Value | None = None, mask: Value | None = None
 ) -> Value:
+    """Without a mask it is the modulated form of a mask of ones: MXNet's form without one repeats the last row and
+    column beyond the border, where ONNX and the modulated form fade to 0."""
     w = window(g, x, _kernel(g, weight))
     if len(w.kernel) != 2:
         g.refuse("MXNet's deformable convolution is over two axes")
     x, sides = _padded(g, x, w)
-    kind = "_contrib_DeformableConvolution" if mask is None else "_contrib_ModulatedDeformableConvolution"
-    more = [each for each in (mask,) if each is not None]
+    if mask is None:
+        mask = g.op("ones_like", cut(g, offset, 1, 0, math.prod(w.kernel) * g.attr("offset_group", 1)))
     return g.op(
-        kind,
-        *(x, offset, *more, weight, *([] if bias is None else [bias])),
+        "_contrib_ModulatedDeformableConvolution",
+        *(x, offset, mask, weight, *([] if bias is None else [bias])),
         kernel=w.kernel,
         stride=w.stride,
         dilate=w.dilate,

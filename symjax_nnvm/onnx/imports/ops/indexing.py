@@ -8,7 +8,8 @@ import numpy as np
 
 from symjax_nnvm.onnx.imports.composer import STATIC, WIDER, Composer
 from symjax_nnvm.onnx.imports.forms import no_import, onnx_import
-from symjax_nnvm.onnx.imports.ops.pieces import cast, cut, need_float, pad, reshape, transpose
+from symjax_nnvm.onnx.imports.ops.arithmetic import where
+from symjax_nnvm.onnx.imports.ops.pieces import cast, cut, expand_dims, need_float, pad, reshape, transpose
 from symjax_nnvm.onnx.imports.values import Value
 
 
@@ -249,19 +250,28 @@ def _max_roi_pool(g: Composer, x: Value, rois: Value) -> Value:
 
 @onnx_import("RoiAlign")
 def _roi_align(g: Composer, x: Value, rois: Value, numbers: Value) -> Value:
+    """A region without height or width has no samples where their number follows from its size: ONNX gives it 0, and
+    MXNet one sample."""
     if g.attr("mode", "avg") != "avg":
         g.refuse("MXNet's ROIAlign takes means alone")
     default = "half_pixel" if g.opset >= 16 else "output_half_pixel"
+    aligned = g.attr("coordinate_transformation_mode", default) == "half_pixel"
+    ratio = g.attr("sampling_ratio", 0)
     column = reshape(g, cast(g, numbers, rois.held or rois.dtype), [(*shape, 1) for shape in numbers.shapes])
-    return g.op(
+    means = g.op(
         "_contrib_ROIAlign",
         x,
         g.op("Concat", column, rois, dim=1),
         pooled_size=(g.attr("output_height", 1), g.attr("output_width", 1)),
         spatial_scale=g.attr("spatial_scale", 1.0),
-        sample_ratio=g.attr("sampling_ratio", 0) or -1,
-        aligned=g.attr("coordinate_transformation_mode", default) == "half_pixel",
+        sample_ratio=ratio or -1,
+        aligned=aligned,
     )
+    if not aligned or ratio:
+        return means
+    shorter = g.op("min", g.op("elemwise_sub", cut(g, rois, 1, 2, 4), cut(g, rois, 1, 0, 2)), axis=1)
+    sampled = expand_dims(g, g.op("_greater_scalar", shorter, scalar=0.0), (1, 2, 3))
+    return where(g, sampled, means, g.op("zeros_like", means))
 
 
 _FROM_VALUES = "how large its result is follows from values, and a symbol's shapes are known before"

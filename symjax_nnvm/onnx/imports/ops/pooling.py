@@ -33,7 +33,7 @@ def _mxnets(sizes: tuple[int, ...], w: Window, full: bool) -> tuple[int, ...]:
 def _pool(pool_type: str, **more: Any) -> ImportForm:
     def form(g: Composer, x: Value) -> Value:
         need_float(g, x)
-        w = window(g, x, tuple(g.attr("kernel_shape")))
+        w = window(g, x, tuple(g.attr("kernel_shape")), gaps=False)
         if set(w.dilate) != {1}:
             g.refuse("MXNet's Pooling has no dilation")
         if g.used(1):

@@ -29,8 +29,9 @@ class Window:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilate, strict=True))
 
 
-def window(g: Composer, data: Value, kernel: tuple[int, ...]) -> Window:
-    """The window of a node over data (n, c, …). Raises OnnxError for one that MXNet's operators do not take."""
+def window(g: Composer, data: Value, kernel: tuple[int, ...], gaps: bool = True) -> Window:
+    """The window of a node over data (n, c, …). gaps: whether windows shorter than their strides may leave out elements
+    where padding is automatic. Raises OnnxError for one that MXNet's operators do not take."""
     rank = data.ndim - 2
     if len(kernel) != rank or not 1 <= rank <= 3:
         g.refuse(f"its kernel {kernel} is over {len(kernel)} axes of data with {rank}; MXNet's are over 1, 2 or 3")
@@ -42,11 +43,11 @@ def window(g: Composer, data: Value, kernel: tuple[int, ...]) -> Window:
         g.refuse(f"its pads {pads} are not two widths for each of {rank} axes")
     made = Window(kernel, stride, dilate, pads[:rank], pads[rank:])
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        return _same(g, data, made, auto == "SAME_UPPER")
+        return _same(g, data, made, auto == "SAME_UPPER", gaps)
     return made if auto == "NOTSET" else Window(kernel, stride, dilate, (0,) * rank, (0,) * rank)
 
 
-def _same(g: Composer, data: Value, w: Window, upper: bool) -> Window:
+def _same(g: Composer, data: Value, w: Window, upper: bool, gaps: bool) -> Window:
     """Padding with which there are ⌈size / stride⌉ windows; an odd element goes to the end, or to the beginning."""
     before: list[int] = []
     after: list[int] = []
@@ -55,7 +56,13 @@ def _same(g: Composer, data: Value, w: Window, upper: bool) -> Window:
             missing = span - 1
         else:
             size = g.static(data, [axis])[axis]
-            missing = max((-(-size // stride) - 1) * stride + span - size, 0)
+            missing = (-(-size // stride) - 1) * stride + span - size
+            if missing < 0 and not gaps:
+                g.refuse(
+                    f"its windows leave out {-missing} of {size} elements, and runtimes differ in where they begin",
+                    "Leave out auto_pad, and give pads.",
+                )
+            missing = max(missing, 0)
         small, large = missing // 2, missing - missing // 2
         before.append(small if upper else large)
         after.append(large if upper else small)
