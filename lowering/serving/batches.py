@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from lowering.messages.arguments import as_array
 from lowering.messages.progress import Progress
 from lowering.serving.home import on_host
 from symjax_nnvm.errors import LoweringError, listed, plain_list
@@ -56,7 +57,8 @@ def _batches(data: Iterable[Any], inputs: Sequence[str], unread: Collection[str]
     for i, item in enumerate(data):
         named = {name: value for name, value in _named(item, inputs).items() if name not in unread}
         arrays: dict[str, Any] = {
-            name: value if hasattr(value, "shape") else np.asarray(value) for name, value in named.items()
+            name: value if hasattr(value, "shape") else np.asarray(as_array(value, name))
+            for name, value in named.items()
         }
         lengths: dict[str, int] = {name: array.shape[0] if array.shape else 0 for name, array in arrays.items()}
         rows = next(iter(lengths.values()), 0)
