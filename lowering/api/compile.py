@@ -175,7 +175,7 @@ class CompiledFunction:
         """Raise LoweringError when arrays of these shapes are estimated to need too much; asked once for each."""
         assert self._max_memory is not None
         arrays = {**args, **aux}
-        signature = tuple((name, np.shape(x), str(getattr(x, "dtype", "float32"))) for name, x in arrays.items())
+        signature = tuple((name, np.shape(x), str(jax.numpy.result_type(x))) for name, x in arrays.items())
         if self._fitting.get(signature):
             return
         known = set(self.symbol.list_inputs())  # other names are told when the call is bound

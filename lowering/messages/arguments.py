@@ -277,6 +277,11 @@ def head_gradients(given: Any) -> list[Any] | None:
     return [None if head is None else as_array(head, f"head_grads[{i}]") for i, head in enumerate(given)]
 
 
+def may_be_iterated(value: Any) -> bool:
+    """Whether `for` takes a value; nothing is asked of it."""
+    return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
+
+
 def require_key(key: Any) -> None:
     """Raises CallError for a number, or anything else that is no PRNG key of JAX."""
     fits = isinstance(key, jax.Array) and (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lowering.messages.arguments import as_array
+from lowering.messages.arguments import as_array, may_be_iterated
 from lowering.messages.progress import Progress
 from lowering.serving.home import on_host
 from symjax_nnvm.errors import LoweringError, listed, plain_list
@@ -40,6 +40,8 @@ def predict_batches(
     outputs: names in order; unread: names that batches may have besides."""
     if isinstance(data, Mapping) or hasattr(data, "shape"):
         data = [data]
+    if not may_be_iterated(data):
+        raise LoweringError("No batches", expected="an iterable of batches, or one", got=f"{data!r:.80}", fix=_FIX)
     ahead: tuple[Callable[[], Sequence[jax.Array]], _Batch] | None = None
     with Progress(progress, len(data) if isinstance(data, Sized) else None, what="predicting") as bar:
         for batch in _batches(data, inputs, unread, batch_size):

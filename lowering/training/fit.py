@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import jax
 import jax.numpy as jnp
 
+from lowering.messages.arguments import may_be_iterated
 from lowering.messages.progress import Progress
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.inputs import Inputs
@@ -119,6 +120,9 @@ class Run:
         if isinstance(self.data, Mapping):
             fix = f"One dict is one batch: trainer.step(batch); or cut whole arrays: {batches}."
             raise TrainingError("fit takes an iterable of batches", got="one dict", fix=fix)
+        if not may_be_iterated(self.data):
+            got = cut(repr(self.data), 100)
+            raise TrainingError("fit takes an iterable of batches", got=got, fix=f"For example {batches}.")
         for name, number in (("epochs", self.epochs), ("begin_epoch", self.begin_epoch)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
                 raise TrainingError(f"Wrong {name}", expected="a whole number from 0 on", got=cut(repr(number), 100))
