@@ -187,14 +187,12 @@ def require_named(given: Any, what: str, example: str) -> Mapping[str, Any]:
 
 
 def arrays_by_name(given: Any, what: str, example: str) -> Mapping[str, Any]:
-    """The arrays by name, each as `as_array` has it; the same mapping where they are so already, which takes 0.1 µs
-    each. Raises CallError for what is no dict, and for values that are no arrays of numbers."""
+    """The arrays by name, each as `as_array` has it; the same mapping where they are so already. Raises CallError for
+    what is no dict, and for values that are no arrays of numbers."""
     named = require_named(given, what, example)
-    others = [
-        name
-        for name, value in named.items()
-        if not (_is_of_jax(kind := type(value)) or (kind is np.ndarray and _is_native(value.dtype)))
-    ]
+    if all(map(_is_of_jax, set(map(type, named.values())))):
+        return named
+    others = [n for n, each in named.items() if type(each) is not np.ndarray or not _is_native(each.dtype)]
     return {**named, **{name: as_array(named[name], name) for name in others}} if others else named
 
 
