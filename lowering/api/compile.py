@@ -13,7 +13,7 @@ import numpy as np
 
 from lowering.api.function import CALL, to_jax
 from lowering.core.python_calls import calls_python, refuse_export
-from lowering.messages.arguments import require_key, require_named, require_symbol
+from lowering.messages.arguments import arrays_by_name, as_array, require_key, require_named, require_symbol
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.xla.options import jit
 from lowering.xla.platforms import exported_for, exported_kind
@@ -91,7 +91,7 @@ class CompiledFunction:
         if key is not None:
             require_key(key)
         aux = {} if aux is None else aux
-        call = (require_named(args, "args", CALL), require_named(aux, "aux", CALL), key)
+        call = (arrays_by_name(args, "args", CALL), arrays_by_name(aux, "aux", CALL), key)
         if self._max_memory is not None:
             self._check_memory(*call[:2])
         self._latest = call
@@ -158,8 +158,7 @@ class CompiledFunction:
     def _signature(self, args: Arrays | None, aux: Arrays | None, key: jax.Array | None) -> tuple[Any, ...]:
         if args is not None:
             require_key(None if isinstance(key, jax.ShapeDtypeStruct) else key)
-            aux = require_named({} if aux is None else aux, "aux", CALL)
-            call: tuple[Any, ...] = (require_named(args, "args", CALL), aux, key)
+            call: tuple[Any, ...] = (_described(args, "args"), _described({} if aux is None else aux, "aux"), key)
         elif aux is not None or key is not None:
             raise CallError("aux and key go with args", got="no args", fix="f.hlo(args | {'data': x}, aux, key).")
         elif self._latest is not None:
@@ -176,7 +175,7 @@ class CompiledFunction:
         """Raise LoweringError when arrays of these shapes are estimated to need too much; asked once for each."""
         assert self._max_memory is not None
         arrays = {**args, **aux}
-        signature = tuple((name, np.shape(x), str(getattr(x, "dtype", "float32"))) for name, x in arrays.items())
+        signature = tuple((name, np.shape(x), str(jax.numpy.result_type(x))) for name, x in arrays.items())
         if self._fitting.get(signature):
             return
         known = set(self.symbol.list_inputs())  # other names are told when the call is bound
@@ -195,6 +194,12 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<CompiledFunction {self.symbol!r}>"
+
+
+def _described(given: Any, what: str) -> Arrays:
+    """Arrays by name, or what describes them. Raises CallError."""
+    named = require_named(given, what, CALL)
+    return {n: each if isinstance(each, jax.ShapeDtypeStruct) else as_array(each, n) for n, each in named.items()}
 
 
 def _abstract(value: Any) -> jax.ShapeDtypeStruct:

@@ -6,20 +6,24 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from numpy.typing import DTypeLike
+
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
 from lowering.core.program import Program
-from lowering.messages.arguments import require_symbol, shapes_by_name
+from lowering.messages.arguments import precision_of, require_symbol, shapes_by_name
+from lowering.messages.mxnet_words import takes_our_words
 from symjax_nnvm.inspect.footprint import Footprint, estimate
 from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.types import DType
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options, Plan, StageRecord
 from symjax_nnvm.pipeline import without as stages_without
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import table_html
+
+_CALL = "lowering.explain(net, data=(1, 3, 224, 224))"
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ def _bodies(graph: Graph, around: str = "") -> Iterator[str]:
             yield from _bodies(inner, f"{place}, ")
 
 
+@takes_our_words("explain", _CALL)
 def explain(
     symbol: Symbol,
     *,
@@ -88,7 +93,7 @@ def explain(
     wrt: Sequence[str] | None = None,
     platform: str | None = None,
     mirror: Mirror = None,
-    compute_dtype: DType | None = None,
+    compute_dtype: DTypeLike | None = None,
     constants: Collection[str] | None = None,
     without: Collection[str] = (),
     **shapes: Sequence[int],
@@ -102,7 +107,7 @@ def explain(
     Raises what these doors raise.
     """
     require_symbol(symbol, "explain")
-    known = shapes_by_name(shapes, "shapes", "lowering.explain(net, data=(1, 3, 224, 224))")
+    known = shapes_by_name(shapes, "shapes", _CALL)
     if wrt is None and is_train:
         wrt = [node.name for node in learned_variables(symbol) if node.name in set(symbol.list_arguments())]
     with stages_without(*without):
@@ -111,7 +116,7 @@ def explain(
             wrt=None if wrt is None else tuple(wrt),
             platform=platform,
             mirror=mirror,
-            precision=compute_dtype,
+            precision=precision_of(compute_dtype),
             shapes=tuple(known.items()) or None,
             constants=None if constants is None else frozenset(constants),
             owned=constants is not None or wrt is not None,

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from lowering.core.cache import Programs, on_mesh, on_mesh_around
-from lowering.messages.arguments import require_named, require_symbol
+from lowering.messages.arguments import arrays_by_name, require_symbol
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.sharding import chosen_mesh, lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.pipeline import Options
@@ -36,7 +36,7 @@ def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = Non
     many. Of arguments on explicit axes outputs are on such, too, split along the first axis like the first argument of
     as many samples, unless `__sharding__` says otherwise.
     Raises LoweringError (no rule, missing or unknown arguments), InferenceError (shapes that contradict the graph),
-    CallError (arguments that are no dicts), SymbolValueError (no such platform).
+    CallError (arguments that are no dicts of arrays of numbers), SymbolValueError (no such platform).
     """
     symbol = require_symbol(symbol, "to_jax")
     programs, options = Programs(symbol), Options(is_train=is_train, platform=platform)
@@ -52,7 +52,7 @@ def to_jax(symbol: Symbol, *, is_train: bool = False, platform: str | None = Non
     def forward(
         args: Mapping[str, Any], aux: Mapping[str, Any] | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        args, aux = require_named(args, "args", CALL), require_named({} if aux is None else aux, "aux", CALL)
+        args, aux = arrays_by_name(args, "args", CALL), arrays_by_name({} if aux is None else aux, "aux", CALL)
         outputs, new_aux = run(args, aux, key)
         return outputs_lying_like(outputs, symbol, args), lying_like(new_aux, aux)
 

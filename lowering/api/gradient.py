@@ -16,7 +16,7 @@ import numpy as np
 
 from lowering.core.cache import Programs, on_mesh, on_mesh_around
 from lowering.core.gradient_program import GradientProgram
-from lowering.messages.arguments import require_named, require_symbol
+from lowering.messages.arguments import arrays_by_name, head_gradients, require_symbol
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.sharding import chosen_mesh, lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.errors import GradientError
@@ -123,7 +123,8 @@ def grad_fn(
         key: jax.Array | None = None,
         head_grads: Sequence[Any] | None = None,
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
-        args, aux = require_named(args, "args", _CALL), require_named({} if aux is None else aux, "aux", _CALL)
+        args, aux = arrays_by_name(args, "args", _CALL), arrays_by_name({} if aux is None else aux, "aux", _CALL)
+        head_grads = head_gradients(head_grads)
         used, zeros = programs.split(args)
         outputs, grads, new_aux = on_auto_axes(used, aux, key, head_grads)
         outputs = outputs_lying_like(outputs, symbol, args)
@@ -180,8 +181,8 @@ def differentiable(
     def function(
         args: Arrays, aux: Arrays | None = None, key: jax.Array | None = None
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        args = require_named(args, "args", _CALL_DIFFERENTIABLE)
-        aux = require_named({} if aux is None else aux, "aux", _CALL_DIFFERENTIABLE)
+        args = arrays_by_name(args, "args", _CALL_DIFFERENTIABLE)
+        aux = arrays_by_name({} if aux is None else aux, "aux", _CALL_DIFFERENTIABLE)
         outputs, new_aux = on_auto_axes(dict(args), dict(aux), key)
         return outputs_lying_like(outputs, symbol, args), lying_like(new_aux, aux)
 

@@ -14,7 +14,7 @@ from lowering.executor.arrays import ArrayCell, Place, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.functions import ExecutorFunctions
 from lowering.executor.groups import layouts_of_groups
-from lowering.messages.arguments import misfit, require_symbol, shapes_by_name
+from lowering.messages.arguments import as_array, misfit, prng_key, require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import keyword_hint, takes_our_words
 from lowering.sharding import check_fits, chosen_mesh, on_auto_axes
 from lowering.xla.platforms import device_of, kind_of
@@ -232,7 +232,7 @@ def _executor(
     options = on_mesh(options, chosen_mesh(mesh))
     functions = ExecutorFunctions(network.programs, options)
     functions.knows({cell.name: (cell.shape, cell.dtype.name) for cell in cells})
-    key = jax.random.key(seed) if isinstance(seed, int) else seed
+    key = prng_key(seed)
     return Executor(functions, args, grads, aux, requests, key)
 
 
@@ -332,7 +332,10 @@ def _given(name: str, array: Any, place: Place) -> ArrayCell:
     if isinstance(array, ArrayCell):
         array = array.show()
     # A copy by NumPy: `jnp.array` compiles one for every shape.
-    value = on_auto_axes(array) if isinstance(array, jax.Array) else jax.device_put(np.array(array), place)
+    if isinstance(array, jax.Array):
+        value = on_auto_axes(array)
+    else:
+        value = jax.device_put(np.array(as_array(array, name, ExecutorTypeError)), place)
     if value.weak_type:  # would have the graph compiled anew when it is written
         value = value.astype(value.dtype)
     return ArrayCell(name, value if place is None else jax.device_put(value, place), place, shown=True)

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.messages.arguments import prng_key
 from symjax_nnvm.errors import InitializerError
 
 Shape = tuple[int, ...]
@@ -201,7 +202,7 @@ def named_key(key: jax.Array | int, name: str) -> jax.Array:
     """A parameter's key depends on the name that it draws by and on nothing else: a new layer changes no other's
     numbers."""
     drawn_as = name.drawn_as if isinstance(name, ParameterName) else name
-    return jax.random.fold_in(jax.random.key(key) if isinstance(key, int) else key, zlib.crc32(drawn_as.encode()))
+    return jax.random.fold_in(prng_key(key), zlib.crc32(drawn_as.encode()))
 
 
 def _plain(value: Any) -> Any:

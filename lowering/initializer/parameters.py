@@ -11,7 +11,7 @@ import numpy as np
 from lowering.initializer.base import InitDesc, ParameterName, create
 from lowering.initializer.composite import Load, Mixed
 from lowering.initializer.drawn import Uniform
-from lowering.messages.arguments import require_symbol, shapes_by_name
+from lowering.messages.arguments import prng_key, require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import takes_our_words
 from symjax_nnvm.check.remedies import shape_remedy
 from symjax_nnvm.errors import InferenceError, plain_list, refuse_unknown
@@ -49,7 +49,7 @@ def init_params(
     shapes = shapes_by_name(shapes, "shapes", _CALL)
     chosen = Uniform(0.01) if initializer is None else initializer
     chosen = chosen if isinstance(chosen, Load | Mixed) else create(chosen)
-    base_key = jax.random.key(key) if isinstance(key, int) else key
+    base_key = prng_key(key)
     descriptions = parameter_names(symbol)
     arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
     refuse_unknown(InferenceError, "Shapes of what the graph does not have:", shapes, symbol.list_inputs(), "names")

@@ -2,69 +2,128 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from numbers import Integral, Real
+from functools import lru_cache
+from numbers import Real
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
-from symjax_nnvm.errors import CallError, LoweringError, close_names, did_you_mean, listed, plain_list
+from symjax_nnvm.errors import CallError, LoweringError, NNVMError, close_names, cut, did_you_mean, listed, plain_list
 from symjax_nnvm.inspect.roles import label_variables, learned_variables
+from symjax_nnvm.ir.types import DType, dtype_name
 from symjax_nnvm.symbol.symbol import Symbol
 
 
 class Kind(NamedTuple):
-    """What a parameter takes: whether a value is of it, and the words that say so."""
+    """What a parameter takes.
 
-    takes: Callable[[Any], bool]
+    read: a value as Python's own (an int of `numpy.int64`, a bool of `numpy.bool_`, a list of names of a generator).
+    Raises TypeError for a value of another kind. words: what is taken, for messages.
+    """
+
+    read: Callable[[Any], Any]
     words: str
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool | np.bool_) or (_is_whole(value) and value in (0, 1))
+def whole_number(value: Any) -> int:
+    """A whole number, Python's, NumPy's, or of any type with `__index__`, as an int. Raises TypeError, of bools too."""
+    if isinstance(value, bool | np.bool_):
+        raise TypeError("a bool is no number")
+    return operator.index(value)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+def prng_key(key: Any) -> Any:
+    """The PRNG key of a seed; a key as it is."""
+    try:
+        return jax.random.key(whole_number(key))
+    except TypeError:
+        return key
 
 
-def _is_number(value: Any) -> bool:
-    scalar = isinstance(value, np.ndarray | jax.Array) and value.shape == () and value.dtype.kind in "fiu"
-    return scalar or (isinstance(value, Real) and not isinstance(value, bool | np.bool_))
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_) or whole_number(value) in (0, 1):
+        return bool(value)
+    raise TypeError("neither 0 nor 1")
 
 
-def _are_names(value: Any) -> bool:
+def _number(value: Any) -> Any:
+    """Arrays of JAX stay where they are."""
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        if value.shape != () or not (value.dtype.kind in "iu" or jnp.issubdtype(value.dtype, jnp.floating)):
+            raise TypeError("an array, or no number")
+    elif isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError("no number")
+    return value if isinstance(value, int | jax.Array) else float(value)
+
+
+def _names(value: Any) -> str | list[str] | tuple[str, ...]:
     if isinstance(value, str):
-        return True
-    fits = isinstance(value, Iterable) and not isinstance(value, Mapping | bytes | np.ndarray)
-    return fits and (not isinstance(value, Collection) or all(isinstance(name, str) for name in value))
+        return value
+    if isinstance(value, Mapping | bytes) or not isinstance(value, Iterable):
+        raise TypeError("no names")
+    names = value if isinstance(value, list | tuple) else list(value)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("other things than names")
+    return sorted(names) if isinstance(value, set | frozenset) else names  # a set's order differs in each process
 
 
-def _is_key_or_seed(value: Any) -> bool:
+def _dtype(value: Any) -> DType:
+    if not isinstance(value, str | type | np.dtype):  # a number is MXNet's code of a dtype, in files
+        raise TypeError("no dtype")
+    try:
+        return dtype_name(value)
+    except ValueError as error:
+        raise TypeError("no dtype of these") from error
+
+
+def precision_of(dtype: DTypeLike | None) -> DType | None:
+    """The dtype of products and convolutions as a plan has it: None for float32, which is as they are."""
+    name = None if dtype is None else _dtype(dtype)
+    return None if name == "float32" else name
+
+
+def _key_or_seed(value: Any) -> Any:
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return True
-    return _is_whole(value) or (isinstance(value, jax.Array | np.ndarray) and value.dtype.kind in "iu")
+        return value
+    if isinstance(value, jax.Array | np.ndarray) and value.shape != () and value.dtype.kind in "iu":
+        return value
+    return whole_number(value)
 
 
-_FLAG, _WHOLE, _NUMBER = (
-    Kind(_is_flag, "True or False"),
-    Kind(_is_whole, "a whole number"),
-    Kind(_is_number, "a number"),
+def _one_of(takes: Callable[[Any], bool], words: str) -> Kind:
+    """A kind of values that stay as they are."""
+
+    def read(value: Any) -> Any:
+        if not takes(value):
+            raise TypeError(words)
+        return value
+
+    return Kind(read, words)
+
+
+_FLAG = Kind(_flag, "True or False")
+_WHOLE = Kind(whole_number, "a whole number")
+_NUMBER = Kind(_number, "a number")
+_NAMES = Kind(_names, "a list of names")
+_DTYPE = Kind(_dtype, "a dtype such as 'bfloat16' or jnp.bfloat16")
+_SEED = Kind(_key_or_seed, "a seed or a PRNG key, jax.random.key(0)")
+_SIZE = Kind(
+    lambda value: value if isinstance(value, str) else whole_number(value), "a whole number, or text such as '4G'"
 )
-_NAMES = Kind(_are_names, "a list of names")
-_TEXT = Kind(lambda value: isinstance(value, str), "text")
-_PATH = Kind(lambda value: isinstance(value, str | bytes | os.PathLike) and value not in ("", b""), "a path")
-_BY_NAME = Kind(lambda value: isinstance(value, Mapping), "a dict")
-_SEED = Kind(_is_key_or_seed, "a seed or a PRNG key, jax.random.key(0)")
-_SIZE = Kind(lambda value: _is_whole(value) or isinstance(value, str), "a whole number, or text such as '4G'")
-_RULES = Kind(
+_TEXT = _one_of(lambda value: isinstance(value, str), "text")
+_PATH = _one_of(lambda value: isinstance(value, str | bytes | os.PathLike) and value not in ("", b""), "a path")
+_BY_NAME = _one_of(lambda value: isinstance(value, Mapping), "a dict")
+_RULES = _one_of(
     lambda value: isinstance(value, str | list | tuple | Mapping), "a word, or pairs of a pattern and a split"
 )
-_MIRROR = Kind(lambda value: isinstance(value, Hashable), "a word or a function of a node")
-_REQUESTS = Kind(
+_MIRROR = _one_of(lambda value: isinstance(value, Hashable), "a word or a function of a node")
+_REQUESTS = _one_of(
     lambda value: isinstance(value, str | list | tuple | Mapping), "'write', 'add', 'null', a list or dict"
 )
 
@@ -80,6 +139,8 @@ _KINDS: Mapping[str, Kind] = {
     "int | jax.Array": _SEED,
     "Sequence[str]": _NAMES,
     "str | Sequence[str]": _NAMES,
+    "Collection[str]": _NAMES,
+    "DTypeLike": _DTYPE,
     "str | os.PathLike[str]": _PATH,
     "Mapping[str, Any]": _BY_NAME,
     "Mapping[str, Sequence[int | str]]": _BY_NAME,
@@ -101,7 +162,7 @@ def kind_of(annotation: Any) -> Kind | None:
             found = _TEXT
     if found is None or not optional:
         return found
-    return Kind(lambda value: value is None or found.takes(value), f"{found.words}, or None")
+    return Kind(lambda value: None if value is None else found.read(value), f"{found.words}, or None")
 
 
 def require_symbol(symbol: Any, where: str) -> Symbol:
@@ -125,6 +186,100 @@ def require_named(given: Any, what: str, example: str) -> Mapping[str, Any]:
     raise CallError(f"{what} must be a dict of arrays by name, got {got}. Call it so: {example}.{order * several}")
 
 
+def arrays_by_name(given: Any, what: str, example: str) -> Mapping[str, Any]:
+    """The arrays by name, each as `as_array` has it; the same mapping where they are so already. Raises CallError for
+    what is no dict, and for values that are no arrays of numbers."""
+    named = require_named(given, what, example)
+    if all(map(_is_of_jax, set(map(type, named.values())))):
+        return named
+    others = [n for n, each in named.items() if type(each) is not np.ndarray or not _is_native(each.dtype)]
+    return {**named, **{name: as_array(named[name], name) for name in others}} if others else named
+
+
+@lru_cache(64)
+def _is_of_jax(kind: type) -> bool:
+    return issubclass(kind, jax.Array)
+
+
+@lru_cache(64)
+def _is_native(dtype: np.dtype) -> bool:
+    """Whether JAX has the dtype, and the bytes are in this machine's order. It has no longdouble; its own, bfloat16
+    among them, are of NumPy's kind V."""
+    if dtype.kind in "fc":
+        return dtype.isnative and dtype.itemsize <= (8 if dtype.kind == "f" else 16)
+    return dtype.isnative and (dtype.kind in "biu" or (dtype.kind == "V" and jnp.issubdtype(dtype, np.number)))
+
+
+def as_array(value: Any, name: str, error: type[NNVMError] = CallError) -> Any:
+    """The value of an input as JAX takes it: arrays of JAX and NumPy, and Python's numbers, as they are, in this
+    machine's byte order; an array of whatever else can be one.
+
+    Raises the error for lists of unequal length, for masked arrays, and for what is no number of a dtype that JAX has.
+    """
+    if type(value) is np.ndarray and _is_native(value.dtype):
+        return value
+    if isinstance(value, jax.Array | bool | float | complex):
+        return value
+    if isinstance(value, int):
+        bounds = np.iinfo(jax.dtypes.canonicalize_dtype(np.int64))
+        if not bounds.min <= value <= bounds.max:
+            raise error("No number of JAX's", input=name, expected=f"one that {bounds.dtype} holds", got=_seen(value))
+        return value
+    expected = "an array of numbers"
+    if isinstance(value, np.ma.MaskedArray):
+        raise error("A masked array", input=name, expected=expected, got=_seen(value), fix="array.filled(0) is one.")
+    try:
+        array = _made_array(value)
+    except (TypeError, ValueError, OverflowError) as failed:
+        reason, *_ = str(failed).splitlines() or [""]
+        got = f"{_seen(value)} ({cut(reason, 100)})"
+        raise error("No array can be made of an input", input=name, expected=expected, got=got) from failed
+    if not isinstance(array, np.ndarray):
+        return array
+    array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    if not _is_native(array.dtype):
+        raise error("Not an array of numbers", input=name, expected=expected, got=_seen(value), fix=_to_numbers(array))
+    return array
+
+
+def _made_array(value: Any) -> Any:
+    if hasattr(value, "__jax_array__"):
+        return value.__jax_array__()
+    try:
+        return np.asarray(value)
+    except jax.errors.TracerArrayConversionError:  # a list of what JAX traces
+        return jnp.asarray(value)
+
+
+def _to_numbers(array: np.ndarray) -> str | None:
+    """How numbers are made of an array without any."""
+    if array.dtype.kind in "SU" and array.ndim:
+        return "Turn words into numbers first: classes, labels = np.unique(words, return_inverse=True)."
+    return "array.astype(np.float32) has numbers that fit." if array.dtype.kind in "fc" else None
+
+
+def _seen(value: Any) -> str:
+    """A value in a few words."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{type(value).__name__} of shape {value.shape} and dtype {value.dtype}"
+    return cut(f"{value!r} of type {type(value).__name__}", 100)
+
+
+def head_gradients(given: Any) -> list[Any] | None:
+    """A list of head gradients, one for each output, each None or as `as_array` has it. Raises CallError."""
+    if given is None:
+        return None
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable) or getattr(given, "shape", None) == ():
+        fix = "A network of one output takes head_grads=[array]."
+        raise CallError("No head gradients", param="head_grads", expected="a list", got=_seen(given), fix=fix)
+    return [None if head is None else as_array(head, f"head_grads[{i}]") for i, head in enumerate(given)]
+
+
+def may_be_iterated(value: Any) -> bool:
+    """Whether `for` takes a value; nothing is asked of it."""
+    return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
+
+
 def require_key(key: Any) -> None:
     """Raises CallError for a number, or anything else that is no PRNG key of JAX."""
     fits = isinstance(key, jax.Array) and (
@@ -144,7 +299,12 @@ def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int,
             raise CallError(f"{name!r} needs a shape and got an array: pass {name}={found}, which is its .shape.")
         if not isinstance(shape, list | tuple):
             raise CallError(f"{name!r} needs a shape, a tuple of sizes, got {shape!r}. Call it so: {example}.")
-    return {name: tuple(shape) for name, shape in shapes.items()}
+    try:
+        return {name: tuple(map(whole_number, shape)) for name, shape in shapes.items()}
+    except TypeError:
+        raise CallError(
+            f"{what} are tuples of whole numbers, got {cut(repr(shapes), 200)}. Call it so: {example}."
+        ) from None
 
 
 def misfit(symbol: Symbol, args: Collection[str], aux: Collection[str]) -> LoweringError:

@@ -275,7 +275,8 @@ def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str])
 
 def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: calls that Python would refuse with a TypeError are refused in words that hold the way out, and so
-    are values that are not of the kind that the parameter's annotation says (`arguments.kind_of`).
+    are values that are not of the kind that the parameter's annotation says (`arguments.kind_of`). The function gets
+    values as Python's own: an int of `numpy.int64`.
 
     function: its row in KEYWORDS. example: a call that works. Raises CallError, which is a TypeError.
     """
@@ -283,22 +284,29 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
     def decorate(wrapped: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(wrapped)
         named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        kinds = {p.name: kind for p in named if p.name not in _TOLD_LATER and (kind := kind_of(p.annotation))}
+        kinds = {p.name: kind for p in named if (kind := kind_of(p.annotation))}
 
         @functools.wraps(wrapped)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                given = signature.bind(*args, **kwargs).arguments
+                bound = signature.bind(*args, **kwargs)
             except TypeError as error:
                 takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
                 unknown = [] if takes_any else [name for name in kwargs if name not in signature.parameters]
                 raise _refusal(function, example, str(error), unknown, list(signature.parameters)) from None
-            for name, value in given.items():
-                if name in kinds and not kinds[name].takes(value):
+            for name, kind in kinds.items():
+                if name not in bound.arguments:
+                    continue
+                value = bound.arguments[name]
+                try:
+                    bound.arguments[name] = kind.read(value)
+                except TypeError:
+                    if name in _TOLD_LATER:
+                        continue
                     got = cut(f"{value!r} of type {type(value).__name__}", 80)
-                    told = f"{function}: {name} must be {kinds[name].words}, got {got}."
-                    raise CallError(f"{told} For example: {example}.")
-            return wrapped(*args, **kwargs)
+                    told = f"{function}: {name} must be {kind.words}, got {got}."
+                    raise CallError(f"{told} For example: {example}.") from None
+            return wrapped(*bound.args, **bound.kwargs)
 
         return checked
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from lowering.messages.arguments import as_array, may_be_iterated
 from lowering.messages.progress import Progress
 from lowering.serving.home import on_host
 from symjax_nnvm.errors import LoweringError, listed, plain_list
@@ -39,6 +40,8 @@ def predict_batches(
     outputs: names in order; unread: names that batches may have besides."""
     if isinstance(data, Mapping) or hasattr(data, "shape"):
         data = [data]
+    if not may_be_iterated(data):
+        raise LoweringError("No batches", expected="an iterable of batches, or one", got=f"{data!r:.80}", fix=_FIX)
     ahead: tuple[Callable[[], Sequence[jax.Array]], _Batch] | None = None
     with Progress(progress, len(data) if isinstance(data, Sized) else None, what="predicting") as bar:
         for batch in _batches(data, inputs, unread, batch_size):
@@ -56,7 +59,8 @@ def _batches(data: Iterable[Any], inputs: Sequence[str], unread: Collection[str]
     for i, item in enumerate(data):
         named = {name: value for name, value in _named(item, inputs).items() if name not in unread}
         arrays: dict[str, Any] = {
-            name: value if hasattr(value, "shape") else np.asarray(value) for name, value in named.items()
+            name: value if hasattr(value, "shape") else np.asarray(as_array(value, name))
+            for name, value in named.items()
         }
         lengths: dict[str, int] = {name: array.shape[0] if array.shape else 0 for name, array in arrays.items()}
         rows = next(iter(lengths.values()), 0)

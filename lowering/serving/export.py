@@ -16,7 +16,7 @@ from lowering.api.compile import serialized
 from lowering.convolutions import onednn
 from lowering.core.cache import Programs
 from lowering.core.python_calls import refuse_export
-from lowering.messages.arguments import misfit, require_named, require_symbol
+from lowering.messages.arguments import arrays_by_name, misfit, require_symbol, whole_number
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.serving.constants import ConstantStore
@@ -35,6 +35,7 @@ from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.io.files import atomic_writes
 from symjax_nnvm.pipeline import ANY, Options
 from symjax_nnvm.surgery import inference_symbol
+from symjax_nnvm.symbol.given import known_dtypes
 from symjax_nnvm.symbol.symbol import Symbol
 
 _NEW = "lowering.export_program(path, net, args, aux, {'data': ('N', 3, 224, 224)})"
@@ -75,12 +76,13 @@ def export_program(
     refuse_export(require_symbol(symbol, "export_program"))
     labels = {node.name for node in label_variables(symbol)}
     network = symbol if labels.issubset({*args, *(shapes or {})}) else inference_symbol(symbol)
-    arrays = {**require_named(args, "args", _NEW), **require_named(aux or {}, "aux", _NEW)}
+    arrays = {**arrays_by_name(args, "args", _NEW), **arrays_by_name(aux or {}, "aux", _NEW)}
     if weights not in ("inside", "beside"):
         raise SymbolValueError("No place for weights", expected="'inside' or 'beside'", got=repr(weights)[:40])
     names, states = network.list_arguments(), set(network.list_auxiliary_states())
     given = {name: array for name, array in arrays.items() if name in states or name in names}
-    inputs = _avals(shapes or {}, dtypes or {}, ())
+    dtypes = known_dtypes(dtypes or {})
+    inputs = _avals(shapes or {}, dtypes, ())
     if {*given, *inputs} != {*names, *states} or set(given) & set(inputs):
         raise misfit(network, {*inputs, *(name for name in given if name in names)}, states.intersection(given))
     if this_machine:
@@ -88,7 +90,7 @@ def export_program(
     conditions: list[str] = []
     while True:  # once more with each condition that an operator has for sizes that are open
         try:
-            inputs = _avals(shapes or {}, dtypes or {}, conditions)
+            inputs = _avals(shapes or {}, dtypes, conditions)
             exported, held = _exported(network, given, inputs, weights, platforms, this_machine)
             break
         except OpenSizeError as error:
@@ -176,13 +178,17 @@ def _avals(
 ) -> dict[str, jax.ShapeDtypeStruct]:
     """Inputs with sizes that are numbers or names, of which the conditions hold.
 
-    Raises SymbolValueError for a name that is none.
+    Raises SymbolValueError for a name that is none, and for what is neither a number nor a name.
     """
     scope = jax.export.SymbolicScope(conditions)
 
     def size(name: str, given: int | str) -> Any:
         if not isinstance(given, str):
-            return int(given)
+            try:
+                return whole_number(given)
+            except TypeError:
+                got = repr(given)[:40]
+                raise SymbolValueError(f"{name}: no size", expected="a whole number, or a name", got=got) from None
         if not given.isidentifier():
             raise SymbolValueError(
                 f"{name}: no name of a dimension", expected="letters and digits", got=repr(given)[:40]

@@ -7,15 +7,23 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Self, SupportsIndex
+from typing import Any, NamedTuple, Self, SupportsIndex
 
 import jax
 import numpy as np
 from jax.sharding import Sharding
+from numpy.typing import DTypeLike
 
 from lowering.convolutions import onednn
 from lowering.core.cache import Programs
-from lowering.messages.arguments import misfit, require_key, require_named, require_symbol, shapes_by_name
+from lowering.messages.arguments import (
+    arrays_by_name,
+    misfit,
+    precision_of,
+    require_key,
+    require_symbol,
+    shapes_by_name,
+)
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.serving.archive import Folder, Signature, read_folder, write_folder
 from lowering.serving.batches import predict_batches
@@ -42,6 +50,7 @@ Arrays = Mapping[str, Any]
 Inputs = Mapping[str, tuple[Shape, DType]]
 
 _NEW = "predict = lowering.Predictor(net, args, aux); outputs = predict(data=x)"
+_CALL = "outputs = predict(data=x)"
 _WARM = "predict.warm(data=(1, 3, 224, 224))"
 
 
@@ -75,13 +84,14 @@ class Predictor:
     `__sharding__` in the graph refers to. sharding: of the parameters: "replicate": every device has all; "fsdp": each
     is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so.
     With several processes each gives the whole inputs, and `batches` returns whole outputs.
-    platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
-    convolutions. keep: of how many signatures the programs are kept, those called last; another is compiled again when
-    it is called again. None: of all. symbol: the network as it runs; inputs: names of what calls give; plan: what the
-    pipeline made.
+    platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: bfloat16 or float16, by name, or of NumPy or
+    JAX, for matrix products and convolutions. keep: of how many signatures the programs are kept, those called last;
+    another is compiled again when it is called again. None: of all. symbol: the network as it runs; inputs: names of
+    what calls give; plan: what the pipeline made.
 
-    Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no number,
-    TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline raise.
+    Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no array of
+    numbers, TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline
+    raise.
     """
 
     @takes_our_words("Predictor", _NEW)
@@ -92,7 +102,7 @@ class Predictor:
         aux: Arrays | None = None,
         *,
         platform: str | None = None,
-        dtype: Literal["bfloat16", "float16"] | None = None,
+        dtype: DTypeLike | None = None,
         mesh: jax.sharding.Mesh | None = None,
         sharding: str | Rules = "replicate",
         data_axis: str | Sequence[str] = "data",
@@ -100,8 +110,8 @@ class Predictor:
     ):
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
             raise CallError(f"keep must be a number of signatures from 1 on, or None for all, got {keep!r:.40}.")
-        args = require_named(args, "args", _NEW)
-        aux = require_named({} if aux is None else aux, "aux", _NEW)
+        args = arrays_by_name(args, "args", _NEW)
+        aux = arrays_by_name({} if aux is None else aux, "aux", _NEW)
         labels = {node.name for node in label_variables(require_symbol(symbol, "Predictor"))}
         self.symbol = symbol if labels.issubset(args) else inference_symbol(symbol)
         self._labels = labels.difference(self.symbol.list_arguments())
@@ -120,7 +130,7 @@ class Predictor:
             platform = self._home.platform
         self._options = Options(
             platform=platform,
-            precision=dtype,
+            precision=precision_of(dtype),
             constants=frozenset(arrays),
             owned=True,
             mesh=self._home.mesh,
@@ -205,7 +215,8 @@ class Predictor:
         """The outputs, in the order of `symbol.list_outputs()`. inputs: an array for every name in `inputs`. key: a
         PRNG key, where the network draws random numbers all the same.
 
-        Raises LoweringError for inputs that are missing or unknown, InferenceError for shapes that do not fit.
+        Raises LoweringError for inputs that are missing or unknown, CallError for what is no array of numbers,
+        InferenceError for shapes that do not fit.
         """
         arrays, ready = self._asked(inputs, key)
         return ready.executable(arrays, ready.held, key)
@@ -220,6 +231,7 @@ class Predictor:
 
     def _asked(self, inputs: Arrays, key: jax.Array | None) -> tuple[dict[str, jax.Array], _Ready]:
         self._check_inputs(inputs)
+        inputs = arrays_by_name(inputs, "inputs", _CALL)
         require_key(key)
         arrays = {n: self._home.put(inputs[n], self._home.input(n, np.shape(inputs[n]))) for n in self.inputs}
         return arrays, self._ready_for({name: (a.shape, _dtype_name(a.dtype)) for name, a in arrays.items()}, key)

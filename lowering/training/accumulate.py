@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 
 from lowering.core.gradient_program import GradientProgram
+from lowering.messages.arguments import whole_number
 from lowering.ops.control.flow import Here
 from lowering.training.placing import ONE_DEVICE, Placing
-from symjax_nnvm.errors import TrainingError
+from symjax_nnvm.errors import TrainingError, cut
 from symjax_nnvm.ir.card import TStopsGradient
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -85,10 +86,14 @@ class Accumulation:
 
 def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
     """`accumulate=` of the Trainer. Raises TrainingError."""
-    count, reduction = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1 or reduction not in (None, "sum", "mean"):
+    given, reduction = value if isinstance(value, tuple | list) and len(value) == 2 else (value, None)
+    try:
+        count = whole_number(given)
+    except TypeError:
+        count = 0
+    if count < 1 or reduction not in (None, "sum", "mean"):
         expected = 'a number of micro-batches, or (number, "sum"), or (number, "mean")'
-        raise TrainingError("Wrong accumulate", expected=expected, got=repr(value))
+        raise TrainingError("Wrong accumulate", expected=expected, got=cut(repr(value), 100))
     return Accumulation(count, reduction)
 
 

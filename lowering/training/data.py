@@ -8,8 +8,9 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from lowering.messages.arguments import as_array, whole_number
 from lowering.messages.mxnet_words import takes_our_words
-from symjax_nnvm.errors import TrainingError
+from symjax_nnvm.errors import TrainingError, cut
 
 
 class Batches:
@@ -45,11 +46,10 @@ class Batches:
                 got=type(arrays).__name__,
                 fix="Batches({'data': x, 'softmax_label': y}, batch_size=32).",
             )
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer):
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int):
             got = type(batch_size).__name__
             raise TrainingError("Wrong batch size", param="batch_size", expected="a whole number", got=got)
-        self.arrays = {name: value if isinstance(value, np.ndarray) else np.asarray(value) for name, value in
-                       arrays.items()}  # fmt: skip
+        self.arrays = {name: _array(name, value) for name, value in arrays.items()}
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.seed = seed
@@ -70,15 +70,17 @@ class Batches:
             (jax.process_index(), jax.process_count()) if isinstance(shard, str) and shard == "process" else shard
         )
         if self.shard is not None:
-            self._check_shard(self.shard)
+            self.shard = self._checked_shard(self.shard)
 
-    def _check_shard(self, shard: Any) -> None:
-        """Raise TrainingError for what is no part, and for batches that have no equal parts."""
-        whole = isinstance(shard, tuple) and len(shard) == 2 and all(isinstance(n, int) for n in shard)
-        if not whole or not 0 <= shard[0] < shard[1]:
+    def _checked_shard(self, shard: Any) -> tuple[int, int]:
+        """(index, count). Raises TrainingError for what is no part, and for batches that have no equal parts."""
+        try:
+            index, count = map(whole_number, shard)
+        except (TypeError, ValueError):
+            index, count = 0, 0
+        if not 0 <= index < count:
             expected = "(index, count) with index from 0 to count - 1, or 'process'"
-            raise TrainingError("Wrong shard", param="shard", expected=expected, got=repr(shard))
-        count = shard[1]
+            raise TrainingError("Wrong shard", param="shard", expected=expected, got=cut(repr(shard), 100))
         over = self.num_rows % self.batch_size if self.last == "keep" else 0
         if self.batch_size % count or over % count:
             raise TrainingError(
@@ -88,6 +90,7 @@ class Batches:
                 got=f"{over} rows in the last batch" if self.batch_size % count == 0 else self.batch_size,
                 fix="last='drop' or 'pad' makes all batches alike; without shard any number of rows will do.",
             )
+        return index, count
 
     def __len__(self) -> int:
         """Batches in an epoch."""
@@ -118,3 +121,10 @@ class Batches:
         # NumPy promises the bits of a bit generator for all time, but not what `permutation` makes of them.
         numbers = np.random.PCG64(np.random.SeedSequence([self.seed, n])).random_raw(self.num_rows)
         return np.argsort(numbers, kind="stable")
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    """NumPy's arrays as they are, for a file is read batch by batch; masked ones are refused."""
+    if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):
+        return value
+    return np.asarray(as_array(value, name, TrainingError))

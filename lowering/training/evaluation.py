@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.cache import Programs
+from lowering.messages.arguments import may_be_iterated
 from lowering.sharding import under_auto_axes
 from lowering.training.diagnosis import Diagnosis, diagnose_forward
 from lowering.training.finite import FiniteWatch, rows_not_finite
@@ -19,7 +20,7 @@ from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from lowering.xla.options import jit
 from symjax_nnvm.check.remedies import shape_remedy
-from symjax_nnvm.errors import InferenceError, TrainingError, listed
+from symjax_nnvm.errors import InferenceError, TrainingError, cut, listed
 from symjax_nnvm.pipeline import Options
 
 _RUN_OUT = "Is the data an iterator that has already run out? Pass a list, or lowering.Batches(arrays, batch_size)."
@@ -117,6 +118,9 @@ class Evaluation:
         """Batches without padding, where they are to lie, and their numbers of rows."""
         one = isinstance(data, Mapping) or hasattr(data, "shape")  # one array, or dict, is one batch
         rows = getattr(data, "rows", None)
+        if not one and not may_be_iterated(data):
+            expected = "batches, or one batch: a dict, or an array"
+            raise TrainingError("No batches", expected=expected, got=cut(repr(data), 100))
         for i, item in enumerate([data] if one else data):
             batch = self._inputs.as_batch(item)
             self._rows(batch)

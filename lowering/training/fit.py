@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,11 +14,12 @@ from typing import Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
+from lowering.messages.arguments import may_be_iterated
 from lowering.messages.progress import Progress
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.inputs import Inputs
+from lowering.training.metrics import make_metrics
 from lowering.training.placing import Placing, gives_whole
 from lowering.training.processes import Preemption, Team
 from lowering.training.state import TrainState
@@ -82,7 +83,7 @@ class Run:
     epochs: int
     validation: Iterable[Any] | None
     metrics: Any
-    callbacks: Sequence[Any]
+    callbacks: Iterable[Any] | None
     checkpoints: Any
     progress: bool
     begin_epoch: int
@@ -96,6 +97,7 @@ class Run:
             expected = "'interval', 'step' or None"
             raise TrainingError("Wrong check_finite", expected=expected, got=repr(self.check_finite))
         self._check_arguments()
+        self.metrics = make_metrics(self.metrics)  # an iterator would end with the first epoch
         self._tracker = self.trainer.tracker(self.metrics, numbers=self.check_labels)
         self._last_look = 0.0
         self._next_look = 0  # with several processes, which look after the same step
@@ -108,28 +110,30 @@ class Run:
         )
         batches = f"lowering.Batches({{{names}}}, batch_size=32)"
         pair = isinstance(self.data, tuple) and len(self.data) == 2 and all(map(_is_array, self.data))
-        if _is_array(self.data) or pair or _is_array(self.epochs):
+        pair = pair or (_is_array(self.epochs) and self.epochs.shape != ())  # pyright: ignore
+        if _is_array(self.data) or pair:
             raise TrainingError(
                 "fit takes batches, and how many epochs",
-                got=f"{'whole arrays' if pair or _is_array(self.epochs) else 'one array'}",
+                got="whole arrays" if pair else "one array",
                 fix=f"Cut arrays into batches: trainer.fit({batches}, epochs=10).",
             )
         if isinstance(self.data, Mapping):
             fix = f"One dict is one batch: trainer.step(batch); or cut whole arrays: {batches}."
             raise TrainingError("fit takes an iterable of batches", got="one dict", fix=fix)
-        if isinstance(self.epochs, bool) or not isinstance(self.epochs, int | np.integer) or self.epochs < 0:
-            raise TrainingError("Wrong epochs", expected="a whole number from 0 on", got=cut(repr(self.epochs), 100))
-        begin = self.begin_epoch
-        if isinstance(begin, bool) or not isinstance(begin, int | np.integer) or begin < 0:
-            raise TrainingError("Wrong begin_epoch", expected="a whole number from 0 on", got=cut(repr(begin), 100))
+        if not may_be_iterated(self.data):
+            got = cut(repr(self.data), 100)
+            raise TrainingError("fit takes an iterable of batches", got=got, fix=f"For example {batches}.")
+        for name, number in (("epochs", self.epochs), ("begin_epoch", self.begin_epoch)):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+                raise TrainingError(f"Wrong {name}", expected="a whole number from 0 on", got=cut(repr(number), 100))
         if not (self.validation is None or isinstance(self.validation, Iterable)):
             got = cut(repr(self.validation), 100)
             raise TrainingError("validation is no iterable of batches", got=got, fix=f"validation={batches}.")
         if not (self.checkpoints is None or all(hasattr(self.checkpoints, n) for n in ("save", "restore", "wait"))):
             fix = "checkpoints=lowering.Checkpoints('folder')."
             raise TrainingError("checkpoints is no store of states", got=cut(repr(self.checkpoints), 100), fix=fix)
-        callbacks = self.callbacks if isinstance(self.callbacks, list | tuple) else [self.callbacks]
-        for callback in callbacks:
+        self._callbacks = _listed(self.callbacks)
+        for callback in self._callbacks:
             if not (hasattr(callback, "on_step_end") or hasattr(callback, "on_epoch_end")):
                 raise TrainingError(
                     "A callback that would never be called",
@@ -137,7 +141,6 @@ class Run:
                     got=cut(repr(callback), 100),
                     fix="class Mine: def on_epoch_end(self, trainer, record): ...; then callbacks=[Mine()].",
                 )
-        self.callbacks = callbacks
 
     def __call__(self) -> History:
         """Train. Raises TrainingError, CheckpointError."""
@@ -223,14 +226,8 @@ class Run:
     def _on_device(self, item: Any) -> dict[str, Any]:
         """A batch on the devices: once, for the step and the metrics."""
         batch = self.trainer.inputs.as_batch(item)
-        try:
-            placed = self.trainer.placing.batch(batch, whole=gives_whole(self.data))
-            return jax.device_put(placed) if self.trainer.placing.placement is None else placed
-        except TypeError as error:
-            odd = {name: getattr(value, "dtype", type(value).__name__) for name, value in batch.items()}
-            got = ", ".join(f"{name} {dtype}" for name, dtype in odd.items())
-            fix = "Turn words into numbers first: classes, labels = np.unique(words, return_inverse=True)."
-            raise TrainingError("A batch that is no numbers", got=got, fix=fix) from error
+        placed = self.trainer.placing.batch(batch, whole=gives_whole(self.data))
+        return jax.device_put(placed) if self.trainer.placing.placement is None else placed
 
     def _check_step(self, before: Any, batch: Any, epoch: int, number: int) -> None:
         """Raise if the step made a number that is not finite; the state is then that before it."""
@@ -283,7 +280,7 @@ class Run:
 
     def _call(self, method: str, event: Any) -> bool:
         """Tell the callbacks; whether one of them returned True, which ends the run after this epoch."""
-        answers = [getattr(c, method)(self.trainer, event) for c in self.callbacks if hasattr(c, method)]
+        answers = [getattr(c, method)(self.trainer, event) for c in self._callbacks if hasattr(c, method)]
         return any(answer is True for answer in answers)
 
     def _batches(self, epoch: int, start: int) -> Iterator[Any]:
@@ -336,6 +333,14 @@ class Run:
         self._tracker.restore(position["metrics"])
         self.history = History.from_json(position["history"])
         return position["epoch"], position["batch"]
+
+
+def _listed(callbacks: Any) -> list[Any]:
+    """Callbacks, of one, of several, or of None."""
+    if callbacks is None:
+        return []
+    one = hasattr(callbacks, "on_step_end") or hasattr(callbacks, "on_epoch_end")
+    return [callbacks] if one or not isinstance(callbacks, Iterable) else list(callbacks)
 
 
 def _is_array(value: Any) -> bool:

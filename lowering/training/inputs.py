@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lowering.messages.arguments import as_array
 from symjax_nnvm.errors import TrainingError, close_names, listed, refuse_unknown
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -35,10 +36,11 @@ class Inputs:
     def as_batch(self, item: Any) -> dict[str, Any]:
         """A batch by argument name, from a dict, from (data, label), or from the data alone.
 
-        data and label may be arrays, or lists of arrays in the order of the names. Raises TrainingError.
+        data and label may be arrays, or lists of arrays in the order of the names. Each is had as `as_array` has it.
+        Raises TrainingError, for lists of numbers, too.
         """
         if isinstance(item, Mapping):
-            return dict(item)
+            return {name: _array(name, value) for name, value in item.items()}
         groups = (item,) if not isinstance(item, (tuple, list)) else item
         names = (self.data, self.labels)
         if len(groups) > 2:
@@ -50,7 +52,7 @@ class Inputs:
                 expected = f"{len(wanted)} arrays of {what}, for {listed(wanted)}"
                 fix = f"Batches by name are dicts: {{{', '.join(f'{name!r}: ...' for name in self.names[:3])}}}."
                 raise TrainingError("Not a batch of this network", expected=expected, got=len(values), fix=fix)
-            batch.update(zip(wanted, values, strict=True))
+            batch.update({name: _array(name, value) for name, value in zip(wanted, values, strict=True)})
         return batch
 
     def prepare(self, batch: Batch, *, labels_needed: bool = True) -> dict[str, jax.Array]:
@@ -67,7 +69,7 @@ class Inputs:
                 expected=f"exactly {listed(self.names)}",
                 fix=self._way_out(unknown, missing, missing_labels),
             )
-        return {name: self._array(name, value) for name, value in batch.items()}
+        return {name: self._cast(name, value) for name, value in batch.items()}
 
     def _way_out(self, unknown: list[str], missing: list[str], missing_labels: list[str]) -> str:
         if unknown and len(unknown) == len(missing) + len(missing_labels):
@@ -78,16 +80,8 @@ class Inputs:
         extra = "Other inputs are named when the trainer is made: Trainer(symbol, data_names=[...], label_names=[...])."
         return f"{close_names(unknown, self.names)} {extra}".strip()
 
-    def _array(self, name: str, value: Any) -> jax.Array:
-        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
-            raise TrainingError(
-                "Not an array",
-                input=name,
-                expected="an array",
-                got=type(value).__name__,
-                fix="numpy.asarray(...) makes one.",
-            )
-        if not np.shape(value):
+    def _cast(self, name: str, value: jax.Array) -> jax.Array:
+        if not value.shape:
             raise TrainingError(
                 "An input has the batch on axis 0",
                 input=name,
@@ -100,6 +94,15 @@ class Inputs:
         if not usable or (from_float and not jnp.issubdtype(wanted, jnp.floating)):
             raise TrainingError("Input of the wrong dtype", input=name, expected=wanted.name, got=value.dtype)
         return jnp.asarray(value, wanted)
+
+
+def _array(name: str, value: Any) -> Any:
+    if isinstance(value, jax.Array):
+        return value
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        fix, got = "numpy.asarray(...) makes one.", type(value).__name__
+        raise TrainingError("Not an array", input=name, expected="an array", got=got, fix=fix)
+    return as_array(value, name, TrainingError)
 
 
 def find_inputs(symbol: Symbol, data_names: Sequence[str], label_names: Sequence[str] | None) -> Inputs:

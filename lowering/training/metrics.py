@@ -8,7 +8,7 @@ element alike, where MXNet averages the means of the batches, so that a last, sh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,11 +57,25 @@ def make_metric(metric: Any) -> Metric:
         fix = did_you_mean(metric.lower(), _BY_NAME) or None
         expected = f"one of {listed(sorted(_BY_NAME), 30)}"
         raise TrainingError(f"No metric is called {metric!r}", expected=expected, fix=fix)
-    if isinstance(metric, tuple) and len(metric) == 3 and all(map(callable, metric)):
+    if _is_triple(metric):
         init, update, result = metric
         return Metric(getattr(update, "__name__", "metric"), init, update, result)
     expected = f"a name among {sorted(_BY_NAME)}, a Metric, or functions (init, update, result)"
     raise TrainingError("Not a metric", expected=expected, got=repr(metric))
+
+
+def make_metrics(metrics: Any) -> list[Metric]:
+    """The metrics of one that `make_metric` takes, of any iterable of such, or of None. Raises TrainingError."""
+    if metrics is None:
+        return []
+    if isinstance(metrics, Metric | str | Mapping) or _is_triple(metrics) or not isinstance(metrics, Iterable):
+        return [make_metric(metrics)]
+    ordered = sorted(metrics, key=str) if isinstance(metrics, set | frozenset) else metrics
+    return [make_metric(metric) for metric in ordered]
+
+
+def _is_triple(metric: Any) -> bool:
+    return isinstance(metric, tuple) and len(metric) == 3 and all(map(callable, metric))
 
 
 # -- sums that keep their digits -------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Placing:
     def batch(self, batch: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
         """A batch on the devices. With several processes each gives its rows; whole: each gives the whole batch.
 
-        What is no array is left for `Inputs.prepare` to tell of. Raises TypeError for arrays of words.
+        An array without axes is left for `Inputs.prepare` to tell of.
         """
         if self.placement is None:
             return dict(batch)

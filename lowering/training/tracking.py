@@ -12,7 +12,7 @@ import numpy as np
 from lowering.sharding import under_auto_axes
 from lowering.training.classes import Numbered, Numbers, first_outside
 from lowering.training.inputs import Inputs
-from lowering.training.metrics import Metric, make_metric
+from lowering.training.metrics import Metric, make_metrics
 from lowering.training.placing import ONE_DEVICE, Placing
 from symjax_nnvm.errors import TrainingError, listed
 
@@ -22,8 +22,8 @@ _NEVER = np.iinfo(np.int32).max
 class Tracker:
     """Metrics of one network, with their state. `update` starts work on the device; every other method waits for it.
 
-    metrics: names, Metrics or triples, or one of them. numbers: inputs whose values number classes or rows, and are
-    looked at. placing: where batches lie; what is tracked is whole on every device. Raises TrainingError.
+    metrics: names, Metrics or triples, one of them, or None. numbers: inputs whose values number classes or rows,
+    and are looked at. placing: where batches lie; what is tracked is whole on every device. Raises TrainingError.
     """
 
     def __init__(
@@ -34,8 +34,7 @@ class Tracker:
         numbers: Numbers | None = None,
         placing: Placing = ONE_DEVICE,
     ):
-        listed = metrics if isinstance(metrics, list) or _is_tuple_of_metrics(metrics) else [metrics]
-        self.metrics = [make_metric(metric) for metric in listed]
+        self.metrics = make_metrics(metrics)
         self._inputs = inputs
         self._numbers = numbers
         self._placing = placing
@@ -154,11 +153,6 @@ class Tracker:
 
 def _nowhere(count: int) -> jax.Array:
     return jnp.stack([jnp.full(count, _NEVER, jnp.int32), *jnp.zeros((2, count), jnp.int32)])
-
-
-def _is_tuple_of_metrics(metrics: Any) -> bool:
-    """A tuple of metrics, and not the triple of functions that makes one."""
-    return isinstance(metrics, tuple) and not (len(metrics) == 3 and all(map(callable, metrics)))
 
 
 def _chosen(named: dict[str, Any], names: Sequence[str] | None) -> list[Any]:

@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 
 from lowering.core.cache import Programs
 from lowering.initializer import init_params
-from lowering.messages.arguments import require_key, require_symbol, shapes_by_name
+from lowering.messages.arguments import as_array, precision_of, prng_key, require_key, require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
 from lowering.optim.optimizers import make_optimizer
 from lowering.sharding import Rules, make_placement
@@ -165,13 +165,13 @@ class Trainer:
             if given is not None and not isinstance(given, Mapping):
                 fix = "trainer.init(0, args, aux, data=shape): dicts by name, as load_checkpoint gives them."
                 raise TrainingError(f"{what} of init is no dict", got=type(given).__name__, fix=fix)
-        base_key = jax.random.key(int(key)) if isinstance(key, int | np.integer) else key
+        base_key = prng_key(key)
         require_key(base_key)
-        args, aux = dict(args or {}), dict(aux or {})
+        args, aux = (_arrays(each or {}) for each in (args, aux))
         self._check_names(shapes)
         known = shapes_by_name(shapes, "shapes", _INIT)
         self._check_shapes(known, args, aux)
-        self._seed = int(key) if isinstance(key, int | np.integer) else jax.random.key_data(base_key).tolist()
+        self._seed = key if isinstance(key, int) else jax.random.key_data(base_key).tolist()
         self.state = self._first_state(base_key, known, args, aux)
         return self.state
 
@@ -297,7 +297,7 @@ class Trainer:
         state = self.state
         if state is None:
             state = self.require_state()
-        self.state, outputs = self.step_fn(state, self.placing.batch(batch))
+        self.state, outputs = self.step_fn(state, self.placing.batch(self.inputs.as_batch(batch)))
         return outputs
 
     @takes_our_words("Trainer.fit", _FIT)
@@ -307,7 +307,7 @@ class Trainer:
         epochs: int,
         validation: Iterable[Any] | None = None,
         metrics: Any = ("accuracy",),
-        callbacks: Sequence[Any] = (),
+        callbacks: Iterable[Any] | None = (),
         checkpoints: Any = None,
         progress: bool = True,
         *,
@@ -402,6 +402,12 @@ class Trainer:
             unknown_attribute("Trainer", name, dir(type(self)))
 
 
+def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values for `init`. Raises TrainingError."""
+    made = {name: as_array(value, name, TrainingError) for name, value in given.items()}
+    return {name: array if hasattr(array, "shape") else np.asarray(array) for name, array in made.items()}
+
+
 def _check_sharding(mesh: Any, sharding: Any, batch_statistics: Any) -> None:
     """Raise TrainingError for words that mean nothing, or nothing without a mesh."""
     if batch_statistics not in ("global", "device"):
@@ -414,15 +420,10 @@ def _check_sharding(mesh: Any, sharding: Any, batch_statistics: Any) -> None:
         raise TrainingError("sharding and batch_statistics are of a mesh", expected="mesh=...", got="no mesh", fix=fix)
 
 
-def _half_precision(compute_dtype: Any) -> DType | None:
+def _half_precision(compute_dtype: DTypeLike | None) -> DType | None:
     """The precision of products, None for float32. Raises TrainingError for a dtype that training cannot compute in."""
-    try:
-        asked = np.dtype(np.float32 if compute_dtype is None else compute_dtype)
-    except TypeError:
-        asked = None
-    if asked == np.float32:
-        return None
-    if asked != jnp.bfloat16:
-        fix = "float16 has too few exponents for gradients without a loss scale." if asked == np.float16 else None
+    asked = precision_of(compute_dtype)
+    if asked not in (None, "bfloat16"):
+        fix = "float16 has too few exponents for gradients without a loss scale." if asked == "float16" else None
         raise TrainingError("Wrong compute_dtype", expected="None or 'bfloat16'", got=repr(compute_dtype), fix=fix)
-    return "bfloat16"
+    return asked

@@ -19,7 +19,7 @@ import numpy as np
 
 from lowering.api.gradient import is_float_array
 from lowering.core.cache import Programs
-from lowering.messages.arguments import require_named
+from lowering.messages.arguments import arrays_by_name, head_gradients
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.verify.nodes import NodeFinding, NodeWitness, moved
 from lowering.verify.reports import (
@@ -94,7 +94,7 @@ class _Point:
         self.names = floats if wrt is None else list(wrt)
         self.program = Programs(symbol).gradient(Options(is_train=is_train, wrt=tuple(self.names)))
         outputs, _, _ = jax.eval_shape(self.program.run_forward, self.args, self.aux, key)
-        self.heads = _heads(outputs, head_grads, rng)
+        self.heads = _heads(outputs, head_gradients(head_grads), rng)
         self.witness = witness(symbol, self.heads, is_train=is_train)
         self.chosen = {name: self.args[name] for name in self.names}
 
@@ -329,7 +329,7 @@ def _noise(value: Any, step: float = _STEP) -> float:
 def _widen(arrays: Arrays) -> dict[str, jax.Array]:
     return {
         name: jnp.asarray(value, jnp.float64) if is_float_array(value) else jnp.asarray(value)
-        for name, value in require_named(arrays, "args and aux", _CALL).items()
+        for name, value in arrays_by_name(arrays, "args and aux", _CALL).items()
     }
 
 

@@ -8,6 +8,7 @@ estimate is there to tell a run that fits from one that does not, not to budget 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -31,13 +32,12 @@ from symjax_nnvm.ir.types import (
     Shape,
     ShapeList,
     default_dtype,
-    dtype_name,
     is_float,
     is_known,
-    shape_from_legacy,
 )
 from symjax_nnvm.ops.control.subgraph import DTYPES, SHAPES
 from symjax_nnvm.passes.infer import infer_shape, infer_type
+from symjax_nnvm.symbol.given import known_dtypes, known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 from symjax_nnvm.tables import lines_html
 
@@ -114,11 +114,10 @@ def estimate(
 
     training: forward and backward. Then the result is a bound: every intermediate is kept to the end, and the largest
     node's arrays are there twice. in_float64: floating-point numbers take 8 bytes each, as in a proof of gradients.
-    Raises InferenceError.
+    Raises InferenceError; SymbolTypeError, SymbolValueError for what is no shape, or no dtype.
     """
-    known = {name: shape_from_legacy(tuple(shape)) for name, shape in (shapes or {}).items()}
-    graph = infer_shape(Graph(symbol.outputs), shapes=known)
-    graph = infer_type(graph, dtypes={name: dtype_name(dtype) for name, dtype in (dtypes or {}).items()})
+    graph = infer_shape(Graph(symbol.outputs), shapes=known_shapes(shapes or {}))
+    graph = infer_type(graph, dtypes=known_dtypes(dtypes or {}))
     return estimate_graph(graph, training=training, in_float64=in_float64)
 
 
@@ -370,8 +369,8 @@ def flops_text(count: int) -> str:
 
 def parse_size(text: str | int) -> int:
     """Bytes of `4G`, `500 MiB`, `1.5T`, or a number of bytes; units are powers of 1024. Raises SymbolValueError."""
-    if isinstance(text, int):
-        return text
+    if not isinstance(text, str):
+        return operator.index(text)
     number = text.strip()[:40].upper().removesuffix("B").removesuffix("I").strip()
     power = "KMGTPE".find(number[-1:]) + 1 if number else 0
     try:

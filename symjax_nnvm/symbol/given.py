@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError, explain
-from symjax_nnvm.ir.types import Shape, shape_from_legacy
+from symjax_nnvm.ir.types import DType, Shape, dtype_name, shape_from_legacy
 from symjax_nnvm.symbol.symbol import Symbol
 
 
@@ -34,6 +34,17 @@ def known_shapes(shapes: Mapping[str, Sequence[int]]) -> dict[str, Shape | None]
         fix = "Name the input that it is the shape of: {'data': (1, 3, 224, 224)}."
         raise SymbolTypeError("Shapes are given by name, a dict", got=_brief(shapes), fix=fix)
     return {name: _shape(name, shape) for name, shape in shapes.items()}
+
+
+def known_dtypes(dtypes: Mapping[str, Any]) -> dict[str, DType]:
+    """Dtypes by name, each given as a name, a NumPy dtype or type, or an MXNet code. Raises SymbolTypeError."""
+    if not isinstance(dtypes, Mapping):
+        fix = "Name the input that it is the dtype of: {'data': 'float16'}."
+        raise SymbolTypeError("Dtypes are given by name, a dict", got=_brief(dtypes), fix=fix)
+    try:
+        return {name: dtype_name(dtype) for name, dtype in dtypes.items()}
+    except ValueError as error:
+        raise SymbolTypeError(f"No dtype: {error}") from None
 
 
 def _shape(name: str, shape: Any) -> Shape | None:

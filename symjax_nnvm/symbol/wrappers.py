@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
@@ -17,11 +18,11 @@ def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | N
     """
     if isinstance(bins, Symbol):
         return function_named("_histogram")(data=a, bins=bins, **kwargs)
-    if isinstance(bins, bool) or not isinstance(bins, int):
+    if isinstance(bins, bool) or not isinstance(bins, Integral):
         raise SymbolValueError(f"bins argument should be either an integer or a symbol, got {bins!r}")
     if range is None:
         raise SymbolValueError("null range is not supported in symbol mode; give range=(lowest, highest)")
-    return function_named("_histogram")(data=a, bin_cnt=bins, range=range, **kwargs)
+    return function_named("_histogram")(data=a, bin_cnt=int(bins), range=range, **kwargs)
 
 
 def split_v2(
@@ -32,8 +33,8 @@ def split_v2(
     squeeze_axis: drop the axis where parts are of length 1. Raises SymbolValueError.
     """
     match indices_or_sections:
-        case int():
-            indices, sections = [], indices_or_sections
+        case Integral():
+            indices, sections = [], int(indices_or_sections)
         case tuple():
             indices, sections = [0, *indices_or_sections], 0
         case _:
