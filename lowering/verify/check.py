@@ -61,7 +61,7 @@ _STEP = 1e-6
 
 _SMALLER = (1e-1, 1e-2, 1e-3)
 """Parts of the step that are tried where a derivative disagrees. A step may cross a kink, such as relu's after a
-BatchNorm, which magnifies small weights; a smaller one stays on one side. A wrong gradient stays wrong at every step."""
+BatchNorm, which magnifies small weights; a smaller one stays on one side. A wrong gradient stays wrong."""
 
 
 def relative_difference(ours: Any, theirs: Any) -> tuple[float, float]:

@@ -153,10 +153,9 @@ def _reasons(report: _Report) -> list[str]:
         lines.append(f"and {len(nodes) - _SHOWN} more such nodes")
     steps = [row.fd_step for row in report.rows if row.fd_step is not None]
     if steps:
-        problem = (
-            f"In {len(steps)} rows finite differences cross a kink, or a bend as sharp, and agree with smaller steps"
-        )
-        lines.append(f"{problem}, down to {min(steps):.0e}.")
+        rows = "1 row" if len(steps) == 1 else f"{len(steps)} rows"
+        least = f"steps down to {min(steps):.0e} agree"
+        lines.append(f"In {rows} the usual finite differences cross a kink, or a bend as sharp; {least}.")
     if report.moved:
         lines.append("Compared a little beside the point, off its kinks: each argument moved by 0.001 of its range.")
     if report.trusted:

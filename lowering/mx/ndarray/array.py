@@ -255,13 +255,13 @@ class NDArray(Arithmetic, Fluent):
         if not isinstance(given, jax.Array):
             given = np.asarray(given)
         if isinstance(self.cell, HostCell):
-            self.cell.array[key] = np.asarray(given)
+            self.cell.array[indexing.expanded(key, self.shape) if self.ndim else key] = np.asarray(given)
             return
         if isinstance(key, slice) and key == slice(None):
             whole = given if given.shape in (self.shape, ()) else _broadcast(given, self.shape)
             self.cell.assign(whole, cast=True)
         else:
-            full = indexing.expanded(key, self.shape) if self.ndim else key
+            full = indexing.kept_rank(indexing.expanded(key, self.shape)) if self.ndim else key
             with writing(self.cell):
                 self.cell.assign(put(self.value, full, given))
         if self.entry is not None and not isinstance(self.entry, recording.Leaf):

@@ -32,9 +32,10 @@ def _ordered(data: Array, axis: int, ascend: bool) -> tuple[Array, Array]:
 def places_of_largest(keys: Array, number: int) -> Array:
     """Where the `number` largest of the last axis are, equal ones in their order: int32."""
     if jnp.issubdtype(keys.dtype, jnp.floating):
-        # `lax.top_k` takes 0 for larger than -0. Bits tell -0 where CPUs and XLA take subnormal numbers for 0, too.
-        bits = lax.bitcast_convert_type(keys, f"uint{8 * keys.dtype.itemsize}")
-        keys = jnp.where(bits == 1 << 8 * keys.dtype.itemsize - 1, jnp.zeros((), keys.dtype), keys)
+        # `lax.top_k` takes 0 for larger than -0. Its bits tell -0 from subnormal numbers.
+        width = 8 * keys.dtype.itemsize
+        bits = lax.bitcast_convert_type(keys, f"uint{width}")
+        keys = jnp.where(bits == np.array(1 << (width - 1), bits.dtype), jnp.zeros((), keys.dtype), keys)
     return lax.top_k(keys, number)[1]
 
 
