@@ -27,7 +27,10 @@ class NodeFinding:
 
 @dataclass(frozen=True)
 class GradientRow:
-    """One argument: differences of our gradient from each witness, absolute and relative to the gradient's scale."""
+    """One argument: differences of our gradient from each witness, absolute and relative to the gradient's scale.
+
+    fd_step: the least step of finite differences where the usual one crosses a kink, else None.
+    """
 
     argument: str
     shape: tuple[int, ...]
@@ -37,6 +40,7 @@ class GradientRow:
     fd_abs: float | None
     fd_rel: float | None
     ok: bool
+    fd_step: float | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,10 @@ class GradientReport(_Report):
 @dataclass(frozen=True)
 class ProjectionRow:
     """One direction: the derivative along it by our gradient, by `jax.jvp` and by finite differences, and the errors
-    relative to the size that it has on average."""
+    relative to the size that it has on average.
+
+    fd_step: the step of finite differences where the usual one crosses a kink, else None.
+    """
 
     ours: float
     jvp: float
@@ -102,6 +109,7 @@ class ProjectionRow:
     fd: float | None
     fd_rel: float | None
     ok: bool
+    fd_step: float | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +151,11 @@ def _reasons(report: _Report) -> list[str]:
     lines = [str(finding) for finding in nodes[:_SHOWN]]
     if len(nodes) > _SHOWN:
         lines.append(f"and {len(nodes) - _SHOWN} more such nodes")
+    steps = [row.fd_step for row in report.rows if row.fd_step is not None]
+    if steps:
+        rows = "1 row" if len(steps) == 1 else f"{len(steps)} rows"
+        least = f"steps down to {min(steps):.0e} agree"
+        lines.append(f"In {rows} the usual finite differences cross a kink, or a bend as sharp; {least}.")
     if report.moved:
         lines.append("Compared a little beside the point, off its kinks: each argument moved by 0.001 of its range.")
     if report.trusted:

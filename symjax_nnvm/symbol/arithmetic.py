@@ -56,9 +56,10 @@ def _method(row: str, *, reflected: bool = False) -> Callable[[Any, object], Any
     def method(self: Arithmetic, other: object) -> Any:
         if isinstance(other, Arithmetic):
             return self._operator(symbols, (self, other), {}, hint_of(symbols))
-        if not is_scalar(other):
+        text = self._scalar(other)
+        if text is None:
             raise SymbolTypeError(f"type {type(other)} not supported: {self._operands}")
-        return self._operator(scalar, (self,), {"scalar": str(other)}, hint_of(scalar))
+        return self._operator(scalar, (self,), {"scalar": text}, hint_of(scalar))
 
     return method
 
@@ -77,6 +78,10 @@ class Arithmetic:
         "and give it when the graph runs."
     )
     """What combines with what, for the error."""
+
+    def _scalar(self, value: object) -> str | None:
+        """The text of a number that combines with it; None for all else."""
+        return str(value) if is_scalar(value) else None
 
     def _operator(self, op: str, symbols: tuple[Any, ...], params: dict[str, str], hint: str) -> Any:
         """Make a node of an operator, named after the hint."""

@@ -12,6 +12,7 @@ from typing import Any
 from symjax_nnvm.errors import SymbolTypeError, SymbolValueError
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
+from symjax_nnvm.ir.types import dtype_name
 from symjax_nnvm.symbol.arithmetic import is_scalar
 from symjax_nnvm.symbol.hidden_keys import hidden_key
 from symjax_nnvm.symbol.scope import AttrScope
@@ -59,7 +60,7 @@ def operator_function(op: Op, name: str) -> OperatorFunction:
         if kwargs:
             symbols = {key: value for key, value in kwargs.items() if isinstance(value, Symbol)}
             params = {
-                aliases.get(key, key): value_to_text(value) for key, value in kwargs.items() if key not in symbols
+                aliases.get(key, key): _param_text(key, value) for key, value in kwargs.items() if key not in symbols
             }
             for key in symbols:
                 if schema is not None and aliases.get(key, key) in schema.fields and key not in op.inputs:
@@ -108,7 +109,7 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
                 raise _no_symbol(op, key, arg)
             if key in params:
                 raise SymbolTypeError(f"{op.name} got two values for parameter {key}")
-            params[key] = value_to_text(arg)
+            params[key] = _param_text(key, arg)
         elif isinstance(arg, Symbol):
             if len(given) == names.index(key):
                 given.append(arg)
@@ -119,6 +120,16 @@ def _build(op: Op, args: Any, symbols: dict[str, Symbol], params: dict[str, str]
             raise _not_a_symbol(f"Argument {key} must be Symbol instances", arg)
     _check_twice(op, inputs[: len(given)], symbols)
     return given, params
+
+
+def _param_text(key: str, value: object) -> str:
+    """The text of a parameter. A dtype may be spelled in any way that NumPy knows: `f2`, `<i4`, `half`."""
+    if key == "dtype" and isinstance(value, str):
+        try:
+            return dtype_name(value)
+        except ValueError:
+            return value  # which the parameter refuses, with what it takes
+    return value_to_text(value)
 
 
 def _not_a_symbol(problem: str, value: object) -> SymbolTypeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -260,3 +261,181 @@ def test_contexts():
     if not mx.num_gpus():
         with pytest.raises(TypeError, match=r"gpu\(0\) asked for.*mx.cpu\(\)"):
             mx.nd.zeros(1, ctx=mx.gpu())
+
+
+# -- bools, NumPy's numbers and its names of dtypes ------------------------------------------------------------------
+
+_YES = [True, np.True_, 3 > 2]
+
+
+@pytest.mark.parametrize("yes", _YES, ids=repr)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_a_bool_is_1_or_0_in_arithmetic(yes: Any, dtype: str):
+    a = mx.nd.array([0, 1, 2], dtype=dtype)
+    found = {
+        "+": (a + yes, yes + a, [1, 2, 3]),
+        "-": (a - yes, -(yes - a), [-1, 0, 1]),
+        "*": (a * yes, yes * a, [0, 1, 2]),
+        "/": (a / yes, yes * a, [0, 1, 2]),
+        "**": (a**yes, yes**a - 1 + a, [0, 1, 2]),
+        "%": (a % yes, (yes % (a + 2)) - 1, [0, 0, 0]),
+        "==": (a == yes, mx.nd.equal(yes, a), [0, 1, 0]),
+        "!=": (a != yes, mx.nd.not_equal(yes, a), [1, 0, 1]),
+        ">": (a > yes, mx.nd.lesser(yes, a), [0, 0, 1]),
+        ">=": (a >= yes, mx.nd.lesser_equal(yes, a), [0, 1, 1]),
+        "<": (a < yes, mx.nd.greater(yes, a), [1, 0, 0]),
+        "<=": (a <= yes, mx.nd.greater_equal(yes, a), [1, 1, 0]),
+        "max": (mx.nd.maximum(a, yes), mx.nd.maximum(yes, a), [1, 1, 2]),
+        "and": (mx.nd.logical_and(a, yes), mx.nd.logical_and(yes, a), [0, 1, 1]),
+        "xor": (mx.nd.logical_xor(a, yes), mx.nd.logical_xor(yes, a), [1, 0, 0]),
+    }
+    for operator, (right, left, expected) in found.items():
+        assert right.asnumpy().tolist() == expected, operator
+        assert left.asnumpy().tolist() == expected, operator
+        assert right.dtype == left.dtype == np.dtype(dtype).type
+    assert (a * np.False_).asnumpy().tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("yes", _YES, ids=repr)
+def test_a_bool_changes_an_array_in_place(yes: object):
+    a = numbers(3)
+    a += yes
+    a *= yes
+    assert a.asnumpy().tolist() == [1, 2, 3]
+    a -= yes
+    a **= yes
+    a /= yes
+    assert a.asnumpy().tolist() == [0, 1, 2]
+    a %= yes
+    assert a.asnumpy().tolist() == [0, 0, 0]
+
+
+def test_the_gradient_of_arithmetic_with_a_bool():
+    a = numbers(3)
+    a.attach_grad()
+    with mx.autograd.record():
+        out = (a + True) * np.True_ - (False - a)
+    out.backward()
+    assert np.asarray(a.grad).tolist() == [2, 2, 2]
+
+
+def test_symbols_take_no_bools_as_in_mxnet():
+    for given in (True, np.True_):
+        with pytest.raises(TypeError, match="not supported"):
+            _ = mx.sym.Variable("x") + given
+
+
+@pytest.mark.parametrize(
+    ("function", "three_and_two", "equal_twos"),
+    [
+        ("add", 5, 4), ("subtract", 1, 0), ("multiply", 6, 4), ("divide", 1.5, 1.0), ("modulo", 1, 0), ("power", 9, 4),
+        ("maximum", 3, 2), ("minimum", 2, 2), ("equal", 0, 1), ("not_equal", 1, 0), ("greater", 1, 0),
+        ("greater_equal", 1, 1), ("lesser", 0, 0), ("lesser_equal", 0, 1), ("logical_and", 1, 1), ("logical_or", 1, 1),
+        ("logical_xor", 0, 0),
+    ],
+)  # fmt: skip
+def test_functions_of_two_numbers_are_numbers(function: str, three_and_two: float, equal_twos: float):
+    assert getattr(mx.nd, function)(3, 2) == three_and_two
+    assert getattr(mx.nd, function)(2, 2) == equal_twos
+
+
+_DTYPES = {
+    "float16": ["f2", "<f2", "e", "half", np.float16, np.dtype("f2")],
+    "float32": ["f4", "<f4", "=f4", ">f4", "f", "single", np.float32, np.dtype(">f4")],
+    "int8": ["i1", "b", "byte", np.int8],
+    "uint8": ["u1", "|u1", "B", np.dtype("u1")],
+    "int32": ["i4", "<i4", "i", "intc", np.dtype("<i4"), np.int32],
+}
+
+
+@pytest.mark.parametrize(("dtype", "given"), [(name, given) for name, all_ in _DTYPES.items() for given in all_])
+def test_a_dtype_may_be_spelled_as_numpy_spells_it(dtype: str, given: object):
+    a = numbers(2, 2)
+    made = [
+        a.astype(given), mx.nd.cast(a, dtype=given), mx.nd.Cast(a, given), mx.nd.array([1, 2], dtype=given),
+        mx.nd.array(a, dtype=given), mx.nd.zeros((2,), dtype=given), mx.nd.ones((2,), dtype=given),
+        mx.nd.full((2,), 3, dtype=given), mx.nd.empty((2,), dtype=given), mx.nd.arange(3, dtype=given),
+        mx.nd.linspace(0, 1, 3, dtype=given), mx.nd.eye(3, dtype=given),
+        mx.nd.one_hot(mx.nd.array([0, 1]), depth=2, dtype=given),
+    ]  # fmt: skip
+    if dtype != "int8":
+        made += [mx.nd.topk(a, dtype=given), mx.nd.argsort(a, dtype=given)]
+    if dtype.startswith("float"):
+        made += [mx.nd.random.uniform(0, 1, (2,), dtype=given), mx.nd.softmax(a, dtype=given)]
+    assert [array.dtype for array in made] == [np.dtype(dtype).type] * len(made)
+    assert mx.sym.cast(mx.sym.Variable("x"), dtype=given, name="cast").attr_dict() == {"cast": {"dtype": dtype}}
+
+
+def test_what_is_no_dtype_is_refused():
+    for given in ("xx", "f3", "complex64", "S1", "i4,i4"):
+        with pytest.raises(ValueError, match="dtype"):
+            numbers(2).astype(given)
+        with pytest.raises(ValueError, match="dtype"):
+            mx.sym.cast(mx.sym.Variable("x"), dtype=given)
+
+
+# -- bools as indices ------------------------------------------------------------------------------------------------
+
+_MASK = [True, False, True, False]
+_FIVE = [True, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("key", "same"),
+    [
+        (True, 1), (False, 0), ((True,), slice(None)), ((False,), slice(None)), ((True, False), (1, 0)),
+        ((True, 2), (1, 2)), ((2, True), (2, 1)), ((True, slice(1, 3)), slice(1, 3)),
+        ((slice(1, 3), True), slice(1, 3)),
+        ((None, True), None), ((True, None), None), ((..., True), ...), ((True, [0, 1]), [0, 1]),
+        (np.array(_MASK), [1, 0, 1, 0]), (_MASK, [1, 0, 1, 0]), ([True], [1]), ([np.True_, np.False_], [1, 0]),
+        (np.array(_FIVE), [1, 0, 1, 0, 1]), ([True, 2], [1, 2]), ((np.array(_MASK),), [1, 0, 1, 0]),
+        ((_MASK, 1), ([1, 0, 1, 0], 1)), ((1, np.array(_FIVE)), (1, [1, 0, 1, 0, 1])),
+        ((slice(0, 2), np.array(_FIVE)), (slice(0, 2), [1, 0, 1, 0, 1])),
+        ((_MASK, _MASK), ([1, 0, 1, 0], [1, 0, 1, 0])),
+        ((np.array(_MASK), [0, 1, 2, 3]), ([1, 0, 1, 0], [0, 1, 2, 3])), ((True, _MASK), [1, 0, 1, 0]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_bool_that_is_read_is_no_mask(key: Any, same: Any, recorded: bool):
+    a = numbers(4, 5)
+    a.attach_grad()
+    with mx.autograd.record() if recorded else mx.autograd.pause():
+        found = a[key]
+    expected = np.arange(20, dtype=np.float32).reshape(4, 5)[same]
+    np.testing.assert_array_equal(found.asnumpy(), np.atleast_1d(expected))
+
+
+def test_an_index_array_of_two_axes_takes_0_and_1():
+    mask = np.arange(20).reshape(4, 5) % 3 == 0
+    assert numbers(4, 5)[mask].shape == (4, 5, 5)
+    assert numbers(4, 5)[mask.tolist()].shape == (4, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("key", "same"),
+    [
+        (True, ...), (False, ...), ((True,), ...), ((True, False), ...), ((True, 2), 2), ((2, True), 2),
+        ((slice(1, 3), True), slice(1, 3)), (np.array(_MASK), [0, 1]), (_MASK, [0, 1]), ([False], [0]),
+        ((_MASK, 1), ([0, 1], 1)), ((1, np.array(_FIVE)), (1, [0, 1])), ((_MASK, _MASK), ([0, 1], [0, 1])),
+    ],
+)  # fmt: skip
+def test_a_bool_that_is_written_stands_for_no_axis(key: Any, same: Any):
+    a, expected = numbers(4, 5), np.arange(20, dtype=np.float32).reshape(4, 5)
+    a[key] = -1
+    expected[same] = -1
+    np.testing.assert_array_equal(a.asnumpy(), expected)
+
+
+@pytest.mark.parametrize("key", [np.True_, np.False_, np.array(True), mx.nd.array(_MASK, dtype="bool")], ids=repr)
+def test_masks_are_refused_as_in_mxnet(key: object):
+    a = numbers(4, 5)
+    with pytest.raises(ValueError, match=r"boolean indexing.*boolean_mask"):
+        a[key]
+    with pytest.raises(ValueError, match="boolean indexing"):
+        a[key, 1] = 0
+    assert a.asnumpy().sum() == 190
+
+
+def test_a_comparison_as_an_index_is_numbers():
+    a = numbers(4, 5)
+    assert a[mx.nd.array([1, 2, 3, 4]) > 2].asnumpy()[:, 0].tolist() == [0, 0, 5, 5]

@@ -6,6 +6,8 @@ later is there, too.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +23,7 @@ from lowering.mx.ndarray.array import invoke as invoke
 from lowering.mx.ndarray.array import like_jax as like_jax
 from lowering.mx.ndarray.array import mark as mark
 from lowering.mx.ndarray.array import on_backward as on_backward
+from lowering.mx.ndarray.array import scalar_number
 from lowering.mx.ndarray.creation import arange as arange
 from lowering.mx.ndarray.creation import array as array
 from lowering.mx.ndarray.creation import concatenate as concatenate
@@ -36,7 +39,6 @@ from lowering.mx.ndarray.creation import zeros as zeros
 from lowering.mx.ndarray.files import as_ndarray as as_ndarray
 from lowering.mx.ndarray.files import load as load
 from lowering.mx.ndarray.files import save as save
-from symjax_nnvm.symbol.arithmetic import is_scalar
 
 _ARITHMETIC = {
     # function: (operator of two arrays, with a number on the right, with a number on the left)
@@ -63,6 +65,30 @@ _ARITHMETIC = {
 }
 """MXNet's module functions of arrays and numbers in either place."""
 
+_OF_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "true_divide": operator.truediv,
+    "modulo": operator.mod,
+    "power": pow,
+    "pow": pow,
+    "maximum": lambda x, y: x if x > y else y,
+    "minimum": lambda x, y: x if x < y else y,
+    "hypot": math.hypot,
+    "equal": lambda x, y: int(x == y),
+    "not_equal": lambda x, y: int(x != y),
+    "greater": lambda x, y: int(x > y),
+    "greater_equal": lambda x, y: int(x >= y),
+    "lesser": lambda x, y: int(x < y),
+    "lesser_equal": lambda x, y: int(x <= y),
+    "logical_and": lambda x, y: int(bool(x and y)),
+    "logical_or": lambda x, y: int(bool(x or y)),
+    "logical_xor": lambda x, y: int(bool(x) ^ bool(y)),
+}
+"""The same of two numbers, a number."""
+
 
 def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of symbols as one of arrays, with `out=` and `ctx=`."""
@@ -75,15 +101,17 @@ def _eager(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _arithmetic(name: str) -> Callable[..., Any]:
     """A row of the table as a function of two operands, at least one of them an array."""
-    arrays, right, left = (symbols.function_named(operator) for operator in _ARITHMETIC[name])
+    arrays, right, left = (symbols.function_named(op) for op in _ARITHMETIC[name])
 
     def function(lhs: Any, rhs: Any) -> Any:
-        if is_scalar(rhs):
-            return lhs if is_scalar(lhs) else invoke(right, lhs, scalar=rhs)
-        return invoke(left, rhs, scalar=lhs) if is_scalar(lhs) else invoke(arrays, lhs, rhs)
+        number, other = scalar_number(lhs), scalar_number(rhs)
+        if other is not None:
+            return invoke(right, lhs, scalar=other) if number is None else _OF_NUMBERS[name](lhs, rhs)
+        return invoke(arrays, lhs, rhs) if number is None else invoke(left, rhs, scalar=number)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{_ARITHMETIC[name][0]}` of two arrays, or of an array and a number in either place."
+    operands = "of two arrays, of an array and a number in either place, or of two numbers"
+    function.__doc__ = f"`{_ARITHMETIC[name][0]}` {operands}."
     return function
 
 

@@ -21,7 +21,7 @@ from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_o
 from lowering.xla.platforms import here, kind_of
 from symjax_nnvm.errors import CallError, NNVMError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol import Group, NameManager, function_named
-from symjax_nnvm.symbol.arithmetic import Arithmetic
+from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar
 from symjax_nnvm.symbol.fluent import Fluent
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -229,7 +229,7 @@ class NDArray(Arithmetic, Fluent):
         """The elements of an index. A basic index that takes one run of the memory gives a view, as in MXNet."""
         if self.ndim == 0:
             return self
-        full = indexing.expanded(key, self.shape)
+        full = indexing.expanded(indexing.as_read(key, self.ndim), self.shape)
         if recording.is_recording() and self.entry is not None:
             return self._recorded_item(full)
         kept = indexing.kept_rank(full)
@@ -255,19 +255,23 @@ class NDArray(Arithmetic, Fluent):
         if not isinstance(given, jax.Array):
             given = np.asarray(given)
         if isinstance(self.cell, HostCell):
-            self.cell.array[key] = np.asarray(given)
+            self.cell.array[indexing.expanded(key, self.shape) if self.ndim else key] = np.asarray(given)
             return
         if isinstance(key, slice) and key == slice(None):
             whole = given if given.shape in (self.shape, ()) else _broadcast(given, self.shape)
             self.cell.assign(whole, cast=True)
         else:
-            full = indexing.expanded(key, self.shape) if self.ndim else key
+            full = indexing.kept_rank(indexing.expanded(key, self.shape)) if self.ndim else key
             with writing(self.cell):
                 self.cell.assign(put(self.value, full, given))
         if self.entry is not None and not isinstance(self.entry, recording.Leaf):
             self.entry = None
 
     # -- Python's operators ------------------------------------------------------------------------------------------
+
+    def _scalar(self, value: object) -> str | None:
+        number = scalar_number(value)
+        return None if number is None else str(number)
 
     def _operator(self, op: str, symbols: tuple[Any, ...], params: dict[str, str], hint: str) -> NDArray:
         for other in symbols:
@@ -314,6 +318,13 @@ class NDArray(Arithmetic, Fluent):
         raise CallError("An NDArray cannot be bound: it has values.", fix="mx.sym builds graphs: net.bind(mx.cpu(), …)")
 
     simple_bind = eval = optimize_for = get_backend_symbol = bind
+
+
+def scalar_number(value: object) -> Any:
+    """The number that arithmetic of arrays takes: a bool is 0 or 1, which it is not for symbols. None for all else."""
+    if isinstance(value, bool | np.bool_):
+        return int(value)
+    return value if is_scalar(value) else None
 
 
 _hooks: dict[str, Callable[..., None]] = {}

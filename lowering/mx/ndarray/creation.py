@@ -22,12 +22,17 @@ def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
     Warns of 64 bits, which JAX has only where they are switched on.
     """
     context = as_context(ctx)
-    wanted = jnp.dtype(dtype)
+    wanted = _native(dtype)
     held = jax.dtypes.canonicalize_dtype(wanted)
     if held != wanted:
         problem = f"An array of {wanted.name} was asked for and is {held.name}: JAX's 64-bit mode is off."
         warnings.warn(f"{problem} Switch it on with JAX_ENABLE_X64=1.", NarrowedDtypeWarning, stacklevel=3)
     return like_jax(jax.device_put(np.array(value, held), context.device), context)
+
+
+def _native(dtype: Any) -> np.dtype:
+    """A dtype in this machine's byte order, which is the only one that JAX has."""
+    return jnp.dtype(dtype).newbyteorder("=")
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -41,7 +46,7 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
     """
     if isinstance(source_array, NDArray | jax.Array):
         value = source_array.value if isinstance(source_array, NDArray) else source_array
-        kept = value if dtype is None else value.astype(dtype)
+        kept = value if dtype is None else value.astype(_native(dtype))
         context = as_context(ctx)
         return like_jax(jax.device_put(kept, context.device), context)
     try:

@@ -7,17 +7,33 @@ from typing import Any
 
 import numpy as np
 
-from symjax_nnvm.errors import SymbolIndexError
+from symjax_nnvm.errors import SymbolIndexError, SymbolValueError
 
 Key = tuple[Any, ...]
 
 
-def expanded(key: Any, shape: tuple[int, ...]) -> Key:
-    """The key with an entry for every axis: whole numbers in range, slices, None for new axes, NumPy arrays.
+def as_read(key: Any, ndim: int) -> Any:
+    """The key of an array that is read: where MXNet counts Python's bools as 0 and 1, with numbers in their place.
 
-    Raises SymbolIndexError, an IndexError, for too many entries and for numbers out of range.
+    That is where a bool is the whole key, and where every axis has a number. Elsewhere, and wherever an array is
+    written, a bool stands for no axis: see `expanded`.
     """
-    entries = list(key) if isinstance(key, tuple) else [key]
+    if isinstance(key, bool):
+        return int(key)
+    if isinstance(key, tuple) and len(key) == ndim and all(isinstance(entry, int | np.integer) for entry in key):
+        return tuple(map(int, key))
+    return key
+
+
+def expanded(key: Any, shape: tuple[int, ...]) -> Key:
+    """The key with an entry for every axis: whole numbers in range, slices, None for new axes, NumPy arrays of numbers.
+
+    MXNet has no masks: Python's bools are left out, and arrays and lists of bools are the numbers 0 and 1.
+
+    Raises SymbolIndexError, an IndexError, for too many entries and for numbers out of range; SymbolValueError for an
+    NDArray of bools, and for a single bool of NumPy's.
+    """
+    entries = [entry for entry in (key if isinstance(key, tuple) else (key,)) if not isinstance(entry, bool)]
     entries = [entry if _is_basic(entry) else _index_array(entry) for entry in entries]
     used = sum(1 for entry in entries if entry is not None and entry is not Ellipsis)
     if used > len(shape):
@@ -36,14 +52,15 @@ def expanded(key: Any, shape: tuple[int, ...]) -> Key:
 
 
 def _is_basic(entry: Any) -> bool:
-    if entry is None or entry is Ellipsis or isinstance(entry, slice):
-        return True
-    return isinstance(entry, int | np.integer) and not isinstance(entry, bool | np.bool_)
+    return entry is None or entry is Ellipsis or isinstance(entry, slice | int | np.integer)
 
 
 def _index_array(entry: Any) -> np.ndarray:
     found = np.asarray(entry)
-    return found if found.dtype == np.bool_ else found.astype(np.int64)
+    if found.dtype == np.bool_ and (found.ndim == 0 or not isinstance(entry, np.ndarray | list | tuple)):
+        problem = "Cannot perform boolean indexing: MXNet has it in its numpy mode, which is not here"
+        raise SymbolValueError(problem, fix="Write mx.nd.where(mask, x, y), or mx.nd.contrib.boolean_mask(x, mask).")
+    return found.astype(np.int64)
 
 
 def _in_range(entry: Any, axis: int, length: int) -> Any:

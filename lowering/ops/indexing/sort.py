@@ -29,13 +29,24 @@ def _ordered(data: Array, axis: int, ascend: bool) -> tuple[Array, Array]:
     return keys if ascend else _turned(keys), places
 
 
+def places_of_largest(keys: Array, number: int) -> Array:
+    """Where the `number` largest of the last axis are, equal ones in their order: int32."""
+    if jnp.issubdtype(keys.dtype, jnp.floating):
+        # `lax.top_k` takes 0 for larger than -0. Its bits tell -0 from subnormal numbers.
+        width = 8 * keys.dtype.itemsize
+        bits = lax.bitcast_convert_type(keys, f"uint{width}")
+        keys = jnp.where(bits == np.array(1 << (width - 1), bits.dtype), jnp.zeros((), keys.dtype), keys)
+    return lax.top_k(keys, number)[1]
+
+
 def _first(data: Array, axis: int, number: int, ascend: bool) -> tuple[Array, Array]:
     """(the first elements in order, where they were)."""
     if number == data.shape[axis]:
         return _ordered(data, axis, ascend)
-    keys = jnp.moveaxis(_turned(data) if ascend else data, axis, -1)
-    keys, places = (jnp.moveaxis(x, -1, axis) for x in lax.top_k(keys, number))
-    return _turned(keys) if ascend else keys, places
+    lines = jnp.moveaxis(data, axis, -1)
+    places = places_of_largest(_turned(lines) if ascend else lines, number)
+    values = jnp.take_along_axis(lines, places, -1, mode="promise_in_bounds")
+    return jnp.moveaxis(values, -1, axis), jnp.moveaxis(places, -1, axis)
 
 
 @lowers("sort")

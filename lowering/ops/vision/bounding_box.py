@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array, lax
 
 from lowering.core.rules import lowers
+from lowering.ops.indexing.sort import places_of_largest
 from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ops.vision import bounding_box as ops
 
@@ -56,7 +57,7 @@ def descending(scores: Array, valid: Array, count: int | None = None) -> Array:
     0.1 ms against 2 ms).
     """
     if count is not None and not is_open(scores.shape[0]) and count < scores.shape[0]:
-        return lax.top_k(jnp.where(valid, scores, -np.inf), count)[1]
+        return places_of_largest(jnp.where(valid, scores, -np.inf), count)
     return jnp.argsort(jnp.where(valid, -scores, np.inf), stable=True).astype(np.int32)[:count]
 
 

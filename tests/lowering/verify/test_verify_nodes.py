@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import lowering
 from lowering.core.rules import lowers
 from lowering.verify.check import GradientsDisagreeError, check_gradients, check_projection
 from lowering.verify.nodes import moved
@@ -30,6 +31,12 @@ def _toy(name: str, rule, gradient) -> None:
 _toy("wrong_square", lambda p, x: x * x, lambda node, ograds: [apply("elemwise_mul", node.inputs[0], ograds[0])])
 # Right nowhere above 0, and at a kink at 0.
 _toy("wrong_relu", lambda p, x: jnp.maximum(x, 0), lambda node, ograds: [apply("_mul_scalar", ograds[0], scalar=0.5)])
+_toy("wrong_slope", lambda p, x: 2 * x, lambda node, ograds: [apply("_mul_scalar", ograds[0], scalar=1.999)])
+_toy(
+    "hidden_slope",
+    lambda p, x: x * jax.lax.stop_gradient(x),
+    lambda node, ograds: [apply("elemwise_mul", node.inputs[0], ograds[0])],
+)
 
 
 def kinds(report) -> dict[str, str]:
@@ -133,6 +140,49 @@ def test_a_moved_array_stays_within_its_values():
     assert np.all((np.abs(near - x) > 2e-4) & (np.abs(near - x) <= 1e-3))
     assert np.all((np.abs(ones - 1) > 0) & (np.abs(ones - 1) <= 1e-3))
     assert np.all((np.abs(zeros) > 0) & (np.abs(zeros) <= 1e-3))
+
+
+# -- kinks near the point --------------------------------------------------------------------------------------------
+
+
+def _narrow_block(build=sym.relu) -> tuple[sym.Symbol, dict, dict]:
+    """Small weights that BatchNorm magnifies: a step of 1e-6 moves some inputs of relu over 0."""
+    net = sym.Convolution(sym.Variable("data"), kernel=(3, 3), num_filter=16, pad=(1, 1), name="c")
+    net = build(sym.BatchNorm(net, name="bn"))
+    net = sym.SoftmaxOutput(sym.FullyConnected(net, num_hidden=4, name="fc"), name="softmax")
+    args, aux = lowering.init_params(net, {"data": (2, 3, 16, 16)}, 0)
+    data = np.random.default_rng(0).normal(size=(2, 3, 16, 16)).astype(np.float32)
+    return net, {**args, "data": data, "softmax_label": np.zeros(2)}, aux
+
+
+def test_a_kink_within_the_step_behind_batch_norm_is_no_wrong_gradient():
+    net, args, aux = _narrow_block()
+    report = check_gradients(net, args, aux, wrt=["c_weight"])
+    assert (report.ok, report.nodes, report.moved, report.trusted) == (True, (), False, False)
+    assert [row.fd_step for row in report.rows] == [pytest.approx(1e-8)]
+
+
+@pytest.mark.parametrize("check", [check_gradients, check_projection])
+def test_a_kink_within_the_step_is_said(check):
+    report = check(sym.relu(sym.Variable("x")), {"x": np.array([1e-7])})
+    assert (report.ok, report.nodes, report.moved, report.trusted) == (True, (), False, False)
+    assert [row.fd_step for row in report.rows] == [pytest.approx(1e-7, rel=0.01)] * len(report.rows)
+    assert "the usual finite differences cross a kink" in str(report)
+
+
+@pytest.mark.parametrize("check", [check_gradients, check_projection])
+@pytest.mark.parametrize("bad", ["wrong", "hidden"])
+def test_a_wrong_gradient_behind_a_kink_is_caught(check, bad: str):
+    """hidden: JAX's derivative is as wrong as ours, and finite differences alone tell."""
+    net, args, aux = _narrow_block(lambda x: getattr(sym, f"_test_kinks_{bad}_slope")(sym.relu(x), name="bad"))
+    with pytest.raises(GradientsDisagreeError):
+        check(net, args, aux, wrt=["c_weight"])
+
+
+def test_without_a_kink_the_usual_step_counts():
+    report = check_gradients(sym.sin(sym.Variable("x")), {"x": AT_BOUNDS})
+    assert [row.fd_step for row in report.rows] == [None]
+    assert "finite differences cross" not in str(report)
 
 
 # -- wrong gradients -------------------------------------------------------------------------------------------------

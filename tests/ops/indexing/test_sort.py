@@ -48,6 +48,32 @@ def test_the_extremes_of_an_integer_dtype_are_ordered(dtype: str):
     assert run(sym.topk(X, k=3, ret_typ="value", is_ascend=True), x)[0].tolist() == sorted(x.tolist())[:3]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("x", "largest", "least"),
+    [
+        ([0.0, -0.0, 0, 1, 1], [3, 4, 0, 1], [0, 1, 2, 3]),
+        ([-0.0, 0.0, -0.0, 1, 1], [3, 4, 0, 1], [0, 1, 2, 3]),
+        ([-0.0, 0, -1, -0.0, 0.0], [0, 1, 3, 4], [2, 0, 1, 3]),
+    ],
+)
+def test_minus_zero_is_as_large_as_zero(x: list, largest: list, least: list, dtype: str):
+    data = jnp.asarray(x, dtype)
+    for ascend, order in ((False, largest), (True, least)):
+        symbol = sym.topk(X, k=4, is_ascend=ascend, ret_typ="both")
+        for outputs in (run(symbol, data), jax.jit(lambda v, s=symbol: lowering.to_jax(s)({"x": v * 1})[0])(data)):
+            values, places = map(np.asarray, outputs)
+            assert places.tolist() == order
+            np.testing.assert_array_equal(np.signbit(values.astype(np.float32)), np.signbit(np.array(x)[order]))
+
+
+def test_nan_and_small_numbers_keep_their_place_in_topk():
+    x = np.array([2e-38, np.nan, 0, 4e-38, -0.0, np.inf, -2e-38], np.float32)
+    assert run(sym.topk(X, k=6), x)[0].tolist() == [1, 5, 3, 0, 2, 4]
+    values = run(sym.topk(X, k=2, ret_typ="value"), x)[0]
+    np.testing.assert_array_equal(values, [np.nan, np.inf])
+
+
 def test_k_below_one_means_all():
     for k in (0, -1):
         assert run(sym.topk(X, k=k, ret_typ="value"), DATA)[0].tolist() == [[3, 2, 1], [6, 5, 4]]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowering
-from lowering.ops.vision.bounding_box import greedy_pairs, survivors
+from lowering.ops.vision.bounding_box import descending, greedy_pairs, survivors
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import InferenceError, ParamError
 from tests.cases.vision.bounding_box import Boxes, Detections
@@ -83,6 +83,14 @@ def test_suppression_takes_one_step_for_each_survivor():
 def test_equal_scores_keep_their_order():
     data = np.array([[0, 0.5, 0, 0, 1, 1], [1, 0.5, 2, 2, 3, 3], [2, 0.9, 4, 4, 5, 5]], np.float32)
     assert run(sym._contrib_box_nms(X), x=data)[0][:, 0].tolist() == [2, 0, 1]
+
+
+def test_scores_of_zero_and_minus_zero_are_equal():
+    scores = np.array([-0.0, 0.0, -0.0, 0.0], np.float32)
+    every = np.ones(4, bool)
+    for count in (None, 3, 4):
+        order = jax.jit(lambda scores, count=count: descending(scores * 1, every, count))(scores)
+        assert np.asarray(order).tolist() == [0, 1, 2, 3][:count]
 
 
 def test_mended_boxes_left_of_zero_are_converted_too():
