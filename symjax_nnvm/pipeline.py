@@ -66,11 +66,11 @@ _without: ContextVar[frozenset[str]] = ContextVar("without", default=frozenset()
 
 
 class Mesh(Protocol):
-    """What the pipeline asks of a mesh of devices; it is hashed, too."""
+    """The part of a mesh of devices that the pipeline reads; a mesh is hashed, too."""
 
     @property
     def axis_names(self) -> tuple[Any, ...]:
-        """Names of its axes."""
+        """The names of the mesh's axes."""
         ...
 
     @property
@@ -81,7 +81,8 @@ class Mesh(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is wanted of a network.
+    """What a caller wants of a network.
+
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
@@ -91,11 +92,11 @@ class Options:
     "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness: JAX is going to
     differentiate the function, and no derivative passes through the outputs of loss heads. constants: names of the
     variables, arguments or states, that do not change between calls: what depends on them alone is a graph of its own,
-    `Plan.precompute`; None: all may change. owned: the program is compiled as it is, and nobody differentiates, maps or
-    exports it: so weights may lie as a library wants them. library: of convolutions, that the platform has besides XLA;
-    lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means nothing.
-    data_axes: those of its axes that samples are split over. without: names of the stages that do not run, by default
-    those that `without` says. stages: the pipeline, by default `stages()`.
+    `Plan.precompute`; None: all may change. owned: the program is compiled as it is, and is never differentiated,
+    mapped or exported: so weights may be stored in the layout that a library wants. library: of convolutions, that the
+    platform has besides XLA; lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the
+    attribute means nothing. data_axes: those of its axes that samples are split over. without: names of the stages that
+    do not run, by default those that `without` says. stages: the pipeline, by default `stages()`.
 
     Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
     """
@@ -118,7 +119,7 @@ class Options:
 
     @property
     def machine(self) -> Machine:
-        """Where convolutions run."""
+        """The platform and library that run convolutions."""
         return Machine(self.platform or ANY, self.library, self.is_train)
 
     def __post_init__(self):
@@ -138,7 +139,7 @@ def require_platform(platform: str | None) -> None:
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """What is made in this context (thread) does without the stages of these names: `with without("FoldScaleAxis"):`.
+    """Plans made in this context (thread) leave out the stages of these names: `with without("FoldScaleAxis"):`.
 
     Raises PassError for a name that is none of `optional_stages()`.
     """
@@ -179,11 +180,11 @@ class Stage:
     inside: bool = True
 
     def missing(self, options: Options) -> list[str]:
-        """What it needs and the options do not have, in words."""
+        """The options that the stage needs and does not get, in words."""
         return [need.what for need in self.needs if need.of(options) is None]
 
     def key(self, options: Options) -> Hashable | None:
-        """What it reads of the options; None where it does not run."""
+        """The values that the stage reads of the options; None where it does not run."""
         found = [need.of(options) for need in self.needs]
         return None if None in found else (*found, self.reads(options))
 
@@ -372,8 +373,8 @@ def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """What a stage did: the graph before and after, seconds; ran: whether it did anything at all; missing: what it
-    needed for that, in words; without: whether it was left out."""
+    """A record of one stage: the graph before and after, and the seconds it took. ran: whether it did anything at all.
+    missing: what it needed for that, in words. without: whether it was left out."""
 
     stage: Stage
     ran: bool
@@ -385,7 +386,7 @@ class StageRecord:
 
     @property
     def name(self) -> str:
-        """The stage's."""
+        """The stage's name."""
         return self.stage.name
 
     @property
@@ -399,7 +400,7 @@ class StageRecord:
         return len(self.after.nodes())
 
     def row(self) -> tuple[str, ...]:
-        """Its row in the table of a plan."""
+        """The stage's row in the table of a plan."""
         if not self.ran:
             return self.name, "", "", "left out" if self.without else f"needs {', '.join(self.missing)}"
         nodes = f"{self.before_nodes:,} → {self.after_nodes:,}"
@@ -425,7 +426,8 @@ class Plan:
 
     @property
     def precompute(self) -> Graph | None:
-        """What is computed once: the graph of values that the plan's graph has variables for; None without.
+        """The graph of the values that are computed once, which the plan's graph has variables for; None if it has
+        none.
 
         Its attribute `names` are the names of these variables, in its outputs' order.
         """

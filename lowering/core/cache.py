@@ -1,4 +1,4 @@
-"""`Programs`: what runs of one network, built on first use and kept. Every door of the library opens here."""
+"""`Programs`: the programs of one network, built on first use and kept. Every entry point of the library uses it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Programs", "on_mesh", "on_mesh_around"]
 
 _DATA = "data"
 _KEPT = 16
-"""Programs: of a Predictor one or two for each signature, which has no use for them once it is compiled."""
+"""How many programs are kept. A Predictor makes one or two for each signature, and needs none once it is compiled."""
 
 
 class Programs:
@@ -98,7 +98,7 @@ def on_mesh_around(options: Options) -> Options:
 
 
 def _placed(options: Options) -> Options:
-    """Options that say where the program runs, and what it may call there."""
+    """Options that name the platform on which the program runs, and the library that it may call."""
     platform = options.platform or here(options.mesh)
     alone = options.mesh is None or options.mesh.size == 1
     calls = platform == "cpu" and alone and (options.owned or _may_be_undone(options))
@@ -106,7 +106,7 @@ def _placed(options: Options) -> Options:
 
 
 def _may_be_undone(options: Options) -> bool:
-    """Whether the library's calls in a function can be something else wherever it is transformed or exported. What lies
+    """Whether the library's calls in a function can be replaced wherever it is transformed or exported. Weights stored
     in a library's blocks cannot; and JAX's compilation cache, where one is set up, holds no program with a call."""
     cached = bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
     return options.constants is None and not options.witness and not cached

@@ -167,8 +167,8 @@ class GradientProgram:
 
     @cached_property
     def summed_by_python(self) -> dict[str, int]:
-        """The slots of those gradients, by argument name, that Python writes and nothing else reads: it may add to what
-        there is."""
+        """The slots of the gradients, by argument name, that Python writes and nothing else reads: it may add to old
+        gradients."""
         slots, steps = self.gradient_slots, self.backward_steps
         read = [*self.program.output_slots, *(slot for step in self.program.steps for slot in step.inputs)]
         made = {slot for step in steps if "requests" in step.rule.needs for slot in step.outputs}
@@ -260,7 +260,7 @@ def _grouped(steps: Sequence[Step], program: Program) -> list[Step | Recomputati
 
 
 def _mark(program: Program, nid: int) -> Recomputed | None:
-    """What says that a node is a copy, or runs in the place of one."""
+    """The mark of a node that is a copy, or runs in the place of one."""
     source = program.index.nodes[nid].source
     if TSupersedes.get(source.op) and source.control_deps:
         source = source.control_deps[0]

@@ -1,4 +1,4 @@
-"""Which random numbers a node draws: its place among the drawing nodes of its network."""
+"""A node's random numbers follow from its place among the drawing nodes of its network."""
 
 from __future__ import annotations
 

@@ -187,11 +187,12 @@ class Program:
 
     @property
     def platform(self) -> str:
-        """Where the program runs: "cpu", "gpu", "tpu", or "any"."""
+        """The platform on which the program runs: "cpu", "gpu", "tpu", or "any"."""
         return self.options.platform or here(self.options.mesh)
 
     def algorithm(self, step: Step, inputs: Sequence[Any]) -> str:
-        """What computes a step: as the plan says, or by the same rule where it did not know the shapes."""
+        """The algorithm that computes a step: the plan's, or the one the same rule chooses where the plan did not know
+        the shapes."""
         options, node = self.options, self.index.nodes[step.nid].source
         if "ChooseAlgorithm" in options.without:
             return XLA
@@ -302,7 +303,7 @@ class Program:
 
 
 class _Running:
-    """One run of a program, over arrays of which it is known what they are; equal to others of such arrays.
+    """One run of a program, over arrays of known shapes and dtypes; equal to other runs over such arrays.
 
     in_segments: whether Python runs in this thread; else the program that is traced calls it.
     """
@@ -323,7 +324,7 @@ class _Running:
         return hash((self._program, id(self._inferred)))
 
     def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
-        """What the step's rule asked for besides parameters and inputs."""
+        """The value that the step's rule asked for besides parameters and inputs."""
         program = self._program
         first, last = program.index.entry_rptr[step.nid : step.nid + 2]
         match need:
@@ -358,7 +359,7 @@ class _Running:
         """
         first, last = self._program.index.entry_rptr[step.nid : step.nid + 2]
         shapes, dtypes = self._inferred.shapes[first:last], self._inferred.dtypes[first:last]
-        if len(step.outputs) != last - first or None in dtypes:  # it writes states, too, or nobody knows
+        if len(step.outputs) != last - first or None in dtypes:  # it writes states, too, or a dtype is undecided
             return None
         empty = [shape for shape in shapes if shape is not None and 0 in shape and None not in shape]
         if len(empty) != last - first:

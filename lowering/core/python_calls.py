@@ -46,7 +46,7 @@ _making = threading.Lock()
 
 
 class PythonCall(NamedTuple):
-    """What the rule of an operator returns that is Python, `@lowers(…, python=True)`.
+    """The result of a rule whose operator is Python, `@lowers(…, python=True)`.
 
     run: (arrays, is_called_back) → arrays; jax.Arrays in the caller's thread, NumPy's where a program calls it. models:
     shapes and dtypes of the results.
@@ -56,7 +56,7 @@ class PythonCall(NamedTuple):
     models: tuple[jax.ShapeDtypeStruct, ...]
 
     def in_this_thread(self, inputs: Sequence[jax.Array]) -> list[Any]:
-        """The results, of arrays that are there or will be."""
+        """The results, computed of arrays that have values now or will have them."""
         return list(self.run(inputs, False))
 
     def called_back(self, inputs: Sequence[jax.Array]) -> list[jax.Array]:

@@ -1,4 +1,4 @@
-"""Which nodes run, in which order, and which value of a state each of them reads.
+"""The order in which a graph's nodes run, and which value of a state each of them reads.
 
 A variable that operators mutate has one value per mutation. `(variable, version)` names the value after that many
 mutations; readers and writers were given their versions when the graph was composed. The schedule gives every value a
@@ -148,7 +148,7 @@ class Schedule:
 
 
 class Needed:
-    """What the first outputs of a graph need; None: all outputs.
+    """The nodes and variables that the first outputs of a graph need; None: all outputs.
 
     reached: the nodes that lead to them, control dependencies included. mutated: of those that write states, which
     inputs. live: the nodes whose data the outputs need, and every node that writes a state; control dependencies order

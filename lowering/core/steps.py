@@ -1,7 +1,7 @@
-"""Steps: what a program runs one after the other, each by itself or as a group of mirrored copies.
+"""Steps: the operators that a program runs one after the other, each by itself or in a group of mirrored copies.
 
-XLA sees that a mirrored copy computes what is there already, and would keep that instead. What prevents it depends on
-the platform, and is chosen here and nowhere else.
+XLA sees that a mirrored copy computes a value that exists already, and would keep that value instead. The means to
+prevent it depends on the platform, and is chosen in this module alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Running(Protocol):
     platform: str
 
     def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
-        """What the step's rule asked for besides parameters and inputs."""
+        """The value that the step's rule asked for besides parameters and inputs."""
         ...
 
     def empty(self, step: Step) -> list[Any] | None:
@@ -46,7 +46,7 @@ class Step:
 
     draw_place: its place among the nodes that draw. programs: its subgraphs, each a `Program`.
 
-    Nobody changes one; to say so would double the time that building a program takes.
+    No code changes a step; a frozen dataclass would double the time that building a program takes.
     """
 
     nid: int
@@ -59,7 +59,7 @@ class Step:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The operators: this one."""
+        """The operators of the step: this one."""
         return (self,)
 
     @property

@@ -1,4 +1,4 @@
-"""A folder that holds a Predictor: the network, what was computed of its parameters, and for what inputs it ran.
+"""A folder that holds a Predictor: the network, values computed of its parameters, and the inputs it ran for.
 
     predictor.json                      options, signatures, and the sum (sha256) of every other file; which are in
     saved-1, saved-2, …                 when it is written again
@@ -65,9 +65,9 @@ class Signature(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """What is in a folder. network: the symbol, arguments and states. options: of the Predictor. signatures: those that
-    were used last at the end. values: what was computed of parameters, by what computes it; when read, views of the
-    file."""
+    """The contents of a folder. network: the symbol, arguments and states. options: of the Predictor. signatures: those
+    that were used last at the end. values: arrays computed of parameters, by address (`ConstantStore`); when read,
+    views of the file."""
 
     network: tuple[Symbol, Arrays, Arrays]
     options: dict[str, str | None]
@@ -79,7 +79,7 @@ class Folder(NamedTuple):
 
 
 def write_folder(path: StrPath, folder: Folder) -> None:
-    """Write a folder; what it held of that kind is there until all of the new is. Raises as `save_checkpoint`."""
+    """Write a folder. Its old files stay until all new ones are written. Raises as `save_checkpoint`."""
     place = Path(path)
     place.mkdir(parents=True, exist_ok=True)
     with one_writer(place):
@@ -105,7 +105,7 @@ def _write(place: Path, folder: Folder) -> None:
     rows = [row for one in folder.signatures[-MAX_SIGNATURES:] if _is_readable(row := one._asdict())]
     about = {"version": _VERSION, "options": folder.options, "files": new.name, "members": members}
     text = json.dumps(about | {"signatures": rows}, indent=1)
-    if len(text) > MAX_BYTES:  # signatures help only who asks for them
+    if len(text) > MAX_BYTES:  # a Predictor runs without signatures, too
         text = json.dumps(about | {"signatures": []}, indent=1)
     write_file(place / _ABOUT, text)
 
@@ -124,7 +124,7 @@ def _number(place: Path) -> int:
 
 
 def _held_by(place: Path) -> dict[str, Any]:
-    """What `predictor.json` says; nothing where there is none that can be read."""
+    """The fields of `predictor.json`; none if there is no such file that can be read."""
     try:
         return _about(place)
     except (OSError, FileError):
@@ -141,8 +141,8 @@ def _sum(path: Path) -> dict[str, Any]:
 
 
 def read_folder(path: StrPath) -> Folder:
-    """What is in a folder. Raises FileError for what is none, for fields that are not as they are written, and for
-    files that are not the ones that were written; what `load_checkpoint` raises; OSError."""
+    """Read a folder. Raises FileError for a folder of another kind, for fields that are not as they are written, and
+    for files that are not the ones that were written; what `load_checkpoint` raises; OSError."""
     place = Path(path)
     if not (place / _ABOUT).is_file():
         raise _refused(path, f"a folder that Predictor.save wrote, with {_ABOUT}", "none")
@@ -177,7 +177,7 @@ def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
 
 
 def _mark(path: Path) -> tuple[int, ...]:
-    """What tells a file from another, and from itself after it was written to."""
+    """A mark that differs between two files, and between two versions of one file."""
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -205,7 +205,7 @@ def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
 
 
 def _about(place: Path) -> dict[str, Any]:
-    """What `predictor.json` says, every field as the schema has it. Raises FileError, OSError."""
+    """The fields of `predictor.json`, each as the schema has it. Raises FileError, OSError."""
     data = read_bounded(place / _ABOUT, MAX_BYTES, "a predictor's list")
     try:
         found = json.loads(data)
@@ -222,7 +222,7 @@ def _about(place: Path) -> dict[str, Any]:
 
 
 class _MisfitError(Exception):
-    """A field that is not as it is written: what was expected, with its place, and what was there."""
+    """A field of another form than is written: the form expected, with its place, and the value found."""
 
     def __init__(self, expected: str, got: object):
         self.expected, self.got = expected, f"a {type(got).__name__}" if isinstance(got, dict | list) else got

@@ -35,8 +35,8 @@ def predict_batches(
     batch_size: int | None,
     progress: bool,
 ) -> Iterator[list[np.ndarray]]:
-    """What `Predictor.batches` gives. start: takes inputs by name, and returns what waits for their outputs; inputs,
-    outputs: names in order; unread: names that batches may have besides."""
+    """The batches of outputs that `Predictor.batches` gives. start: takes inputs by name, and returns a function that
+    waits for their outputs; inputs, outputs: names in order; unread: names that batches may have besides."""
     if isinstance(data, Mapping) or hasattr(data, "shape"):
         data = [data]
     ahead: tuple[Callable[[], Sequence[jax.Array]], _Batch] | None = None

@@ -63,7 +63,8 @@ def export_program(
     what they compute, and what depends on parameters alone is computed now. Where no size is open, algorithms are
     chosen as for a `Predictor`, oneDNN's aside.
     this_machine: with oneDNN's, as fast as a Predictor, on machines of this processor and this jaxlib alone: weights
-    lie in the blocks that it wants, and elsewhere nothing tells that the numbers are wrong. All sizes must be given.
+    are stored in the blocks that it wants, and elsewhere nothing tells that the numbers are wrong. All sizes must be
+    given.
     weights: "beside" puts them into a `.npz` of the same name, which are then the first argument:
     `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one; the program is
     made for them. dtypes: of inputs, default float32.
@@ -201,7 +202,7 @@ def _aval(shape: Sequence[Any], dtype: Any) -> jax.ShapeDtypeStruct:
 
 
 def _write(path: Path, program: bytes, held: Mapping[str, np.ndarray] | None) -> None:
-    """Both files or none."""
+    """Write both files, or neither."""
     if held is None:
         with atomic_writes(path) as (file,):
             file.write(program)

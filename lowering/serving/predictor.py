@@ -46,7 +46,7 @@ _WARM = "predict.warm(data=(1, 3, 224, 224))"
 
 
 class _Ready(NamedTuple):
-    """One signature: what runs it, and what that takes besides the inputs."""
+    """One signature: the function that runs it, and the arrays that the function takes besides the inputs."""
 
     executable: Callable[..., list[jax.Array]]
     held: dict[str, jax.Array]
@@ -194,7 +194,7 @@ class Predictor:
 
     @property
     def _platform(self) -> str:
-        """Of the device."""
+        """The platform of the device."""
         return self._home.platform
 
     @property
@@ -211,7 +211,7 @@ class Predictor:
         return ready.executable(arrays, ready.held, key)
 
     def _start(self, **inputs: Any) -> Callable[[], list[jax.Array]]:
-        """What waits for the outputs of a call, which are computed meanwhile."""
+        """A function that waits for the outputs of a call, which are computed meanwhile."""
         arrays, ready = self._asked(inputs, None)
         if isinstance(ready.executable, Streams):
             return ready.executable.start(arrays)
@@ -289,7 +289,7 @@ class Predictor:
     # -- what runs ---------------------------------------------------------------------------------------------------
 
     def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        """What runs inputs of these shapes and dtypes; made in the first thread that asks for it."""
+        """The signature of inputs of these shapes and dtypes; made in the first thread that asks for it."""
         signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
         found = self._ready.get(signature)
         if found is not None:
@@ -322,7 +322,8 @@ class Predictor:
         return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
-        """Of what a program takes. rows: of each stream; here: where, if not at home."""
+        """Shapes and dtypes of the arrays that a program takes. rows: of each stream; here: the sharding, if not the
+        home's."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
         return {
             n: jax.ShapeDtypeStruct(*each, sharding=here or self._home.input(n, each[0])) for n, each in shapes.items()

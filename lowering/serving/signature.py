@@ -58,7 +58,7 @@ def _for_chunks(
 
 
 class Parts(NamedTuple):
-    """What each stream runs, and for how many samples."""
+    """The executable that each stream runs, and for how many samples."""
 
     served: Served
     rows: int

@@ -1,10 +1,10 @@
-"""What else stands on an operator's card: cost, precision, chance, deviations, layout, looks (see `register_op`).
+"""Further attributes of an operator: cost, precision, chance, deviations, layout, looks (see `register_op`).
 
 Costs are said in elements and operations. A *MAC* is one multiplication with the addition that follows it, as matrix
 products and convolutions do them; other operations (bias, comparisons, square roots, each elementary function) count
 one each. 1 MAC = 2 FLOPs. What moves or makes data without arithmetic costs 0.
 
-Costs have a low priority, so that whoever knows better can set FFlops or FWorkspace again.
+Costs have a low priority, so that another package can set FFlops or FWorkspace again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FFlops: OpMap[Callable[[NodeAttrs, Sizes, Sizes], Flops]] = Op.get_attr("FFlops"
 """(attrs, input shapes, output shapes), all known → `Flops` of one call at inference."""
 
 TUncounted: OpMap[str] = Op.get_attr("TUncounted")
-"""Why an operator has no FFlops: whoever reports a sum says that it is not in there."""
+"""Why an operator has no FFlops: a report of a sum says that the operator is left out."""
 
 TPrecision: OpMap[Precision] = Op.get_attr("TPrecision")
 """What ReducePrecision does with the operator. "half": its time goes into products, whose sums XLA keeps in float32, so
@@ -83,8 +83,8 @@ TNumbers: OpMap[Numbers] = Op.get_attr("TNumbers")
 number is meant): an operator takes any number, a trainer need not."""
 
 FInference: OpMap[Callable[[Node], NodeEntry | None]] = Op.get_attr("FInference")
-"""A node → what its first output is where nobody trains, in plainer words; None: nothing plainer. States that it writes
-then keep their values. Whoever asks knows that nothing reads the other outputs."""
+"""A node → its first output at inference, made of simpler operators; None: there are none simpler. States that it
+writes then keep their values. A caller makes sure that nothing reads the other outputs."""
 
 FScaled: OpMap[Callable[[Node, NodeEntry, NodeEntry, int], Node | None]] = Op.get_attr("FScaled")
 """(a node, a scale and a shift (c,), an axis of its result) → a node of the same operator, whose result is that of the
@@ -139,7 +139,7 @@ TSameValues: OpMap[bool] = Op.get_attr("TSameValues")
 """The result holds values of the first input and no others: it only arranges them."""
 
 TOutGradsRead: OpMap[int] = Op.get_attr("TOutGradsRead")
-"""How many head gradients, the first ones, FGradient reads, if not those of all outputs: nobody makes zeros for the
+"""How many head gradients, the first ones, FGradient reads, if not those of all outputs: no zeros are made for the
 rest."""
 
 TStopsGradient: OpMap[bool] = Op.get_attr("TStopsGradient")

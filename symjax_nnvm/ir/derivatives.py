@@ -35,7 +35,7 @@ _MAX_ORDER = 16
 
 
 class DirectionParams(Params):
-    """What derivative operators have besides the operator's own parameters."""
+    """The parameters that derivative operators have besides the operator's own."""
 
     order: int = param(0, ge=0, le=_MAX_ORDER, doc="number of directions")
 

@@ -64,7 +64,7 @@ class ArgumentInfo:
 
 @dataclass(frozen=True)
 class Deviation:
-    """How an operator differs from MXNet 1.9.1. affects: what comes out of it, or only gradients and training. when:
+    """A difference of an operator from MXNet 1.9.1. affects: its outputs, or only gradients and training. when:
     parameters → whether they bring it about; None: all do."""
 
     what: str
@@ -104,7 +104,7 @@ class OpMap(dict["Op | None", T]):
 
 
 def _kind(value: object) -> str:
-    """What counts as one type of attribute value: all callables are of one kind."""
+    """The type of an attribute value, where all callables are of one kind."""
     return "function" if callable(value) else type(value).__name__
 
 
@@ -189,7 +189,7 @@ class Op:
     # -- documentation -------------------------------------------------------------------------------------------
 
     def describe(self, text: str) -> Op:
-        """Replace the description."""
+        """Replace the operator's description."""
         self.description = text
         return self
 

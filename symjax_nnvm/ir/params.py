@@ -304,7 +304,7 @@ class ParamField:
 
     @property
     def expected(self) -> str:
-        """What the parameter takes, for error messages: `int ≥ 1`."""
+        """The values that the parameter takes, for error messages: `int ≥ 1`."""
         return " ".join([self.type, *(f"{_BOUND_TEXT[kind]} {bound:g}" for kind, bound in self.bounds.items())])
 
     @property

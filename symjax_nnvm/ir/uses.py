@@ -1,4 +1,4 @@
-"""How often nodes are read: what a pass asks before it takes a node's result for its reader's alone."""
+"""How often nodes are read: a pass counts it before it treats a node's result as its reader's alone."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Uses:
                 self._add(source, index)
 
     def of(self, node: Node) -> int:
-        """How many read a node's outputs, or wait for it."""
+        """How many nodes and heads read a node's outputs, or wait for it."""
         return self._of_node.get(node, 0)
 
     def only(self, node: Node, index: int) -> bool:
-        """Whether whoever reads the node reads this output."""
+        """Whether every reader of the node reads this output."""
         return self.of(node) == self._of_entry.get((node, index), 0) + self._of_entry.get((node, -1), 0)
 
     def knows(self, node: Node) -> bool:

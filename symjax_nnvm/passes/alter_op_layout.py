@@ -1,9 +1,9 @@
-"""AlterOpLayout: convolutions, and what lies between them, run with channels last; one transposition at each border.
+"""AlterOpLayout: run convolutions and the operators between them with channels last; one transposition a border.
 
-XLA's convolutions on a CPU run two to six times faster in that order. It spreads from each operator that has
-FAlterOpLayout (Convolution) to the readers of its result whose card says what becomes of them (FCorrectLayout); others
-read the result in the order they know. The pass asks for no shapes but where operands are broadcast: then for ranks.
-Gradients that are appended afterwards have the order of what they are gradients of.
+XLA's convolutions on a CPU run two to six times faster in that order. The order spreads from each operator that has
+FAlterOpLayout (Convolution) to the readers of its result that have FCorrectLayout; others read the result in the order
+they know. The pass asks for no shapes but where operands are broadcast: then for ranks. Gradients that are appended
+afterwards have the order of what they are gradients of.
 
 What is connected like that is a region. One that holds a single convolution, which runs about as fast in the order it
 has (FEitherLayout), would pay for the transpositions and gain nothing: it stays as it is.
@@ -37,7 +37,7 @@ def alter_op_layout(graph: Graph) -> Graph:
 
 
 class _Orders:
-    """What has become of every node, and the entries that are there with channels last.
+    """The new form of every node, and the entries that exist with channels last.
 
     staying: nodes that are not altered.
     """
@@ -119,7 +119,7 @@ class _Orders:
         return True
 
     def _correct(self, node: Node) -> bool:
-        """Let a node read channels last, where the first and at least half of its inputs are there like that."""
+        """Let a node read channels last, where the first and at least half of its inputs exist in that order."""
         entries, op = node.inputs, node.attrs.op
         found = self._last.get(entries[0]) if entries else None
         if found is None:
@@ -148,7 +148,7 @@ class _Orders:
 
     @cached_property
     def _shapes(self) -> Callable[[NodeEntry], tuple[int | None, ...] | None]:
-        """What is known of shapes without knowing those of data."""
+        """The shapes that are known without those of data."""
         try:
             inferred = apply_pass(self._graph.derive(attrs={"shape_attr_key": "__shape__"}), "MXInferShape")
         except InferenceError:  # told where the arrays' shapes are known
@@ -158,7 +158,7 @@ class _Orders:
 
 
 class _Regions:
-    """Numbers of what is connected: several may stand for one region, `find` says which of them names it."""
+    """Numbers of connected regions: several may stand for one region, and `find` says which of them names it."""
 
     def __init__(self):
         self._parents: list[int] = []

@@ -1,5 +1,5 @@
-"""HoistInvariants: what no step of a loop changes is computed once, before the loop (compilers' loop-invariant code
-motion; PyTensor's `scan_push_out_non_seq`)."""
+"""HoistInvariants: values that no step of a loop changes are computed once, before the loop (compilers' loop-invariant
+code motion; PyTensor's `scan_push_out_non_seq`)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hoist_invariants(graph: G, constants: Collection[str] = ()) -> G:
     "HoistInvariants", requires=("constants",), op_attrs=("FSubgraphInvariants", "FAddInvariant"), change_graph=True
 )
 def _hoist(graph: Graph) -> Graph:
-    """What no step changes, before the loop; see `hoist_invariants`."""
+    """Move values that no step changes before the loop; see `hoist_invariants`."""
     attrs = dict(graph.attrs)
     constants = Constants(graph, attrs.pop("constants"))
 

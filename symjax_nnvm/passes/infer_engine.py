@@ -107,7 +107,7 @@ class InferenceEngine:
                     self._follow((user for eid in changed for user in users[eid]), users, complete)
 
     def _follow(self, start: Iterable[int], users: Mapping[int, list[int]], complete: set[int]) -> None:
-        """Visit nodes, and whoever uses what they learn, until nothing more can be learnt."""
+        """Visit nodes, and the users of what they learn, until nothing more can be learnt."""
         queue = deque(dict.fromkeys(nid for nid in start if nid not in complete))
         queued = set(queue)
         while queue:
@@ -198,7 +198,7 @@ class InferenceEngine:
         return self.quantity.default_rule if rule is None and op.is_registered and not TIsBackward.get(op) else rule
 
     def _ask(self, rule: Callable[..., Any], inode: IndexedNode, ins: list[Any], outs: list[Any]) -> list[Any]:
-        """What the rule proposes for inputs and outputs, in one list."""
+        """The values that the rule proposes for inputs and outputs, in one list."""
         node = inode.source
         try:
             new_ins, new_outs = rule(node.attrs, ins, outs)

@@ -1,4 +1,4 @@
-"""What the inference engine infers: shapes and dtypes, each as one row of functions."""
+"""The quantities that the inference engine infers: shapes and dtypes, each as one row of functions."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _FORCED = "__force_mirroring__"
 
 @dataclass(frozen=True, slots=True)
 class MirrorPlan:
-    """Which nodes of a graph are computed again, in which groups.
+    """The nodes of a graph that are computed again, and their groups.
 
     recomputed: the nodes. group: the number of every recomputed node's group; the copies of a group read only each
     other and what is kept, so each group can run as one piece. A node that has a group reads copies of that group

@@ -1,4 +1,4 @@
-"""The copies that a mirror plan asks for, and what the gradient rules see of them."""
+"""Make the copies that a mirror plan asks for, and show them to the gradient rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ InputGradients = Sequence[NodeEntry | None]
 
 @dataclass(slots=True)
 class Recomputed:
-    """What `Node.info` of a copy says: whose copy it is, and in which group.
+    """The `Node.info` of a copy: its original, and its group.
 
     after: the gradient that flows in when the group is first read; computing any of it earlier would hold the memory
     that mirroring saves. None while nothing has read the group.
