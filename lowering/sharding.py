@@ -178,13 +178,12 @@ class Placement:
         return len({device.process_index for device in self.mesh.devices.flat})
 
     def batch(self, size: int) -> NamedSharding:
-        """The sharding of an array with `size` samples on axis 0. A batch that cannot be split evenly is whole on each
-        device."""
+        """The sharding of an array with `size` samples on axis 0. One that cannot be split evenly is whole
+        everywhere."""
         return self.of(self.data_axes) if size % self.parts == 0 else self.of()
 
     def parameters(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
-        """Shardings of parameters by name. Raises TrainingError: rules that match nothing, or that do not fit a
-        shape."""
+        """Shardings of parameters by name. Raises TrainingError: rules that match nothing, or do not fit a shape."""
         self._check_rules(shapes)
         return {name: self._of_word(name, shape, "fsdp") for name, shape in shapes.items()}
 
@@ -226,8 +225,7 @@ class Placement:
             raise TrainingError(f"Rules of sharding match no parameter: {listed(idle)}", expected=names[:20], fix=fix)
 
     def _by_rule(self, name: str, shape: Shape) -> NamedSharding:
-        """The sharding that the graph gives an array, or the first rule that matches; else it is whole on every
-        device."""
+        """The sharding that the graph gives an array, or the first rule that matches; else it is whole everywhere."""
         matching = (spec for pattern, spec in self.rules if fnmatchcase(name, pattern))
         spec = self.declared.get(name) or next(matching, PartitionSpec())
         check_fits(self.mesh, spec, name, shape)
@@ -304,8 +302,7 @@ def _rules(given: Any, mesh: Mesh) -> Rules:
 
 
 def declared_shardings(symbol: Symbol, mesh: Mesh) -> dict[str, PartitionSpec]:
-    """The shardings that a graph's variables have by their attribute `__sharding__`, by name. Raises PassError, as
-    PlaceSharding does."""
+    """Shardings of a graph's variables by their attribute `__sharding__`. Raises PassError, as PlaceSharding does."""
     nodes = [node for node in Graph(symbol.outputs).nodes() if node.is_variable and SHARDING in node.attrs.dict]
     return {node.name: PartitionSpec(*mesh_axes(declared_text(node, mesh.axis_names))) for node in nodes}
 

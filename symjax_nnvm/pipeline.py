@@ -81,7 +81,8 @@ class Mesh(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a caller wants of a network.
+    """The options of a network's pipeline: what a caller wants of the network.
+
 
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
@@ -152,7 +153,7 @@ def without(*names: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a stage needs of the options in order to run.
+    """A need of a stage: a value of the options without which it does not run.
 
     what: in words, after "needs". of: what the stage reads of it; None where it is missing.
     """
@@ -409,7 +410,7 @@ class StageRecord:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the stages made of a network: the graph, and a record of each stage.
+    """The result of the stages for a network: the graph, and a record of each stage.
 
     num_outputs: how many of the graph's outputs are the network's; gradients follow. Prints as a table.
     """

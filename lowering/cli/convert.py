@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the files."""
+    """Write the files of the converted model."""
     model = of_options(options)
     format = options.to or _format_of(options.out)
     if options.out.is_dir() or not options.out.name:

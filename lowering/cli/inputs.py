@@ -1,4 +1,4 @@
-"""What is fed into a model: arrays from files, images, random numbers; and parameters, when none are given.
+"""Inputs of a model: arrays from files, images, random numbers; and parameters, when none are given.
 
 `NAME=SOURCE`: a `.npy` or `.npz` file, an image, `random`, or `zeros`.
 """

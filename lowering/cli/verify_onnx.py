@@ -84,7 +84,7 @@ def _session(path: str) -> Any:
 
 
 def _dtype(text: str) -> str:
-    """NumPy's name of `tensor(float)`."""
+    """NumPy's name of an ONNX type such as `tensor(float)`."""
     name = text.removeprefix("tensor(").removesuffix(")")
     return {"float": "float32", "double": "float64"}.get(name, name)
 

@@ -167,7 +167,7 @@ class GradientProgram:
 
     @cached_property
     def summed_by_python(self) -> dict[str, int]:
-        """The slots of the gradients, by argument name, that Python writes and nothing else reads: it may add to old
+        """Slots of gradients, by argument name, that Python writes and nothing else reads: it may add to old
         gradients."""
         slots, steps = self.gradient_slots, self.backward_steps
         read = [*self.program.output_slots, *(slot for step in self.program.steps for slot in step.inputs)]

@@ -191,8 +191,7 @@ class Program:
         return self.options.platform or here(self.options.mesh)
 
     def algorithm(self, step: Step, inputs: Sequence[Any]) -> str:
-        """The algorithm that computes a step: the plan's, or the one the same rule chooses where the plan did not know
-        the shapes."""
+        """The algorithm of a step: the plan's, or the same rule's choice where the plan did not know the shapes."""
         options, node = self.options, self.index.nodes[step.nid].source
         if "ChooseAlgorithm" in options.without:
             return XLA

@@ -43,8 +43,7 @@ with that array, else "write", of Python that runs between programs."""
 
 class ByPart(NamedTuple):
     """Declared by a rule that goes through a batch sample by sample on a CPU, with one result. samples: the inputs that
-    have samples along the first axis. summed: the result is a sum over samples; otherwise it has them along the first
-    axis, too."""
+    have samples along the first axis. summed: the result is a sum over samples, else it has them there, too."""
 
     samples: tuple[int, ...]
     summed: bool = False

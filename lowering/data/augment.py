@@ -26,7 +26,7 @@ _PCA = np.array(
 )
 """Eigenvectors of ImageNet's colours (rows: red, green, blue), each times its eigenvalue; of AlexNet's paper."""
 
-_ATTEMPTS = 10  # at a random crop that lies within the image
+_ATTEMPTS = 10  # at a random crop that is within the image
 
 
 def augment(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
@@ -162,7 +162,7 @@ def _square_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray
 
 
 def _random_resized_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray | None:
-    """A part of random area and shape, stretched; None where none that was drawn lies within the image."""
+    """A part of random area and shape, stretched; None where no part that was drawn is within the image."""
     if (p.min_random_area, p.max_random_area, *p.aspect_ratios) == (1, 1, 1, 1):
         return None
     rows, columns = image.shape[:2]
@@ -180,7 +180,7 @@ def _random_resized_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np
 
 
 def _rounded(value: float) -> int:
-    """To the nearest whole number, halves away from 0, as C rounds."""
+    """A number rounded to the nearest whole number, halves away from 0, as C rounds."""
     return math.floor(value + 0.5)
 
 

@@ -93,7 +93,7 @@ class ImageRecordIter:
             self.transform = ImageTransform(**images)
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """The number of batches in an epoch."""
         return len(self._numbers)
 
     def __iter__(self) -> Iterator[Sample]:
@@ -117,7 +117,7 @@ class ImageRecordIter:
                         yield _batch(waiting.popleft())
                 while waiting:
                     yield _batch(waiting.popleft())
-            finally:  # a loop that ends before its epoch does not wait for images that nobody will see
+            finally:  # a loop that ends before its epoch does not wait for images that it will not read
                 for sample in (future for batch in waiting for future in batch):
                     sample.cancel()
 

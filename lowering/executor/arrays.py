@@ -50,8 +50,8 @@ def array_like(value: Any) -> bool:
 class ArrayCell:
     """One array, its shape and dtype fixed. Executors that share a cell see each other's writes.
 
-    value: the jax.Array it holds now. shown: whether somebody outside may hold that very array, so that its memory
-    must not be given to XLA. lock: held by what reads the value to write another one made of it (`writing`).
+    value: the jax.Array it holds now. shown: whether a caller may hold that very array, so that its memory must not be
+    given to XLA. lock: held by what reads the value to write another one made of it (`writing`).
     """
 
     __slots__ = ("_lock", "dtype", "name", "place", "shape", "shown", "value")
@@ -67,7 +67,7 @@ class ArrayCell:
 
     @property
     def lock(self) -> Any:
-        """Made when it is asked for first: most arrays are written by none but their maker."""
+        """The cell's lock, made when it is first asked for: most arrays are written by their executor alone."""
         if self._lock is None:
             with _making:
                 self._lock = self._lock or threading.RLock()
@@ -75,11 +75,11 @@ class ArrayCell:
 
     @classmethod
     def zeros(cls, name: str, shape: Sequence[int], dtype: Any, place: Place) -> ArrayCell:
-        """A cell of zeros."""
+        """A new cell that holds zeros."""
         return cls(name, zeros(shape, dtype, place), place, shown=False)
 
     def show(self) -> jax.Array:
-        """The array, for somebody outside."""
+        """The array, handed to a caller."""
         self.shown = True
         return here(self.value)
 
@@ -120,7 +120,7 @@ class ArrayCell:
         self.value, self.shown = at_home(jax.device_put(value, self._place_of_new(value))), True
 
     def _place_of_new(self, value: Any) -> Place:
-        """Where what is made of a value goes: over several devices, if the array before lies so and it does not."""
+        """The place of an array made of a value: over several devices, if the old array is so and the value is not."""
         if self.place is None and not isinstance(value, jax.Array) and len(self.value.sharding.device_set) > 1:
             return self.value.sharding
         return self.place
@@ -189,7 +189,7 @@ def _in_order(cells: Sequence[Any]) -> list[Any]:
 class ArrayDict(MutableMapping[str, Any]):
     """Arrays by name; assigning to a name writes the array. Names come and go with the graph only.
 
-    A name reads as a jax.Array, or as None for a gradient that nobody asked for.
+    A name reads as a jax.Array, or as None for a gradient that was not requested.
     """
 
     def __init__(self, what: str, names: Sequence[str], cells: Sequence[ArrayCell | None]):

@@ -1,4 +1,4 @@
-"""What an initialiser is: values by a parameter's name and shape, MXNet's rules of names, and the registry.
+"""The base of initialisers: values by a parameter's name and shape, MXNet's rules of names, and the registry.
 
 The rules are those of MXNet 1.9.1's `mxnet/initializer.py`: a variable's `__init__` attribute decides; without one the
 ending of its name does; a plain string instead of an `InitDesc` goes by the older list, which also knows beginnings.

@@ -21,7 +21,7 @@ from symjax_nnvm.errors import ParamError
 
 @dataclass(frozen=True, kw_only=True)
 class LRScheduler:
-    """What all schedulers share: the rate they start from, and a warm-up before it.
+    """The base of all schedulers: the rate they start from, and a warm-up before it.
 
     base_lr: the rate after the warm-up. warmup_steps: updates in which the rate grows from warmup_begin_lr to base_lr
     ("linear"), or stays at warmup_begin_lr ("constant"). Raises ParamError for values that make no schedule.

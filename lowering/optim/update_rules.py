@@ -48,7 +48,7 @@ class Update:
 
     @property
     def common(self) -> dict[str, Number]:
-        """The same, with the learning rate."""
+        """The common hyper-parameters, with the learning rate."""
         return {"lr": self.lr, **self.preprocessing}
 
 

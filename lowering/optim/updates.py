@@ -56,7 +56,8 @@ def mix(old: Array, new: Array, share: Number) -> Array:
 
 
 def formula(decay: Literal["clipped", "added", "apart"]) -> Callable[[Update], Update]:
-    """Of a formula of (weight, h, *states), in float32; h: the gradient, rescaled, clipped, and with the weight decay.
+    """Wrap a formula of (weight, h, *states), in float32; h: the gradient, rescaled, clipped, and with the weight
+    decay.
 
     decay: "clipped", h = clip(c g + λ w); "added", h = clip(c g) + λ w; "apart", h = clip(c g), and the formula takes
     `wd`, if any.

@@ -68,8 +68,7 @@ class ConstantStore:
         return dict(self._computed)
 
     def wanted(self, programs: Programs, options: Options) -> Wanted:
-        """The arrays that the program of these options takes besides its inputs: constants, and values computed
-        once."""
+        """The arrays that a program of these options takes besides inputs: constants, and values computed once."""
         program, values = programs.forward(options), programs.plan(options).precompute
         addresses: dict[str, str] = {}
         if values is not None:

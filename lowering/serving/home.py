@@ -1,4 +1,4 @@
-"""Where a predictor's arrays are stored: on one device, or over a mesh of devices."""
+"""The devices that store a predictor's arrays: one device, or a mesh of devices."""
 
 from __future__ import annotations
 

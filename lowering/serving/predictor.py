@@ -322,7 +322,7 @@ class Predictor:
         return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shapes and dtypes of the arrays that a program takes. rows: of each stream; here: the sharding, if not the
+        """Shapes and dtypes of the arrays a program takes. rows: of each stream; here: the sharding, if not the
         home's."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
         return {

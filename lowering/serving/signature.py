@@ -65,8 +65,8 @@ class Parts(NamedTuple):
 
 
 def serve_parts(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays) -> Parts | None:
-    """What runs parts of inputs of these shapes, as many as there are cores, side by side: where a library has
-    convolutions, which otherwise shares each out over the cores. None: `build_signature` is better."""
+    """A function that runs parts of inputs of these shapes, as many as there are cores, side by side: where a library
+    has convolutions, which otherwise shares each out over the cores. None: `build_signature` is better."""
     if store.home.platform != "cpu" or store.home.mesh is not None or cpu_streams.one_core() is None:
         return None
     rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(store), cpu_streams.count())

@@ -1,4 +1,4 @@
-"""`check`: one look at everything that is known of a model without running it."""
+"""`check`: examine everything that is known of a model without running it."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def _check_shapes(
         fitting = check_shapes(arrays, _of_variables(inferred, "shape"), findings)
         every = {**known, **fitting}
         inferred = _infer(lambda: infer_shape(graph, shapes=every), findings, lambda: shape_remedy(model.symbol, every))
-    if inferred is not None and expect_all and not model.refused:  # whose shapes nobody knows
+    if inferred is not None and expect_all and not model.refused:  # whose shapes are unknown
         _check_decided(inferred, arrays, findings)
     return inferred
 
@@ -286,7 +286,7 @@ def _infer(
     *,
     fine: Graph | None = None,
 ) -> Graph | None:
-    """What `run` returns, or `fine` where it returns nothing; None when it finds a contradiction."""
+    """The result of `run`, or `fine` where it returns nothing; None when it finds a contradiction."""
     try:
         return run() or fine
     except InferenceError as error:

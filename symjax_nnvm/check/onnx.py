@@ -1,4 +1,4 @@
-"""What keeps a model from becoming an ONNX file: operators without a form, and parameters that ONNX cannot express."""
+"""Problems of writing a model as ONNX: operators without a form, and parameters that ONNX cannot express."""
 
 from __future__ import annotations
 

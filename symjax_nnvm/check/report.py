@@ -1,4 +1,4 @@
-"""What a check found: problems for programs, and an aligned text for people."""
+"""The report of a check: problems for programs, and an aligned text for people."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Problem:
     fix: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict."""
+        """The problem as a plain dict."""
         return {**dataclasses.asdict(self), "nodes": list(self.nodes)}
 
     def __str__(self) -> str:

@@ -37,8 +37,8 @@ class Segment:
 
 @dataclass
 class Grid:
-    """rows: places, from left to right. Places below `things` are things; the others let a line through. row_of: each
-    place's row. up, down: each place's segments. trunks: links by source and trunk."""
+    """The rows of a drawing. rows: places, from left to right. Places below `things` are things; the others let a line
+    through. row_of: each place's row. up, down: each place's segments. trunks: links by source and trunk."""
 
     things: int
     rows: list[list[int]]

@@ -1,4 +1,4 @@
-"""How far right each place of a grid is: things side by side, lines straight, joints amid what they join."""
+"""Horizontal positions of a grid's places: things side by side, lines straight, joints amid what they join."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def horizontal(grid: Grid, extents: Sequence[Extent]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Row:
-    """places, from left to right. apart: least distances between the middles of neighbours. weights: how much each
-    insists on its place."""
+    """A row's places, from left to right. apart: least distances between the middles of neighbours. weights: how much
+    each insists on its place."""
 
     places: Sequence[int]
     apart: Sequence[float]
@@ -127,7 +127,7 @@ def _of_column(column: Column, above: Sequence[Sequence[Pull]], below: Sequence[
 
 
 def _wish(middles: Sequence[float], pulls: Sequence[Pull], otherwise: float) -> float:
-    """Where most that pulls is content."""
+    """The position that satisfies most pulls."""
     if len(pulls) == 1:
         return middles[pulls[0][0]] + pulls[0][1]
     return _median([(middles[other] + offset, weight) for other, offset, weight in pulls]) if pulls else otherwise

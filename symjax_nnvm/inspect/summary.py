@@ -1,4 +1,4 @@
-"""What a network consists of: a table of its layers with output shapes, parameters and arithmetic, and the totals.
+"""A summary of a network: a table of its layers with output shapes, parameters and arithmetic, and the totals.
 
 `print_summary` has the name and the first argument of MXNet's; `summarize` gives the same to programs.
 """

@@ -1,7 +1,7 @@
-"""What a kind of array file is: one row says how such files are named, told by their first bytes, read and written.
+"""Kinds of array files: one row each says how such files are named, told by their first bytes, read and written.
 
-Every loader, `save_arrays`, the command and what words "this is no symbol file" ask these rows and nothing else, so a
-new kind of file is one row: `register_format(FileFormat(...))`. The library's own stand in `mxnet/formats.py`.
+Every loader, `save_arrays`, the command and the error "this is no symbol file" ask these rows and nothing else, so a
+new kind of file is one row: `register_format(FileFormat(...))`. The library's own rows are in `mxnet/formats.py`.
 """
 
 from __future__ import annotations

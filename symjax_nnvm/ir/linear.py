@@ -41,7 +41,7 @@ Conversion = tuple[Callable[[dict[str, Any], str], dict[str, Any]], Callable[[An
 
 @dataclass(frozen=True)
 class Adjoint:
-    """An adjoint operator, and what of it does not follow from the operator.
+    """An adjoint operator, and the properties of it that do not follow from the operator.
 
     inputs: `ograd` and names of the operator's inputs, in the adjoint's order; default `ograd` and all of them. That of
     the input it is the gradient of is a model: only its shape and dtype are asked. Or a function (the input whose
@@ -105,7 +105,7 @@ class Linear:
         return self.each or self.adjoints[of]
 
     def _signature(self, of: str, p: Any) -> tuple[NodeAttrs, list[str], str, list[str]]:
-        """The signature of an adjoint with parameters: the operator's attributes and inputs, the input meant, its own
+        """An adjoint's signature for parameters: the operator's attributes and inputs, the input meant, its own
         inputs."""
         attrs, adjoint = self._of_operator(p), self.adjoint(of)
         inputs = list(FListInputNames[self.op](attrs))

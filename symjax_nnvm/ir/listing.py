@@ -1,5 +1,4 @@
-"""The lists of a graph, in post-order: its variables, arguments apart from states that nodes write, and output
-names."""
+"""Lists of a graph, in post-order: its variables, arguments apart from states that nodes write, and output names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often nodes are read: a pass counts it before it treats a node's result as its reader's alone."""
+"""Counts of how often nodes are read, by which a pass finds results with a single reader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from symjax_nnvm.ir.traverse import post_order
 
 
 class Uses:
-    """How often each node of a graph is read, outputs of the graph and control dependencies included.
+    """Counts of the reads of each node of a graph, outputs of the graph and control dependencies included.
 
     Counted once, and kept true while a rewriting replaces nodes.
     """

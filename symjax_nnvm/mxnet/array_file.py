@@ -45,7 +45,7 @@ class _Reader:
 
     @property
     def left(self) -> int:
-        """Bytes behind the cursor."""
+        """The number of bytes after the cursor."""
         return len(self.data) - self.at
 
     def fail(self, problem: str) -> ParamsFormatError:
@@ -65,7 +65,7 @@ class _Reader:
         return struct.unpack(form, self.take(struct.calcsize(form), what))
 
     def number(self, form: str, what: str) -> int:
-        """The next number."""
+        """Read the next number."""
         return self.numbers(form, what)[0]
 
     def dims(self, count: int, letter: str, what: str) -> tuple[int, ...]:
@@ -126,7 +126,7 @@ def is_list_file(head: bytes, size: int) -> bool:
 
 
 def read_list_file(file: BinaryIO) -> Arrays:
-    """The arrays of an open file, which is mapped. Headers lie far apart: the system should not read ahead of them,
+    """The arrays of an open file, which is mapped. Headers are far apart: the system should not read ahead of them,
     only of arrays. Raises ParamsFormatError, FileError."""
     data = map_file(file)
     if hasattr(mmap, "MADV_RANDOM"):

@@ -52,7 +52,7 @@ class RecordFile:
 
     @property
     def path(self) -> Path:
-        """The `.rec` file."""
+        """The path of the `.rec` file."""
         return Path(self.source.path)
 
     def __len__(self) -> int:

@@ -109,8 +109,7 @@ def _prune(graph: Graph) -> Graph:
 
 
 class Cut(NamedTuple):
-    """A graph cut in two: outputs that read variables in place of constant values, and the values of these
-    variables."""
+    """A graph cut in two: outputs that read variables in place of constant values, and these variables' values."""
 
     outputs: list[NodeEntry]
     variables: list[Node]

@@ -62,7 +62,7 @@ class Copies:
         after: NodeEntry | None,
         rule: Callable[[Node], InputGradients],
     ) -> InputGradients:
-        """What the rule returns when it sees a node's copy, or the node itself with copies among its inputs.
+        """The gradients that the rule returns for a node's copy, or for the node itself with copies among its inputs.
 
         out_grads: the gradients of the node's outputs that the rule is given. after: one of them that is more than
         zeros; copies that are read here for the first time wait for it.

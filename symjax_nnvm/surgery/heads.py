@@ -1,4 +1,4 @@
-"""Cutting a network at an internal output, and giving it another head."""
+"""Cut a network at an internal output, and give it another head."""
 
 from __future__ import annotations
 

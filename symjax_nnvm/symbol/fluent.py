@@ -22,7 +22,7 @@ def _method(function: str) -> _Method:
 
 
 def _in_shape(function: str) -> _Method:
-    """As `_method`, for functions whose method in MXNet takes an `inplace` that means nothing for symbols."""
+    """A method as of `_method`, for functions whose method in MXNet takes an `inplace`, which symbols ignore."""
     call = _method(function)
 
     def method(self: Fluent, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:

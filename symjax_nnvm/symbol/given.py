@@ -1,4 +1,4 @@
-"""What people hand over, looked at before anything works on it: symbols, arrays by name, shapes by name."""
+"""Checks of the arguments that users pass: symbols, arrays by name, shapes by name."""
 
 from __future__ import annotations
 
