@@ -169,17 +169,16 @@ class Placement:
 
     @property
     def parts(self) -> int:
-        """Into how many parts a batch is split."""
+        """The number of parts that a batch is split into."""
         return prod(self.mesh.shape[axis] for axis in self.data_axes)
 
     @property
     def processes(self) -> int:
-        """How many processes have devices of the mesh."""
+        """The number of processes that have devices of the mesh."""
         return len({device.process_index for device in self.mesh.devices.flat})
 
     def batch(self, size: int) -> NamedSharding:
-        """The sharding of an array with `size` samples on axis 0. One that cannot be split evenly is whole
-        everywhere."""
+        """The sharding of an array with `size` samples on axis 0: whole everywhere, if they cannot be split evenly."""
         return self.of(self.data_axes) if size % self.parts == 0 else self.of()
 
     def parameters(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:

@@ -75,7 +75,7 @@ class Mesh(Protocol):
 
     @property
     def size(self) -> int:
-        """How many devices it has."""
+        """The number of the mesh's devices."""
         ...
 
 
@@ -132,7 +132,7 @@ class Options:
 
 
 def require_platform(platform: str | None) -> None:
-    """Raises SymbolValueError for a word that is no kind of platform."""
+    """Raise SymbolValueError for a word that is no kind of platform."""
     if platform is not None and platform not in PLATFORMS:
         fix = "cuda and rocm are gpu." if platform in ("cuda", "rocm") else ""
         refuse_unknown(SymbolValueError, "No such platform:", [platform], PLATFORMS, "platforms", fix)
@@ -320,7 +320,7 @@ def stages() -> tuple[Stage, ...]:
 
 
 def register(stage: Stage, *, before: str | None = None, after: str | None = None) -> Callable[[], None]:
-    """Have every network that is made from now on go through a stage. Returns what removes the stage again.
+    """Have every network that is made from now on go through a stage. Returns a function that removes it again.
 
     before, after: the name of the stage that it is to stand next to; one of them. Raises PassError for a name that is
     taken, and for a place that is none.
@@ -437,7 +437,7 @@ class Plan:
     columns: ClassVar[tuple[str, ...]] = ("stage", "nodes", "ms", "")
 
     def rows(self) -> list[tuple[str, ...]]:
-        """A row for each stage: its name, nodes before and after, milliseconds, what it did or what it needs."""
+        """A row for each stage: its name, nodes before and after, milliseconds, its effect or its missing needs."""
         return [record.row() for record in self.records]
 
     def to_json(self) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ class InputError(NNVMError, ValueError):
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """MODEL, its inputs, and how images become arrays."""
+    """Add the arguments: MODEL, its inputs, and the options for images."""
     add_model(parser)
     parser.add_argument(
         "inputs",

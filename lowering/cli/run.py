@@ -37,7 +37,7 @@ _MAX_LABELS = 1 << 26
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL, inputs, and what to do with the outputs."""
+    """Add the arguments: MODEL, inputs, and the options for outputs."""
     add_inputs(parser)
     parser.add_argument(
         "--topk", type=whole(0, 1_000_000), default=5, metavar="K", help="list the K largest of each row; 0: none"

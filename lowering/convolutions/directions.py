@@ -80,7 +80,7 @@ def _library(data: Array, weight: Array, g: Geometry) -> Array:
 
 
 def _library_turned(data: Array, weight: Array, g: Geometry) -> Array:
-    """With a weight that was turned: what was filters first before is channels first now."""
+    """A convolution with a turned weight: the order that was filters first is now channels first."""
     order = onednn.CHANNELS_FIRST if g.groups == 1 else onednn.FILTERS_FIRST
     return library_call(_InLibrary(g, order), data, weight)
 

@@ -96,7 +96,7 @@ class Shifts:
         return (total if depth_wise else total.reshape(shape)).astype(data.dtype)
 
     def transposed(self, weight: Array) -> Array:
-        """weight (f, c / g, window…) → (c, f / g, window…), turned: what carries head gradients back to data."""
+        """weight (f, c / g, window…) → (c, f / g, window…), turned, to carry head gradients back to data."""
         axis = self.channel_axis + 1
         split = lax.rev(weight, self.spatial_axes).reshape(self.groups, -1, *weight.shape[1:])
         swapped = jnp.swapaxes(split, 1, axis)

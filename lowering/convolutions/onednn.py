@@ -69,8 +69,7 @@ def compiling() -> Iterator[None]:
 
 
 def exported(function: Any, *given: Any, platforms: Sequence[str], **named: Any) -> jax.export.Exported:
-    """Export a jitted function with its calls, for machines of one kind: others read the blocks wrongly, without
-    error."""
+    """Export a jitted function with its calls, for machines of one kind: others misread the blocks without error."""
     ours = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
     with exporting_calls():
         return jax.export.export(function, platforms=platforms, disabled_checks=ours)(*given, **named)
@@ -140,8 +139,9 @@ def _small() -> int | None:
 
 
 def _may_be_asked(g: Geometry) -> bool:
-    """Whether there is a question: the call takes float32 in up to three dimensions, with numbers that XLA can read.
-    Where oneDNN has no code of its own for a plain convolution, as without AVX2, nothing else is asked."""
+    """Whether the child may be asked about a geometry: the call takes float32 in up to three dimensions, with numbers
+    that XLA can read. Where oneDNN has no code of its own for a plain convolution, as without AVX2, nothing else is
+    asked."""
     if os.environ.get(_SWITCH) == "0" or platform.machine() not in _X86 or _small() is None:
         return False
     sizes = (g.batch, *g.size, *g.out_size, *g.kernel, *g.stride, *g.dilate, g.channels, g.filters, g.groups)

@@ -42,7 +42,7 @@ class Programs:
         self._inferences: Recent[int, Inference] = Recent(_KEPT)  # by the graph's id; each holds its graph
 
     def plan(self, options: Options) -> Plan:
-        """The graph that the stages make, and what each of them changed."""
+        """The graph that the stages make, and a record of each stage."""
         return self.pipeline.plan(_placed(options))
 
     def forward(self, options: Options) -> Program:
@@ -61,10 +61,10 @@ class Programs:
         return found
 
     def precompute(self, options: Options, names: Sequence[str] | None = None) -> Program | None:
-        """The program of what is computed once for these options: values of the variables that `forward` has in place
-        of what depends on `options.constants` alone, in the order of `plan(options).precompute.attrs["names"]`, or of
-        `names`, which are some of them. Its arguments are the constants that they are made of, states among them. None
-        where there are none."""
+        """The program of the values computed once for these options: those of the variables that `forward` has in place
+        of entries that depend on `options.constants` alone, in the order of `plan(options).precompute.attrs["names"]`,
+        or of `names`, which are some of them. Its arguments are the constants that they are made of, states among them.
+        None where there are none."""
         graph = self.plan(options).precompute
         if graph is None or names is None:
             return None if graph is None else Program(graph, options)

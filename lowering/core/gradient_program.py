@@ -52,7 +52,7 @@ class GradientProgram:
 
     @cached_property
     def forward(self) -> Program:
-        """The outputs alone: what runs where no gradient is wanted."""
+        """The program of the outputs alone, for runs without gradients."""
         return self.program.forward(self.num_outputs)
 
     def _residual_slots(self) -> list[int]:
@@ -162,13 +162,12 @@ class GradientProgram:
         return [*self.gradient_slots, *self.written_backward.values()]
 
     def states_now(self, aux: Arrays) -> dict[int, Any]:
-        """The residuals by slot that are states, by name, which backward steps are going to write."""
+        """The residuals by slot that are states, by name, which backward steps will write."""
         return {self.states[name]: aux[name] for name in self.written_backward}
 
     @cached_property
     def summed_by_python(self) -> dict[str, int]:
-        """Slots of gradients, by argument name, that Python writes and nothing else reads: it may add to old
-        gradients."""
+        """Slots of gradients, by argument name, that Python writes and nothing else reads; it may add to old ones."""
         slots, steps = self.gradient_slots, self.backward_steps
         read = [*self.program.output_slots, *(slot for step in self.program.steps for slot in step.inputs)]
         made = {slot for step in steps if "requests" in step.rule.needs for slot in step.outputs}

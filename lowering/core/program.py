@@ -113,7 +113,7 @@ class Program:
         return self.index.nodes[nid].source.name
 
     def _of_network(self, network: Graph) -> tuple[dict[int, str], dict[int, str]]:
-        """Arguments and states of a network by number; what this graph does not read is numbered past its nodes."""
+        """Arguments and states of a network by number; those this graph does not read are numbered past its nodes."""
         past, exists, constants = count(self.index.num_nodes), self.index.exist, self.options.constants or ()
 
         def named(option: InputOption) -> dict[int, str]:
@@ -211,11 +211,11 @@ class Program:
 
     @property
     def is_train(self) -> bool:
-        """Whether it runs as in training."""
+        """Whether the program runs as in training."""
         return self.options.is_train
 
     def forward(self, num_outputs: int) -> Program:
-        """The program of the first outputs alone, over the same graph and what is known of it."""
+        """The program of the first outputs alone, over the same graph and its inferred shapes."""
         return Program(self.graph, self.options, num_outputs=num_outputs, inference=self.inference)
 
     def part_of(self, num_outputs: int) -> set[int]:
@@ -414,7 +414,7 @@ class _Running:
 
 
 def _request(old: Any, read: bool) -> tuple[str, Any]:
-    """How a result is to be written, and what it is added to."""
+    """The request for a result: how it is written, and the array that it is added to."""
     return ("add", old) if old is not None else ("write", None) if read else ("null", None)
 
 

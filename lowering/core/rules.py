@@ -33,12 +33,12 @@ Need = Literal[
     "mesh",
     "requests",
 ]
-"""What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); the
-algorithm that ChooseAlgorithm chose, or chooses now that shapes are known, of an operator with FAlgorithm; the inferred
-shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a `Program`; whether
-JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh of devices to which
-shardings refer, or None; of each output "null" where nothing reads it, "add" and an array where it is to be the sum
-with that array, else "write", of Python that runs between programs."""
+"""The values that a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu",
+"tpu"); the algorithm that ChooseAlgorithm chose, or chooses now that shapes are known, of an operator with FAlgorithm;
+the inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a
+`Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh of
+devices to which shardings refer, or None; of each output "null" where nothing reads it, "add" and an array where it is
+to be the sum with that array, else "write", of Python that runs between programs."""
 
 
 class ByPart(NamedTuple):

@@ -19,7 +19,7 @@ from symjax_nnvm.passes.recompute import Recomputed
 __all__ = ["Needed", "Schedule"]
 
 _AFTER_ALL = 1 << 62
-"""What gradients write to a state is a later version than all that the network writes."""
+"""The version of a state that gradients write, later than all that the network writes."""
 
 
 class Schedule:

@@ -64,7 +64,7 @@ class Step:
 
     @property
     def python(self) -> bool:
-        """Whether it is a user's Python, or runs programs that have such steps."""
+        """Whether the step is a user's Python, or runs programs that have such steps."""
         return self.rule.python or any(program.segments is not None for program in self.programs)
 
     def run(self, running: Running, env: Environment, key: jax.Array | None) -> None:
@@ -105,13 +105,13 @@ class Recomputation:
 
 
 def _behind_barrier(values: list[Any], key: Any, after: list[Any]) -> tuple[list[Any], Any]:
-    """The inputs pass an optimisation barrier together with the gradient: GPU and TPU keep it to the end."""
+    """Pass the inputs through an optimisation barrier together with the gradient: GPU and TPU keep it to the end."""
     values, key, _ = jax.lax.optimization_barrier((values, key, after))
     return values, key
 
 
 def _behind_choice(values: list[Any], key: Any, after: list[Any]) -> tuple[list[Any], Any]:
-    """The inputs are chosen against zeros by a condition on the gradient, always true, which XLA cannot know.
+    """Choose the inputs against zeros by a condition on the gradient, always true, which XLA cannot know.
 
     XLA:CPU removes barriers before it merges equal instructions, and nothing is left of the copies: measured with JAX
     0.10, a barrier, an inner jit and a scan of one step all save nothing. A branch (`lax.cond`) saves as much as this

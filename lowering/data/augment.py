@@ -79,7 +79,7 @@ def _method(image: np.ndarray, width: int, height: int, p: Augmentation, draws: 
 
 
 def _filled(image: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """With the axis of channels that OpenCV takes off images of one."""
+    """The image with the axis of channels, which OpenCV drops from images of one channel."""
     return image.reshape(*image.shape[:2], like.shape[2])
 
 
@@ -91,7 +91,7 @@ def _shorter_edge(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarra
 
 
 def _affine(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """Sheared, rotated, scaled and stretched about the middle, in one step."""
+    """The image sheared, rotated, scaled and stretched about the middle, in one step."""
     single = np.float32
     rows, columns = single(image.shape[0]), single(image.shape[1])
     shear = single(draws.uniform(-p.max_shear_ratio, p.max_shear_ratio))
@@ -208,7 +208,7 @@ def _jitter(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
 
 
 def _hue(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """Hue, lightness and saturation, moved by one number each."""
+    """The image with hue, lightness and saturation moved by one number each."""
     cv2 = opencv()
 
     def moved(most: int) -> int:

@@ -136,15 +136,14 @@ class Augmentation:
 
 
 def augmentation(parameters: Mapping[str, Any]) -> Augmentation:
-    """An augmentation from keywords. Raises CallError for an unknown one, TrainingError for a value that does not
-    fit."""
+    """An augmentation from keywords. Raises CallError for an unknown one, TrainingError for a wrong value."""
     known = [field.name for field in fields(Augmentation)]
     refuse_unknown(CallError, "ImageRecordIter does not take", parameters, known, "parameters")
     return Augmentation(**parameters)
 
 
 def check_ignored(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of images among ImageRecordIter's, without those that mean nothing here.
+    """The parameters of images among ImageRecordIter's, without those that this library ignores.
 
     Raises CallError for another augmenter than MXNet's default one.
     """

@@ -150,7 +150,7 @@ def _loses_digits(given: Any, held: Any) -> bool:
 
 
 def writing(*cells: Any) -> AbstractContextManager[Any]:
-    """A block that reads cells and writes what it made of them: no other thread writes them so meanwhile.
+    """A block that reads cells and writes values made of them: no other thread writes them so meanwhile.
 
     Python that a program calls waits for others 10 seconds at most, since they may wait for the program. Raises
     LoweringError then.

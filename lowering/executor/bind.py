@@ -325,7 +325,7 @@ def _cells(names: Sequence[str], arrays: Sequence[Any], places: Mapping[str, Pla
 
 
 def _given(name: str, array: Any, place: Place) -> ArrayCell:
-    """A cell of an array; or the very cell that is given, which its owner goes on to write."""
+    """A new cell of an array; or the given cell itself, which its owner may still write."""
     if isinstance(array, ArrayCell) and array.name in ("", name) and array.place == place:
         array.name = name
         return array

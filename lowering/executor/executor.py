@@ -293,8 +293,8 @@ class Executor:
         self._is_train = is_train
 
     def _writing(self, cells: Iterable[ArrayCell]) -> AbstractContextManager[Any]:
-        """A block that writes cells by what it reads of them. Python of the user's may wait for any other thread, so
-        nothing is locked where it runs."""
+        """A block that writes cells from values it reads of them. Python of the user's may wait for any other thread,
+        so nothing is locked where it runs."""
         found = () if self._functions.calls_python else tuple(cells)
         return writing(*found) if found else nullcontext()
 

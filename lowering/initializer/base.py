@@ -82,7 +82,7 @@ LEGACY_RULES = (
     ("", "min", "_init_zero"),
     ("", "max", "_init_one"),
 )
-"""The same for names that come as plain strings."""
+"""The rules for names that come as plain strings."""
 
 
 class Initializer:

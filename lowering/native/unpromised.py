@@ -107,7 +107,7 @@ def library_call(
 # -- clients and their threads ---------------------------------------------------------------------------------------
 
 _WORKER = "XLAEigen"
-"""What the names of the threads end with that a client of XLA's CPU computes with."""
+"""The end of the names of the threads that a client of XLA's CPU computes with."""
 
 _TASKS = Path("/proc/self/task")
 

@@ -41,7 +41,7 @@ def in_float32(formula: Update) -> Update:
 
 
 def _scalar(value: Number, dtype: Any) -> Number:
-    """An array of one element as a scalar of the dtype; a number stays what it is."""
+    """An array of one element as a scalar of the dtype; a number stays a number."""
     return value.astype(dtype).reshape(()) if isinstance(value, jax.Array) else value
 
 

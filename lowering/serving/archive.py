@@ -46,15 +46,15 @@ _VERSION = 5
 _WITHOUT_SUMS = (1, 2, 3, 4)
 _NO_FOLDER = (1, 2)  # files beside predictor.json
 _BESIDE = (_COMPUTED, *_MEMBERS, "signature-*.stablehlo")
-"""What versions 1 and 2 had there."""
+"""The files that versions 1 and 2 had beside `predictor.json`."""
 
 MAX_BYTES = 1 << 22
-"""Of `predictor.json`."""
+"""Bytes of `predictor.json`, at most."""
 
 MAX_SIGNATURES = 4096
 
 _MAX_INPUT = 1 << 40
-"""Bytes of an input."""
+"""Bytes of an input, at most."""
 
 
 class Signature(NamedTuple):
@@ -95,7 +95,7 @@ def write_folder(path: StrPath, folder: Folder) -> None:
 
 
 def _write(place: Path, folder: Folder) -> None:
-    """Files in a folder of their own, then `predictor.json`, which names it."""
+    """Write the files to a folder of their own, then `predictor.json`, which names it."""
     new = place / f"{_SAVED}{1 + max(map(_number, place.glob(f'{_SAVED}*')), default=0)}"
     make_folder(new)
     save_checkpoint(new / _NETWORK, 0, *folder.network)
@@ -183,7 +183,7 @@ def _mark(path: Path) -> tuple[int, ...]:
 
 
 def _installed_memory() -> int:
-    """Bytes; as many as there can be where the system does not say."""
+    """The bytes of memory that the machine has; `sys.maxsize` where the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -191,7 +191,7 @@ def _installed_memory() -> int:
 
 
 def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
-    """Raises FileError for another file than the one that was saved; one of another size is not read."""
+    """Raise FileError for another file than the one that was saved; one of another size is not read."""
     if not path.is_file():
         raise _refused(path.parent, f"a file {path.name}", "none")
     size = path.stat().st_size
@@ -296,7 +296,7 @@ def _by_name(item: Field) -> Field:
 
 
 def _object(**fields: Field) -> Field:
-    """Other fields, which other versions may have, are left alone."""
+    """The field of an object with these fields. Further ones, which other versions may have, are ignored."""
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -316,7 +316,7 @@ def _within(place: object, field: Field, value: Any) -> Any:
 
 
 def _input(value: Any) -> tuple[Shape, DType]:
-    """Shape and dtype of an array that there can be."""
+    """Shape and dtype of an input. Raises _MisfitError for more bytes than an array may have."""
     shape, dtype = _pair(_list(_whole((1 << 31) - 1), 32), _one_of(*DTYPE_CODES))(value)
     if 8 * prod(shape) > _MAX_INPUT:
         raise _MisfitError(f"an input of at most {_MAX_INPUT} bytes", shape)

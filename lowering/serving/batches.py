@@ -82,7 +82,7 @@ def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
 
 
 def _cut(found: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
-    """The outputs without what belongs to padding; axis 0 may have several rows of each sample."""
+    """The outputs without the rows of padding; axis 0 may have several rows of each sample."""
     whole = on_host(found())
     if batch.rows == batch.size:
         return whole

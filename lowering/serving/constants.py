@@ -63,8 +63,8 @@ class ConstantStore:
 
     @property
     def computed(self) -> dict[str, jax.Array]:
-        """Values that programs hold, each by its address: what is equal for all that compute the same of the same
-        constants, in any process of this version."""
+        """Values that programs hold, each by its address, which is equal for all programs that compute the same of the
+        same constants, in any process of this version."""
         return dict(self._computed)
 
     def wanted(self, programs: Programs, options: Options) -> Wanted:
@@ -107,7 +107,7 @@ class ConstantStore:
     def _compiling(
         self, once: Program | None, addresses: Sequence[str]
     ) -> tuple[dict[str, jax.ShapeDtypeStruct], Callable[[], dict[str, jax.Array]]]:
-        """Shapes and dtypes of a program's results, by addresses, and what computes them."""
+        """Shapes and dtypes of a program's results, by addresses, and a function that computes them."""
         if once is None:
             return {}, dict
         given = self._on_device(once.arg_names)

@@ -152,7 +152,7 @@ def _served(
     platforms: Sequence[str] | None,
     owned: bool,
 ) -> Served:
-    """By the fastest algorithms, where no size was left open and one kind of platform is meant."""
+    """The function with the fastest algorithms, where no size was left open and one kind of platform is meant."""
     kind = exported_kind(platforms)
     options = Options(platform=kind, constants=frozenset(arrays), owned=owned)
     fixed = all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
@@ -161,7 +161,7 @@ def _served(
 
 
 def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms: Sequence[str] | None) -> None:
-    """Raises SymbolValueError where a program could not call what the machine has."""
+    """Raise SymbolValueError where a program could not call the machine's library."""
     is_open = [name for name, aval in inputs.items() if not all(isinstance(size, int) for size in aval.shape)]
     places = [*(platforms or (jax.default_backend(),))]
     if is_open or places != ["cpu"]:
@@ -175,7 +175,7 @@ def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms:
 def _avals(
     shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any], conditions: Sequence[str]
 ) -> dict[str, jax.ShapeDtypeStruct]:
-    """Inputs with sizes that are numbers or names, of which the conditions hold.
+    """Shapes and dtypes of inputs, whose sizes are numbers, or names for which the conditions hold.
 
     Raises SymbolValueError for a name that is none.
     """

@@ -37,7 +37,7 @@ class OneDevice:
         return self._here
 
     def part(self, name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The shape of what a device has of an input."""
+        """The shape of a device's part of an input."""
         return shape
 
     def put(self, value: Any, sharding: Sharding) -> jax.Array:
@@ -70,7 +70,7 @@ class OverMesh:
         return self._placement.batch(shape[0]) if shape else self._placement.of()
 
     def part(self, name: str, shape: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The shape of what a device has of an input."""
+        """The shape of a device's part of an input."""
         return self.input(name, shape).shard_shape(shape)
 
     def put(self, value: Any, sharding: Sharding) -> jax.Array:

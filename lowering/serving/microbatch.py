@@ -109,7 +109,7 @@ def in_chunks(run: Callable[..., list[jax.Array]], size: int) -> Callable[..., l
 
 
 def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) -> Sizes | None:
-    """The shapes of what depends on the inputs; None, where samples may mix or some operator holds another batch."""
+    """Shapes of entries that depend on inputs; None, where samples may mix or some operator holds another batch."""
     index, found = program.index, Sizes()
     try:
         shapes: Sequence[Shape | None] = program.inference.of_variables({**inputs, **constants}).shapes

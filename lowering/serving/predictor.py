@@ -54,7 +54,7 @@ class _Ready(NamedTuple):
 
 @lru_cache(64)
 def _dtype_name(dtype: np.dtype) -> DType:
-    """NumPy makes the name anew each time."""
+    """The name of a dtype, cached: NumPy makes it anew each time."""
     return dtype.name
 
 
@@ -137,12 +137,12 @@ class Predictor:
 
     @classmethod
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
-        """The predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder, which
-        `save` wrote and whose values are not computed again, but over a mesh. options: of Predictor; a folder has its
-        own platform and dtype.
+        """Load the predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder which
+        `save` wrote. Its saved values are not computed again, except over a mesh. options: of Predictor; a folder has
+        its own platform and dtype.
 
-        A folder of a stranger can do what a checkpoint of a stranger can: compute other numbers. It holds no program,
-        and nothing is compiled before it is asked for. Raises what `symjax_nnvm.load_checkpoint` and Predictor raise;
+        An untrusted folder can do what an untrusted checkpoint can: compute other numbers. It holds no program, and
+        nothing is compiled before it is asked for. Raises what `symjax_nnvm.load_checkpoint` and Predictor raise;
         FileError for what is no such folder, and for files that are not as they were saved.
         """
         if epoch is not None:
@@ -158,9 +158,9 @@ class Predictor:
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a folder that `load(path)` takes: the network, `signatures`, and what was computed of parameters for
-        those that are kept. Over one that is there: a reader, and an interruption at any moment, finds all of the old
-        or all of the new.
+        """Write a folder that `load(path)` takes: the network, `signatures`, and the values computed of parameters for
+        those that are kept. An existing folder is replaced as a whole: a reader, and an interruption at any moment,
+        finds all of the old files or all of the new.
 
         A second start computes none of these values. Nor does it compile where JAX keeps what it compiled:
         `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh no values
@@ -175,8 +175,8 @@ class Predictor:
 
     @property
     def signatures(self) -> list[dict[str, jax.ShapeDtypeStruct]]:
-        """Shapes and dtypes of the inputs by name: of what was saved, of what is kept, the last used at the end. A
-        server that starts again compiles what it had by `for inputs in predict.signatures: predict.warm(**inputs)`."""
+        """Shapes and dtypes of the inputs by name, of each signature saved or kept, the last used at the end. A server
+        that starts again compiles them all by `for inputs in predict.signatures: predict.warm(**inputs)`."""
         return [{n: jax.ShapeDtypeStruct(*each) for n, each in one.inputs.items()} for one in self._signatures()]
 
     def _signatures(self) -> list[Signature]:
@@ -185,7 +185,7 @@ class Predictor:
 
     @property
     def plan(self) -> Plan:
-        """The graph before shapes are known, what the stages of the pipeline changed, and what is computed once."""
+        """The plan before shapes are known: the graph, the stages' changes, and the values computed once."""
         return self._programs.plan(self._options)
 
     def plan_of(self, **shapes: Sequence[int]) -> Plan:
@@ -322,8 +322,7 @@ class Predictor:
         return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shapes and dtypes of the arrays a program takes. rows: of each stream; here: the sharding, if not the
-        home's."""
+        """Shapes and dtypes of the arrays a program takes. rows: of each stream; here: a sharding, else the home's."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
         return {
             n: jax.ShapeDtypeStruct(*each, sharding=here or self._home.input(n, each[0])) for n, each in shapes.items()

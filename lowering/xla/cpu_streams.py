@@ -38,8 +38,7 @@ def count() -> int:
 
 
 def one_core() -> SingleDeviceSharding | None:
-    """The sharding on the client with one worker; None where the process has one core, or jaxlib makes no such
-    client."""
+    """The sharding on the client with one worker; None where the process has one core, or there is no such client."""
     if os.environ.get(SWITCH) == "0" or count() == 1:
         return None
     with _making:

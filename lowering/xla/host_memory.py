@@ -29,8 +29,8 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 _THRESHOLDS = {_MMAP_THRESHOLD: 1 << 30, _TRIM_THRESHOLD: -1}
 
 _BEFORE = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 20}
-"""What glibc's own thresholds, which grow with the blocks that are freed, come to at most. It does not tell what they
-are, and those that were set once grow no more."""
+"""The most that glibc's own thresholds, which grow with the blocks that are freed, come to. It does not report their
+values, and thresholds that were set once grow no more."""
 
 RESERVED = 1 << 30
 """Bytes at the end of the heap for which large pages are asked; they are the process's when they are touched."""

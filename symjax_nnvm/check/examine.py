@@ -26,7 +26,7 @@ from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 Target = Literal["jax", "onnx"]
-"""Where a model is to run: here, or as an ONNX file."""
+"""The target of a check: this library, or an ONNX file."""
 
 _LONG = 1e13  # floating-point operations: minutes on a CPU
 _SPARSE_CODES = ("1", "2")  # of row_sparse and csr
@@ -40,7 +40,7 @@ def check(
     params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str] | None = None,
     target: Target = "jax",
 ) -> CheckReport:
-    """All that keeps a model from running here, or makes it run differently than in MXNet 1.9.1, in one report.
+    """Report all that keeps a model from running in this library, or makes it run differently than in MXNet 1.9.1.
 
     symbol: a symbol, the path of a symbol file, or its text. Operators and parameters that are not known are findings,
     not errors. shapes, dtypes: what is known of inputs, by name (0 is an unknown dimension). params: arrays by name,

@@ -206,7 +206,7 @@ class _Plan:
     # -- places, from the outermost level on -------------------------------------------------------------------------
 
     def _draw(self, number: int, x: float, y: float, layout: Layout, corners: dict[int, tuple[float, float]]) -> None:
-        """Put what is in a level whose upper left corner is (x, y)."""
+        """Place the contents of a level whose upper left corner is (x, y)."""
         level = self._levels[number]
         rows = level.rows
         assert rows is not None

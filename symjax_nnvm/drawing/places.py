@@ -83,7 +83,7 @@ def _rows(grid: Grid, extents: Sequence[Extent]) -> list[_Row]:
 
 
 def _settle(row: _Row, wishes: Sequence[float], middles: list[float]) -> None:
-    """Move one row to where it wishes to be."""
+    """Move the places of one row to the positions they are pulled to."""
     for place, middle in zip(row.places, _nearest(wishes, row.weights, row.apart), strict=True):
         middles[place] = middle
 
@@ -116,7 +116,7 @@ def _below(grid: Grid, place: int) -> list[Pull]:
 
 
 def _of_column(column: Column, above: Sequence[Sequence[Pull]], below: Sequence[Sequence[Pull]]) -> list[Pull]:
-    """What pulls a column: all that pulls its places and is not in it."""
+    """The pulls on a column: those on its places from places outside of it."""
     inside = set(column.places)
     return [
         (other, offset - shift, weight)
@@ -158,7 +158,7 @@ def _straighten(rows: Sequence[_Row], columns: Sequence[tuple[Column, list[Pull]
 
 
 def _room(row: _Row, i: int, middles: Sequence[float], shift: float) -> tuple[float, float]:
-    """Between what bounds the middle of a row's place may be, shifted."""
+    """The bounds of the middle of a row's place, shifted."""
     left = middles[row.places[i - 1]] + row.apart[i - 1] if i else -inf
     right = middles[row.places[i + 1]] - row.apart[i] if i + 1 < len(row.places) else inf
     return left + shift, right + shift

@@ -278,7 +278,7 @@ def _synchronise(descriptor: int) -> None:
 
 
 def open_regular(path: StrPath) -> BinaryIO:
-    """A regular file, opened for reading. Raises FileError for anything else, which is not waited for; OSError."""
+    """Open a regular file for reading. Raises FileError for any other kind, without waiting for it; OSError."""
     found = os.stat(_without_nul(path))  # opening some devices does something
     if not stat.S_ISREG(found.st_mode):
         raise _not_regular(path, found, "read")

@@ -59,7 +59,7 @@ TUncounted: OpMap[str] = Op.get_attr("TUncounted")
 """Why an operator has no FFlops: a report of a sum says that the operator is left out."""
 
 TPrecision: OpMap[Precision] = Op.get_attr("TPrecision")
-"""What ReducePrecision does with the operator. "half": its time goes into products, whose sums XLA keeps in float32, so
+"""How ReducePrecision treats the operator. "half": its time goes into products, whose sums XLA keeps in float32, so
 it runs in half precision; "either": it runs in the dtype of its inputs, where its type rule wants one dtype and two
 come, in float32; "float32", the default: losses, softmax, exponents, reductions, loops."""
 
@@ -147,10 +147,10 @@ TStopsGradient: OpMap[bool] = Op.get_attr("TStopsGradient")
 
 
 MOVES: dict[str, Any] = {"flops": 0, "precision": "either"}
-"""What `register_op` takes for an operator that moves elements, without arithmetic."""
+"""Arguments of `register_op` for an operator that moves elements, without arithmetic."""
 
 ARRANGES: dict[str, Any] = {**MOVES, "same_values": True}
-"""The same, for one whose result holds values of its first input and no others."""
+"""Arguments of `register_op` for an operator whose result holds values of its first input and no others."""
 
 
 def per_output(count: int) -> FlopsRule:
@@ -182,7 +182,7 @@ class Deviations(tuple[Deviation, ...]):
     __slots__ = ()
 
     def __call__(self, attrs: NodeAttrs) -> Deviation | None:
-        """All that the parameters bring about, as one; None where they bring about nothing."""
+        """All deviations that the parameters bring about, as one; None where there are none."""
         found = [one for one in self if one.when is None or one.when(attrs.parsed)]
         if not found:
             return None
@@ -202,7 +202,7 @@ def fill_card(
     samples: Samples | None,
     **constants: Any,
 ) -> None:
-    """Set the attributes that these facts are, of an operator; see `register_op`. constants: attributes by their key,
+    """Set these facts as attributes of an operator; see `register_op`. constants: attributes by their key,
     None where the operator has none."""
     if isinstance(flops, str):
         op.set_attr("TUncounted", flops, plevel=GROUP_PLEVEL)

@@ -19,7 +19,7 @@ _LISTED = 5
 
 
 def check_graph(outputs: Sequence[NodeEntry]) -> None:
-    """Raise GraphError, naming nodes and what is wrong with them, unless all holds that must hold of a graph.
+    """Raise GraphError, naming nodes and their faults, unless all holds that must hold of a graph.
 
     Subgraphs are checked like the graph itself. Linear in nodes and edges.
     """
@@ -30,7 +30,7 @@ def check_graph(outputs: Sequence[NodeEntry]) -> None:
 
 
 def subgraph_misfit(node: Node) -> tuple[str, str] | None:
-    """(what the operator's parameters say of its subgraphs, what they are), where that is not the same."""
+    """(sizes that the operator's parameters state of its subgraphs, actual sizes), where these differ."""
     sizes_of = FSubgraphSizes.get(node.attrs.op)
     if sizes_of is None or node.attrs.parsed is None:
         return None

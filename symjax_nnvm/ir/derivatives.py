@@ -135,7 +135,7 @@ def _without_each(directions: list[list[NodeEntry]]) -> list[list[list[NodeEntry
 
 
 def _first_known(merge: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
-    """All that several values of one thing know; the first of two that contradict each other, which the pass words."""
+    """The merged knowledge of several values; the first of two that contradict each other, which the pass reports."""
     found = None
     for value in values:
         try:

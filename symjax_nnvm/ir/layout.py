@@ -81,7 +81,7 @@ def along(name: str, inputs: int | None = None, outputs: int | None = None) -> C
 
 
 def windowed(p: Any, order: ChannelsLast) -> Corrected | None:
-    """The parameter `layout` says it, if it says channels first now."""
+    """The form of an operator whose parameter `layout` says channels first."""
     letters = "DHW"[5 - order.ndim :]
     return Corrected({"layout": f"N{letters}C"}) if p.layout in (None, f"NC{letters}") else None
 

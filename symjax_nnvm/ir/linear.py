@@ -105,8 +105,7 @@ class Linear:
         return self.each or self.adjoints[of]
 
     def _signature(self, of: str, p: Any) -> tuple[NodeAttrs, list[str], str, list[str]]:
-        """An adjoint's signature for parameters: the operator's attributes and inputs, the input meant, its own
-        inputs."""
+        """An adjoint's signature: the operator's attributes and inputs, the input meant, and the adjoint's inputs."""
         attrs, adjoint = self._of_operator(p), self.adjoint(of)
         inputs = list(FListInputNames[self.op](attrs))
         if adjoint.place is not None:

@@ -237,7 +237,7 @@ def apply(
     control_deps: Sequence[Node] = (),
     **params: object,
 ) -> NodeEntry:
-    """Apply an operator to entries and return its first output: how gradient rules build graphs.
+    """Apply an operator to entries and return its first output; gradient rules build graphs with it.
 
     `params` are parameter values in Python form; they are stored as text and parsed like a user's. Entry i of a node
     with several outputs is `entry._replace(index=i)`. No variables are created: `inputs` must be complete.

@@ -341,7 +341,7 @@ def register(name: str) -> Op:
 
 
 def unregistered(name: str) -> Op:
-    """An operator that nothing is known of and that is not in the registry, as tools need it that look at any file.
+    """An operator without facts that is not in the registry, for tools that read any file.
 
     It takes any number of inputs; `attrs.parsed` is the number of its outputs, None for one.
     """
@@ -349,12 +349,12 @@ def unregistered(name: str) -> Op:
 
 
 def declare_left_out(name: str, reason: str) -> None:
-    """Say why an operator of MXNet's is not here, for the errors that name it."""
+    """Declare why this library lacks an operator of MXNet, for the errors that name it."""
     _left_out[name] = reason
 
 
 def why_left_out(name: str) -> str:
-    """`: ` and why an operator of MXNet's is not here; empty for names that MXNet does not have either."""
+    """`: ` and why this library lacks an operator of MXNet; empty for names that MXNet does not have either."""
     reason = _left_out.get(name)
     return f": {reason}" if reason else ""
 

@@ -15,7 +15,7 @@ _undecided: list[type[Exception]] = []
 
 
 def decide_by(kind: type[Exception]) -> None:
-    """Name what the engine raises where it cannot decide a comparison."""
+    """Register the exception that the engine raises where it cannot decide a comparison."""
     if kind not in _undecided:
         _undecided.append(kind)
 

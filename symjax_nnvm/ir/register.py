@@ -153,7 +153,7 @@ def register_op(
     out_grads_read: int | None = None,
     **attributes: Any,
 ) -> Op:
-    """Declare an operator: its card, on which everything stands that is known about it. Over `Op.set_attr`.
+    """Declare an operator with all that is known about it. Over `Op.set_attr`.
 
     params: frozen dataclass of typed parameters. inputs: names of all tensor inputs; default `data`, one input which
     MXNet's operator does not list. unlisted_inputs: TUnlistedInputs, when names are given all the same. inputs_used:

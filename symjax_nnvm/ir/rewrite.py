@@ -80,7 +80,7 @@ def rewrite(
 
 
 def rebuild(outputs: Sequence[NodeEntry], rule: Rule | None = None) -> list[NodeEntry]:
-    """The outputs over copies of everything they reach, which the rule may edit: what surgery is made of.
+    """The outputs over copies of everything they reach, which the rule may edit, as surgery needs them.
 
     Where nodes that write a state fall away, the versions of the rest are counted anew.
     """

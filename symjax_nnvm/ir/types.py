@@ -147,7 +147,7 @@ def shape_problem(shape: Shape, item_size: int = 1) -> str | None:
 
 
 def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
-    """The shape that knows what either knows. Raises ValueError when they contradict each other."""
+    """The shape with every size that either knows. Raises ValueError when they contradict each other."""
     if a is None or a == b:
         return b
     if b is None:

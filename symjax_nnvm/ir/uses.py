@@ -58,7 +58,7 @@ class Uses:
         self._of_entry[node, index] = self._of_entry.get((node, index), 0) + count
 
     def _admit(self, made: Node) -> None:
-        """Count what a node reads, if it is new, and so on before it."""
+        """Count the reads of a node, if it is new, and of the new nodes before it."""
         pending = [] if made in self._of_node else [made]
         while pending:
             node = pending.pop()
@@ -69,7 +69,7 @@ class Uses:
                 self._add(source, index)
 
     def _leave(self, unread: Node) -> None:
-        """Take back what a node reads that is no part of the graph any more, and so on before it."""
+        """Take back the reads of a node that left the graph, and of the nodes before it that leave with it."""
         pending = [unread]
         while pending:
             for source, index in _reads(pending.pop()):

@@ -49,7 +49,7 @@ class _Reader:
         return len(self.data) - self.at
 
     def fail(self, problem: str) -> ParamsFormatError:
-        """The error for what is found at the cursor."""
+        """The error for a problem at the cursor."""
         return ParamsFormatError(f"{self._source}: {problem}, at byte {self.at} of {len(self.data)}.")
 
     def take(self, size: int, what: str) -> memoryview:

@@ -49,7 +49,7 @@ class ModelFiles:
         return (self.symbol(), {}, {}) if self.params_path is None else load_model(self.symbol_path, self.params_path)
 
     def keep(self, *targets: Path) -> None:
-        """Refuse to write what is no model over this one's files. Raises OutputError."""
+        """Refuse to write other output over this model's files. Raises OutputError."""
         for target in targets:
             for source in (self.symbol_path, self.params_path):
                 if source is not None and target.exists() and target.samefile(source):

@@ -107,7 +107,7 @@ def _read(row: FileFormat, file: BinaryIO) -> Any:
 
 
 def _no_array_file(path: Path, head: bytes, size: int) -> ParamsFormatError:
-    """The error that says what a file is that is no array file."""
+    """The error for a file that is no array file, which says what it is instead."""
     if size == 0:
         return ParamsFormatError(f"{path} is empty.")
     kind = guess_file_type(head, size)

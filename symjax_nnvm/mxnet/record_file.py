@@ -119,7 +119,7 @@ class RecordFile:
         return decode_image(self.unpack(i)[1], channels, decoder, where=f"The image of {self._name(i)}")
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when a record is asked for."""
+        """Close the file; it is opened again when a record is asked for."""
         self.source.close()
 
     def _of_each(self, what: str, read: Callable[[int], Any]) -> list[Any]:

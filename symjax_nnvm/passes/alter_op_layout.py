@@ -25,7 +25,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 
 @register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout", "FEitherLayout"), change_graph=True)
 def alter_op_layout(graph: Graph) -> Graph:
-    """The graph with channels last where that spreads; itself where it holds nothing that is faster so."""
+    """The graph with channels last where that order spreads; itself where it holds no operator that is faster so."""
     nodes = graph.nodes()
     if not any(node.attrs.op in FAlterOpLayout for node in nodes):
         return graph
@@ -70,7 +70,7 @@ class _Orders:
         return found[0]
 
     def visit_all(self) -> _Orders:
-        """Make of every node what becomes of it."""
+        """Visit every node, and record its new form."""
         for node in self._graph.nodes():
             self.visit(node)
         return self
@@ -83,7 +83,7 @@ class _Orders:
         return {n for n in alone if n.attrs.op in FEitherLayout and FEitherLayout[n.attrs.op](n.attrs.parsed)}
 
     def visit(self, node: Node) -> None:
-        """Make of a node what becomes of it; its inputs have been visited."""
+        """Record the new form of a node; its inputs have been visited."""
         op = node.attrs.op
         if op is None:
             return

@@ -20,7 +20,7 @@ G = TypeVar("G", bound=Graph)
 
 
 def hoist_invariants(graph: G, constants: Collection[str] = ()) -> G:
-    """The graph with what subgraphs compute from their invariant inputs alone computed in the graph itself.
+    """The graph, which computes itself all values that subgraphs compute from their invariant inputs alone.
 
     Of subgraphs that may not run, branches, only what depends on constants, variables of these names. What is much
     larger than what it is made of (TExpands) stays inside. The same graph where there is nothing of it. Linear; reads
@@ -52,7 +52,7 @@ def _hoist(graph: Graph) -> Graph:
 
 
 def _hoisted(node: Node, number: int, feeds: dict[int, int]) -> Node:
-    """The node with what its subgraph of this number computes from these variables alone in inputs of its own.
+    """The node with new inputs for the values that its subgraph of this number computes from these variables alone.
 
     feeds: variable → the input that it has the value of.
     """

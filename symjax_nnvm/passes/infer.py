@@ -52,7 +52,7 @@ def infer_type(
 
 
 def _nnvm_pass(graph: Graph, quantity: Quantity) -> Graph:
-    """NNVM's variant: reads the variables' own attributes, asks no operator of which all is known."""
+    """NNVM's variant: reads the variables' own attributes, and asks no operator whose entries are all known."""
     attrs = dict(graph.attrs)
     given = attrs.pop(f"{quantity.name}_inputs", ())
     key = attrs.pop(f"{quantity.name}_attr_key", quantity.name)

@@ -82,7 +82,7 @@ class InferenceEngine:
                 self._settle(pending)
 
     def _check_given(self) -> None:
-        """Refuse what was given, by callers or by variables, and cannot be."""
+        """Refuse impossible values that callers or variables gave."""
         for eid, value in enumerate(self.values):
             problem = None if value is None else self.quantity.problem(value)
             if problem is not None:

@@ -105,7 +105,7 @@ def _can_be_recomputed(node: Node) -> bool:
 
 
 def _forced(node: Node) -> bool:
-    """MXNet's attribute; it does not force Dropout (TRecompute)."""
+    """Whether MXNet's attribute forces a node to be computed again; it does not force Dropout (TRecompute)."""
     text = node.attrs.dict.get(_FORCED)
     if text is None:
         return False

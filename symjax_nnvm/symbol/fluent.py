@@ -53,7 +53,7 @@ _ELSEWHERE = {
     "data": "A symbol has no array: lowering.to_jax(symbol)(args, aux) computes its values.",
     "T": "Write symbol.transpose().",
 }
-"""What arrays have and symbols have not, and where it is instead."""
+"""Attributes that arrays have and symbols lack, each with its replacement."""
 
 
 class Fluent:

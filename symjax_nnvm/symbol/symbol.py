@@ -459,7 +459,7 @@ def create_operator(
     name: str | None,
     hint: str,
 ) -> Symbol:
-    """Create an operator node, name it, and compose it: what every operator function ends in.
+    """Create an operator node, name it, and compose it: the last step of every operator function.
 
     attrs: parameters and attributes as text; the current AttrScope is applied by the caller.
     Raises ParamError, ComposeError.

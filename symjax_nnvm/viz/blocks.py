@@ -166,7 +166,7 @@ class _Order:
         return any(self.last_reader[inner] >= run.end for inner in range(first, last_copy))
 
     def _alike(self, a: int, b: int, begin: int) -> bool:
-        """Whether node b says and reads, one block later in a run from place `begin` on, what node a does."""
+        """Whether node b equals node a, and reads the same, one block later in a run from place `begin` on."""
         if self.says[a] != self.says[b] or len(self.reads[a]) != len(self.reads[b]):
             return False
         distance = b - a

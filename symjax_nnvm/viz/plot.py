@@ -134,5 +134,5 @@ def plot_network(
 
 @register_pass("PlotNetwork", provides=("plot",))
 def _plot_pass(graph: Graph) -> Graph:
-    """`plot_network` of a graph: what a symbol asks for to show itself."""
+    """`plot_network` of a graph, by which a symbol shows itself."""
     return graph.derive((), {"plot": plot_network(Symbol(graph.outputs))})

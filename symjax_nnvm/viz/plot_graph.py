@@ -173,7 +173,7 @@ class _OneGraph:
         return "\n".join(shortened(printable(line), _FACT) for line in lines)
 
     def _parameters(self, nid: int) -> list[tuple[IndexedEntry, str]]:
-        """The inputs of a node that are not drawn, and what is said of them."""
+        """The inputs of a node that are not drawn, as text."""
         found = []
         for entry in self.index.nodes[nid].inputs:
             source = self.index.nodes[entry.node_id].source
