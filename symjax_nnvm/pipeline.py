@@ -1,8 +1,8 @@
-"""The pipeline: which passes a network goes through before it is lowered, in which order, and when.
+"""The pipeline: the passes that a network goes through before it is lowered, their order and conditions.
 
-`STAGES` is the list. Whatever runs a network (`lowering.to_jax`, `compile`, `grad_fn`, an executor, a Trainer, the
-gradient witness, the command) says what it wants as `Options` and gets a `Plan`: the graph that the stages made, and
-what each of them changed. A new pass is one file in `passes/` and one row here; `register` takes one from elsewhere.
+`STAGES` is the list. Every part that runs a network (`lowering.to_jax`, `compile`, `grad_fn`, an executor, a Trainer,
+the gradient witness, the command) states its wishes as `Options` and gets a `Plan`: the graph that the stages made, and
+a record of each. A new pass is one file in `passes/` and one row here; `register` takes one from elsewhere.
 """
 
 from __future__ import annotations
@@ -83,21 +83,18 @@ class Mesh(Protocol):
 class Options:
     """The options of a network's pipeline: what a caller wants of the network.
 
-
-
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
-    JAX runs. mirror: what the backward part computes again (`passes/mirror.py`). shapes, dtypes: of variables by name,
-    as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read
-    them, and mirror "blocks". precision:
-    "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness: JAX is going to
-    differentiate the function, and no derivative passes through the outputs of loss heads. constants: names of the
-    variables, arguments or states, that do not change between calls: what depends on them alone is a graph of its own,
-    `Plan.precompute`; None: all may change. owned: the program is compiled as it is, and is never differentiated,
-    mapped or exported: so weights may be stored in the layout that a library wants. library: of convolutions, that the
-    platform has besides XLA; lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the
-    attribute means nothing. data_axes: those of its axes that samples are split over. without: names of the stages that
-    do not run, by default those that `without` says. stages: the pipeline, by default `stages()`.
+    JAX runs. mirror: the nodes that the backward part computes again (`passes/mirror.py`). shapes, dtypes: of variables
+    by name, as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read them, and mirror
+    "blocks". precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness:
+    JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads. constants:
+    names of the variables, arguments or states, that do not change between calls: values that depend on them alone are
+    a graph of their own, `Plan.precompute`; None: all may change. owned: the program is compiled as it is, and is never
+    differentiated, mapped or exported: so weights may be stored in the layout that a library wants. library: of
+    convolutions, that the platform has besides XLA; lowering says which. mesh: of devices, to whose axes `__sharding__`
+    refers; None: the attribute means nothing. data_axes: those of its axes that samples are split over. without: names
+    of the stages that do not run, by default those that `without` says. stages: the pipeline, by default `stages()`.
 
     Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
     """
@@ -166,10 +163,10 @@ class Need:
 class Stage:
     """A step of the pipeline: Graph → Graph.
 
-    name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. needs: what it
-    does not run without. reads: further options that decide what it does. optional: it changes how a network runs, and
-    not what it computes, so that it may be left out. inside: it is run on subgraphs, too, before the graph that holds
-    them.
+    name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. needs: the values
+    without which it does not run. reads: further options that decide what it does. optional: it changes how a network
+    runs, and not what it computes, so that it may be left out. inside: it is run on subgraphs, too, before the graph
+    that holds them.
     """
 
     name: str
@@ -470,8 +467,8 @@ _KEPT = 64
 class Pipeline:
     """The plans of one network: plans that differ in nothing that a stage reads share their graph.
 
-    The graphs that were used last are kept; what a stage made before is made again when it is asked for. outputs: the
-    network's entries, which must not change afterwards.
+    The graphs that were used last are kept; a stage's earlier graphs are made again when they are asked for. outputs:
+    the network's entries, which must not change afterwards.
     """
 
     def __init__(self, outputs: Sequence[NodeEntry]):

@@ -1,9 +1,10 @@
 """oneDNN's convolutions, which XLA's CPU runs for a custom call: bias, sum and activation in the pass that multiplies.
 
-jaxlib's wheels for x86 hold oneDNN and what calls it (`onednn_convolution.cc` of XLA), but XLA itself makes such calls
+jaxlib's wheels for x86 hold oneDNN and its caller (`onednn_convolution.cc` of XLA), but XLA itself makes such calls
 only where it is asked to (`xla_cpu_experimental_onednn_custom_call`). So the call is made here. It is no promised
-interface, and some of what is behind it ends the process or waits for ever: each geometry is computed in a child
-process first (`lowering/native/ask.py`), and what is not right there is left to XLA. SYMJAX_NNVM_ONEDNN=0 turns it off.
+interface, and some of the code behind it ends the process or waits for ever: each geometry is computed in a child
+process first (`lowering/native/ask.py`), and XLA computes those that are not right there. SYMJAX_NNVM_ONEDNN=0 turns it
+off.
 
 The weight comes in blocks of filters, as oneDNN would otherwise arrange it in every call: (groups, f / block, *kernel,
 c, block), with zeros for filters that do not exist; where each channel is a group of its own (*kernel, f), f a
@@ -75,7 +76,7 @@ def exported(function: Any, *given: Any, platforms: Sequence[str], **named: Any)
         return jax.export.export(function, platforms=platforms, disabled_checks=ours)(*given, **named)
 
 
-# -- what it can do --------------------------------------------------------------------------------------------------
+# -- the geometries that it computes ---------------------------------------------------------------------------------
 
 _X86 = ("x86_64", "AMD64", "i386", "i686")
 _SMALL = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))

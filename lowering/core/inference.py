@@ -36,8 +36,8 @@ class Inferred(NamedTuple):
 
 
 class Inference:
-    """Inference over the graph of a program, before its rules run, so that what contradicts the graph is told in the
-    graph's terms and not in JAX's.
+    """Inference over the graph of a program, before its rules run, so that a contradiction is reported in the graph's
+    terms and not in JAX's.
 
     A result is asked for with the arrays that have values: the variables, or those that the forward part left. Results
     are kept, and one that agrees with all these arrays is taken: forward and backward part, and an executor that knew

@@ -62,7 +62,7 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class LoweringRule:
-    """A rule and what it needs besides parameters and inputs.
+    """A rule and its needs besides parameters and inputs.
 
     draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then, as the operator's card
     says (FDraws); None, where the card says nothing: always, or, of a rule that needs programs, when one of them does.

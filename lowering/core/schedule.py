@@ -97,7 +97,7 @@ class Schedule:
         return max(inputs[i].version for i in self._mutated[nid] if inputs[i].node_id == variable)
 
     def _supersede(self) -> dict[int, int]:
-        """Superseded node → the live node that runs in its place; the former are live no more."""
+        """Superseded node → the live node that runs in its place; superseded nodes are no longer live."""
         nodes = self._index.nodes
         superseding = [nid for nid in self.live if TSupersedes.get(nodes[nid].source.attrs.op)]
         stand_ins = {nodes[nid].control_deps[0]: nid for nid in sorted(superseding, reverse=True)}

@@ -1,7 +1,7 @@
 """The arrays that an executor holds: cells of fixed shape and dtype, read and written by name or by number.
 
 A jax.Array never changes, so what MXNet writes as `ex.arg_dict["w"][:] = x` is an assignment to the name here:
-`ex.arg_dict["w"] = x`. The cell checks and converts what it is given.
+`ex.arg_dict["w"] = x`. The cell checks and converts the values it is given.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ArrayCell:
     """One array, its shape and dtype fixed. Executors that share a cell see each other's writes.
 
     value: the jax.Array it holds now. shown: whether a caller may hold that very array, so that its memory must not be
-    given to XLA. lock: held by what reads the value to write another one made of it (`writing`).
+    given to XLA. lock: held by code that reads the value to write another one made of it (`writing`).
     """
 
     __slots__ = ("_lock", "dtype", "name", "place", "shape", "shown", "value")

@@ -236,7 +236,7 @@ def _executor(
     return Executor(functions, args, grads, aux, requests, key)
 
 
-# -- what the caller gives -------------------------------------------------------------------------------------------
+# -- arguments of the caller -----------------------------------------------------------------------------------------
 
 
 def _device(ctx: Context) -> Place:
@@ -257,7 +257,7 @@ def _check_names(network: _Network) -> None:
 
 
 def _grad_requests(network: _Network, grad_req: GradReq, where: str) -> list[str]:
-    """One of write, add and null for each argument. Raises ExecutorValueError."""
+    """The request of each argument: write, add or null. Raises ExecutorValueError."""
     names = network.arguments
     match grad_req:
         case None:
@@ -352,7 +352,7 @@ def _platform(place: Place) -> str:
     return kind_of(next(iter(place.device_set)) if isinstance(place, Sharding) else place)
 
 
-# -- what follows from it --------------------------------------------------------------------------------------------
+# -- inferred shapes and dtypes --------------------------------------------------------------------------------------
 
 
 def _shapes_given(network: _Network, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

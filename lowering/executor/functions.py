@@ -1,8 +1,8 @@
 """The functions that an executor runs: jitted, of lists of arrays, made on first use.
 
 An argument's or a state's place in a list is fixed when the executor is made, so a call builds no dicts and infers
-nothing. The graph is split where NNVM splits it (`GradientProgram`): the forward function leaves what the backward
-function reads, and nothing is computed twice.
+nothing. The graph is split where NNVM splits it (`GradientProgram`): the forward function leaves the values that the
+backward function reads, and nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ExecutorFunctions:
 
     programs: of the graph. options: of training; wrt are the arguments whose gradients are computed. args and aux of
     every function follow `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an
-    executable for each. Raises what the pipeline raises.
+    executable for each. Raises the errors of the pipeline.
     """
 
     def __init__(self, programs: Programs, options: Options):

@@ -86,7 +86,7 @@ LEGACY_RULES = (
 
 
 class Initializer:
-    """Base class: a subclass says in `_init_weight(desc, shape, key)` what a weight starts with.
+    """Base class: a subclass returns the first values of a weight in `_init_weight(desc, shape, key)`.
 
     Keyword arguments given to this constructor are what `dumps` writes. Register a subclass with `@register` to use it
     by its name in lower case.

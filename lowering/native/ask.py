@@ -105,7 +105,7 @@ class _Child:
             env=_environment(),
             text=True,
             errors="replace",
-            start_new_session=True,  # what a terminal sends to its programs is not for it
+            start_new_session=True,  # a terminal's signals to its programs do not reach it
         )
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="native answers", daemon=True).start()

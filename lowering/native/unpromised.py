@@ -1,8 +1,8 @@
 """Every name of JAX, jaxlib and XLA that the library uses and that JAX does not promise to keep.
 
-Each stands here once, with what happens where it is missing: speed is lost, or a word in a message, never a result.
-`tests/lowering/native/test_unpromised.py` takes each away. What JAX promises is in its `docs/api_compatibility.md`;
-what runs with which version is in `docs/versions.md`.
+Each is used once, in this file, with the consequence of its absence: speed is lost, or a word in a message, never a
+result. `tests/lowering/native/test_unpromised.py` takes each away. What JAX promises is in its
+`docs/api_compatibility.md`; what runs with which version is in `docs/versions.md`.
 
 Whatever an unpromised interface raises is caught, here and in this folder alone.
 """
@@ -86,7 +86,7 @@ def is_zero(tangent: Any) -> bool:
     return isinstance(tangent, ad.Zero)  # pyright: ignore[reportOptionalMemberAccess]
 
 
-# -- calls of what is in jaxlib --------------------------------------------------------------------------------------
+# -- calls of code in jaxlib -----------------------------------------------------------------------------------------
 
 
 def library_call(

@@ -3,8 +3,8 @@
 Each takes (weight, gradient, *states) and returns (new weight, *new states). Hyper-parameters are keywords: numbers, or
 arrays of one element where they change from step to step without a new compilation. `clip_gradient` and `clip_weights`
 are numbers; a negative one means none. In the formulas w is the weight, g the gradient, c the factor `rescale_grad`, λ
-the weight decay `wd`, η the learning rate `lr`, and clip(x) limits |x| to `clip_gradient`. h is what a formula takes as
-the gradient: `formula` makes it of w, g, c and, where a formula does not use it in another way, λ.
+the weight decay `wd`, η the learning rate `lr`, and clip(x) limits |x| to `clip_gradient`. h is the gradient that a
+formula takes: `formula` makes it of w, g, c and, where a formula does not use it in another way, λ.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
         net-symbol.json, net-0000.params   the network as a checkpoint
         computed.params                    arrays that depend on parameters alone, named by what computes them
 
-No program is in it: a process that loads it plans and traces the network anew, and compiles what is asked for. So
-geometry, layouts of weights and what a program calls come from this network on this machine, whatever the files say.
+No program is in it: a process that loads it plans and traces the network anew, and compiles the signatures asked for.
+So geometry, layouts of weights and library calls come from this network on this machine, whatever the files say.
 `predictor.json` is written last, so that a reader has all of the old files or all of the new, whenever a save is
 interrupted. Versions 1 to 4 had programs and arrays of other names beside the network, which are not read.
 """
@@ -115,7 +115,7 @@ def _tidy(place: Path) -> None:
     named = _held_by(place).get("files")
     for other in place.glob(f"{_SAVED}*"):
         if other.name != named and _number(other):
-            shutil.rmtree(other, ignore_errors=True)  # Windows keeps what is being read
+            shutil.rmtree(other, ignore_errors=True)  # Windows keeps files that are being read
 
 
 def _number(place: Path) -> int:
@@ -218,7 +218,7 @@ def _about(place: Path) -> dict[str, Any]:
         raise _refused(place, f"{_ABOUT} with {error.expected}", error.got) from None
 
 
-# -- what the fields of predictor.json are ---------------------------------------------------------------------------
+# -- the fields of predictor.json ------------------------------------------------------------------------------------
 
 
 class _MisfitError(Exception):

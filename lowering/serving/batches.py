@@ -1,4 +1,4 @@
-"""Predicting batch by batch: all of one size, so that one executable runs them, and one ahead of what is handed out."""
+"""Predict batch by batch: all of one size, so that one executable runs them, and one ahead of the caller."""
 
 from __future__ import annotations
 

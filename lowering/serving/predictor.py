@@ -1,4 +1,4 @@
-"""`Predictor`: a trained network as it is served. What depends on parameters alone is computed once and kept."""
+"""`Predictor`: a trained network for serving. Values that depend on parameters alone are computed once and kept."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ class Predictor:
     """A network with its parameters, as a function of its data: `predict(data=x)` → list of outputs.
 
     args, aux: arrays by name, which do not change; the arguments that are not among them are the inputs of every call.
-    Training heads without a label are what they compute (`inference_symbol`). Parameters are folded, and all else that
-    depends on them alone is computed, once, on the device; the rest is compiled once for every combination of input
-    shapes and dtypes, by the algorithms that are fastest for them. Signatures share what they compute alike. States
-    that the network writes keep the values given. May be called from many threads.
+    Training heads without a label become their forward values (`inference_symbol`). Parameters are folded, and all else
+    that depends on them alone is computed, once, on the device; the rest is compiled once for every combination of
+    input shapes and dtypes, by the algorithms that are fastest for them. Signatures share the values that they compute
+    alike. States that the network writes keep the values given. May be called from many threads.
 
     mesh: a `jax.sharding.Mesh`, over whose axis data_axis inputs are split along their first axis; the axes that
     `__sharding__` in the graph refers to. sharding: of the parameters: "replicate": every device has all; "fsdp": each
@@ -77,8 +77,8 @@ class Predictor:
     With several processes each gives the whole inputs, and `batches` returns whole outputs.
     platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
     convolutions. keep: of how many signatures the programs are kept, those called last; another is compiled again when
-    it is called again. None: of all. symbol: the network as it runs; inputs: names of what calls give; plan: what the
-    pipeline made.
+    it is called again. None: of all. symbol: the network as it runs; inputs: names of the arrays that calls give; plan:
+    what the pipeline made.
 
     Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no number,
     TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline raise.
@@ -286,7 +286,7 @@ class Predictor:
             )
         raise misfit(self.symbol, {*parameters, *given}, self._states)
 
-    # -- what runs ---------------------------------------------------------------------------------------------------
+    # -- signatures --------------------------------------------------------------------------------------------------
 
     def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """The signature of inputs of these shapes and dtypes; made in the first thread that asks for it."""

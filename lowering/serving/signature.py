@@ -26,7 +26,8 @@ from symjax_nnvm.pipeline import Options
 
 
 class Served(NamedTuple):
-    """run(inputs, held, key) → outputs, arrays by name; what it takes besides inputs; whether it reads the key."""
+    """A function for one signature. run: (inputs, held, key) → outputs, arrays by name; the arrays it takes besides
+    inputs; whether it reads the key."""
 
     run: Callable[[Mapping[str, jax.Array], Mapping[str, jax.Array], jax.Array | None], list[jax.Array]]
     wanted: Wanted

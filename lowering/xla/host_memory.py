@@ -1,6 +1,6 @@
 """The memory of a CPU's arrays: an application may have its process keep freed memory, for good or while it trains.
 
-XLA:CPU takes the memory of what it computes from `malloc` in each call. The C library of Linux maps large blocks anew
+XLA:CPU takes the memory of its results from `malloc` in each call. The C library of Linux maps large blocks anew
 each time, and the system fills them with zeros, page by page, when they are first touched: ResNet-50 touches 91,000 new
 pages in a call of 16 images, which takes a sixth of its processor time; MobileNet's training step 169,000, a quarter.
 Kept pages are touched once, and large ones are fewer. What it costs: memory that any part of the process frees does not

@@ -55,12 +55,12 @@ def options_for(platform: str, once: bool = False) -> dict[str, str] | None:
 class Jitted:
     """A jitted function: `jax.jit`'s, compiled with the options of its platform where nothing else traces it.
 
-    plain: the same without options, for `jax.export` and for what takes none but JAX's own. whole: whether calls run
-    it as one program; else the function compiles what it can by itself. symbol: the network that it runs, whose
-    arguments are mappings by name among its own; None where it is not known.
+    plain: the same without options, for `jax.export` and for callers that take JAX's own functions only. whole: whether
+    calls run it as one program; else the function compiles what it can by itself. symbol: the network that it runs,
+    whose arguments are mappings by name among its own; None where it is not known.
 
-    The first run of a program is waited for, and what it could not allocate is told: NumPy, reading a result that was
-    never allocated, ends the process (jaxlib's "Check failed: buffer_.IsConcrete()").
+    The first run of a program is waited for, and memory that it could not allocate is reported: NumPy, reading a result
+    that was never allocated, ends the process (jaxlib's "Check failed: buffer_.IsConcrete()").
     """
 
     def __init__(
@@ -138,11 +138,11 @@ def jit(
     return Jitted(function, platform, once, whole, symbol, **options)
 
 
-# -- memory that there is not ----------------------------------------------------------------------------------------
+# -- too little memory -----------------------------------------------------------------------------------------------
 
 
 class Awaited:
-    """An executable whose first run is waited for, as `Jitted` waits. cost: what a run is estimated to take."""
+    """An executable whose first run is waited for, as `Jitted` waits. cost: the estimate of a run."""
 
     def __init__(self, executable: jax.stages.Compiled, cost: Callable[[], Footprint | None]):
         self.executable, self._cost = executable, cost

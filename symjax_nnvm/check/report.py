@@ -51,7 +51,7 @@ class Problem:
     """One finding, for all nodes that it concerns.
 
     nodes: names of nodes or variables, `outer/inner` inside subgraphs; empty when it concerns the file. op: the
-    operator's name. reason: what is the matter. fix: what to do, None where there is nothing.
+    operator's name. reason: the fault in words. fix: the remedy, None where there is none.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""A drawing as SVG: readable on white and on black, safe to put into a page, with what a node is under the pointer."""
+"""A drawing as SVG: readable on white and on black, safe to put into a page, with a node's facts under the pointer."""
 
 from __future__ import annotations
 

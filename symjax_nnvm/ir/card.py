@@ -2,7 +2,7 @@
 
 Costs are said in elements and operations. A *MAC* is one multiplication with the addition that follows it, as matrix
 products and convolutions do them; other operations (bias, comparisons, square roots, each elementary function) count
-one each. 1 MAC = 2 FLOPs. What moves or makes data without arithmetic costs 0.
+one each. 1 MAC = 2 FLOPs. Operators that move or make data without arithmetic cost 0.
 
 Costs have a low priority, so that another package can set FFlops or FWorkspace again.
 """

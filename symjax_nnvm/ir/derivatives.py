@@ -44,8 +44,8 @@ class DirectionParams(Params):
 class Operands:
     """The operands of a derivative operator by role: names, entries, shapes, dtypes or arrays.
 
-    heads: head gradients. smooth: differentiable inputs. fixed: what else the outputs depend on (lengths, labels,
-    masks), and what the forward operator kept for its gradient. directions: lists like `smooth`.
+    heads: head gradients. smooth: differentiable inputs. fixed: other operands that the outputs depend on (lengths,
+    labels, masks), and those that the forward operator kept for its gradient. directions: lists like `smooth`.
     """
 
     heads: list[Any]

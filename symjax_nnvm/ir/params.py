@@ -89,7 +89,7 @@ class Params:
     """An operator's parameters: the annotated names of a subclass, which is a frozen dataclass of keywords.
 
     What `dataclasses` would write and compile for each of the two hundred, a third of the time that importing this
-    package takes, stands here once.
+    package takes, is written once in this class.
     """
 
     _defaults: typing.ClassVar[dict[str, Any]] = {}

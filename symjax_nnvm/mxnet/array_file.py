@@ -1,7 +1,7 @@
 """MXNet's array files (`.params`): every record version, dense and sparse, read without copying.
 
 A file is mapped into memory and only its headers are read: an array is a view of the file, and its bytes are fetched
-when they are used. Every count, length and dimension is checked against what is left of the file before anything is
+when they are used. Every count, length and dimension is checked against the rest of the file before anything is
 allocated. Source of the format: MXNet's `ndarray.cc`, all generations.
 """
 

@@ -1,6 +1,6 @@
 """`match_params`: which array of a file belongs to which argument or state of a symbol, whatever names the file uses.
 
-Names are tried first: as they are, without `arg:` or `aux:`, then without the prefix of a Gluon block. What is left is
+Names are tried first: as they are, without `arg:` or `aux:`, then without the prefix of a Gluon block. The rest is
 matched by roles, shapes and order (`structural`). Everything that does not fit is reported at once.
 """
 
@@ -64,7 +64,6 @@ class Ambiguous:
 @dataclass(frozen=True)
 class ParamsMatch:
     """The result of `match_params`.
-
 
     args, aux: arrays of the symbol's arguments and auxiliary states by name. sources: name → the file's name. inputs:
     arguments that are no parameters: data and labels. missing: parameters and states without an array. surplus: the

@@ -22,7 +22,7 @@ from symjax_nnvm.progress import bar
 class RecordFile:
     """The records of one of MXNet's `.rec` files, as a sequence: `file[i]` is the bytes of record i.
 
-    path: the file. index: its index, default `train.idx` beside `train.rec`; one that is not there is made, by reading
+    path: the file. index: its index, default `train.idx` beside `train.rec`; a missing one is made, by reading
     the head of each record, and written, if the folder can be written to. progress: a bar on the terminal meanwhile.
 
     Records come in the index's order, as MXNet's `MXIndexedRecordIO.keys` and Gluon's `RecordFileDataset` give them;
@@ -30,7 +30,7 @@ class RecordFile:
     of any size may be opened. Threads may share one; a copy that is pickled into another process opens the file there,
     so that it is a source for `grain.MapDataset` and `grain.DataLoader` as it is.
 
-    Raises RecordFormatError for what is damaged, with the byte and what to do; ModelNotFoundError, FileError, OSError.
+    Raises RecordFormatError for damaged records, with the byte and a remedy; ModelNotFoundError, FileError, OSError.
     """
 
     def __init__(self, path: StrPath, index: StrPath | None = None, *, progress: bool = True):

@@ -5,8 +5,8 @@ FAlterOpLayout (Convolution) to the readers of its result that have FCorrectLayo
 they know. The pass asks for no shapes but where operands are broadcast: then for ranks. Gradients that are appended
 afterwards have the order of what they are gradients of.
 
-What is connected like that is a region. One that holds a single convolution, which runs about as fast in the order it
-has (FEitherLayout), would pay for the transpositions and gain nothing: it stays as it is.
+Operators connected like that are a region. One that holds a single convolution, which runs about as fast in the order
+it has (FEitherLayout), would pay for the transpositions and gain nothing: it stays as it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The inference passes: InferShape, InferType, MXInferShape, MXInferType, and the same as plain functions.
 
-They gather what is given and what variables declare, and hand it to the engine. The graph attributes they read and
-write are those of NNVM's and MXNet's passes.
+They gather the given values and those that variables declare, and hand them to the engine. The graph attributes they
+read and write are those of NNVM's and MXNet's passes.
 """
 
 from __future__ import annotations

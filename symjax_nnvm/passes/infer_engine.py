@@ -1,10 +1,10 @@
 """The inference engine: applies operator rules over a graph until nothing more can be learnt.
 
-Operator rules *propose* what inputs and outputs are, from what is known of them; the engine merges proposals into what
-it knows and words the contradictions, so that every operator reports errors alike. One sweep goes over all nodes
-forward; nodes that are still incomplete then go through a work list, last node first, and come back whenever one of
-their entries becomes better known. A value can only become better known, so the whole takes time linear in nodes +
-edges, where sweeping to and fro (NNVM's way to the same fixed point) may take quadratic time.
+Operator rules *propose* what inputs and outputs are, from what is known of them; the engine merges proposals into its
+values and words the contradictions, so that every operator reports errors alike. One sweep goes over all nodes forward;
+nodes that are still incomplete then go through a work list, last node first, and come back whenever one of their
+entries becomes better known. A value can only become better known, so the whole takes time linear in nodes + edges,
+where sweeping to and fro (NNVM's way to the same fixed point) may take quadratic time.
 
 What the readers of an operator's output say of it, beyond what the operator says itself, is a guess: a loss head takes
 its label to be like its data. A guess helps to learn shapes that were not given. Where the operator cannot produce it,

@@ -31,7 +31,7 @@ class HardCodedBatch:
     """One place of a graph where a batch size is written.
 
     node: its name, `outer/inner` inside a subgraph. op: its operator, None for a variable. param: the parameter or
-    attribute. text: its value. axis: the batch axis. size: the number that stands there.
+    attribute. text: its value. axis: the batch axis. size: the number written there.
     """
 
     node: str

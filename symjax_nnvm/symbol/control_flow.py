@@ -1,8 +1,8 @@
 """`foreach`, `while_loop` and `cond`: control flow whose bodies are Python functions of symbols.
 
-A body is called once, on fresh variables; what it built becomes a subgraph of one node. Whatever it reads from outside
-becomes an input of that node: variables under their own names, outputs of outer nodes under those of the outputs.
-Source of the semantics: MXNet's `symbol.contrib`.
+A body is called once, on fresh variables; the nodes it built become a subgraph of one node. Whatever it reads from
+outside becomes an input of that node: variables under their own names, outputs of outer nodes under those of the
+outputs. Source of the semantics: MXNet's `symbol.contrib`.
 """
 
 from __future__ import annotations

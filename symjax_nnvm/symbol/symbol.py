@@ -1,8 +1,8 @@
 """Symbol: the class by which a user writes a graph — compose, list, attributes, internals, copy, print.
 
 A symbol is a value that holds only its output entries; copying the object shares nodes, `copy()` does not. Behaviour
-follows NNVM's `symbolic.h`, spelled in Python as both NNVM's and MXNet's front ends spell it. What needs a pass
-(`infer_shape`, `tojson`, `gradient`) asks the pass registry for it by name.
+follows NNVM's `symbolic.h`, spelled in Python as both NNVM's and MXNet's front ends spell it. Methods that need a pass
+(`infer_shape`, `tojson`, `gradient`) find it in the pass registry by name.
 """
 
 from __future__ import annotations
