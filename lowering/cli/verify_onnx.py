@@ -90,7 +90,7 @@ def _dtype(text: str) -> str:
 
 
 def _row(name: str, array: np.ndarray, ours: Any) -> dict[str, Any]:
-    """How far an output is from ours, relative to the largest of ours."""
+    """The distance of an output from this library's, relative to the largest of this library's."""
     row = {"output": name, "shape": array.shape, "difference": float("nan"), "ok": False}
     if ours is None or tuple(ours.shape) != array.shape:
         return {**row, "verdict": "there is no such output" if ours is None else f"ours is {format_shape(ours.shape)}"}

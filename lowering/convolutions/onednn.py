@@ -113,7 +113,7 @@ class Cores(NamedTuple):
         return (block_of_a_core if self.one else block)(geometry, epilogue)
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
-        """Whether it computes a direction. Phases of a strided convolution that it does not compute are computed
+        """Whether oneDNN computes a direction. Phases of a strided convolution that it does not compute are computed
         otherwise."""
         if direction == "data" and any(stride > 1 for stride in geometry.stride):
             return True

@@ -100,7 +100,7 @@ class ImageRecordIter:
         return self.epoch(0)
 
     def rows(self, i: int) -> int:
-        """How many rows of batch i are not padding."""
+        """The number of rows of batch i that are not padding."""
         return self._numbers.rows(i)
 
     def epoch(self, n: int, start: int = 0) -> Iterator[Sample]:

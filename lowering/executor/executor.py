@@ -49,7 +49,8 @@ class Executor:
         grad_req: Sequence[str],
         key: jax.Array,
     ):
-        """For `bind` and `simple_bind`. grads: one cell or None per argument, or None when no array was given at all.
+        """Make an executor; `bind` and `simple_bind` call it. grads: one cell or None per argument, or None when no
+        array was given at all.
         grad_req: one of write, add and null per argument; null wherever there is no gradient cell."""
         self._functions = functions
         self._args, self._grads, self._aux = list(args), None if grads is None else list(grads), list(aux)

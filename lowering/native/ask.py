@@ -136,11 +136,11 @@ class _Child:
         return True
 
     def has_ended_by_itself(self) -> bool:
-        """Whether it had nothing to do for long."""
+        """Whether the child ended by itself because it had nothing to do for long."""
         return self._process.poll() == 0
 
     def end(self) -> int:
-        """Kill it. How it ended: 0 where it did so by itself."""
+        """Kill the child; returns its exit status, 0 where it ended by itself."""
         self._process.kill()
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None
@@ -206,7 +206,7 @@ def _running() -> _Child | None:
 
 @cache
 def _threads() -> int:
-    """How many threads XLA's CPU has, counted before there is a second client."""
+    """The number of threads of XLA's CPU, counted before there is a second client."""
     return unpromised.workers()
 
 

@@ -38,7 +38,7 @@ _TOO_LONG_SECONDS = 90.0
 
 
 def main() -> None:
-    """Answer until there are no more questions."""
+    """Answer questions until there are no more."""
     clock = _Clock()
     threading.Thread(target=_end_in_time, args=(clock,), daemon=True).start()
     _say(f"{READY}{unpromised.workers()}")

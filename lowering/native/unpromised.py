@@ -161,7 +161,7 @@ def one_worker_device() -> Any:
 
 
 def workers() -> int:
-    """The threads of JAX's client of the CPU, whose number decides the layout of oneDNN's weights; 0 where unknown."""
+    """The number of threads of JAX's CPU client, which decides the layout of oneDNN's weights; 0 where unknown."""
     jax.devices("cpu")  # has them from here on
     try:
         return sum(name.endswith(_WORKER) for id, name in _threads().items() if id not in _of_clients_made)

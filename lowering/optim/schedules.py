@@ -102,7 +102,7 @@ class _UntilMaxUpdate(LRScheduler):
         self._check(self.max_update > self.warmup_steps, "max_update", f"more than warmup_steps = {self.warmup_steps}")
 
     def _share_done(self, count: jax.Array) -> jax.Array:
-        """How much of the way is done: 0 at the end of the warm-up, 1 at max_update and after."""
+        """The share of updates done: 0 at the end of the warm-up, 1 at max_update and after."""
         return (jnp.minimum(count, self.max_update) - self.warmup_steps) / (self.max_update - self.warmup_steps)
 
     def _share_left(self, count: jax.Array) -> jax.Array:

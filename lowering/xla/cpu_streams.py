@@ -33,7 +33,7 @@ Arrays = Mapping[str, jax.Array]
 
 
 def count() -> int:
-    """How many cores the process may use."""
+    """The number of cores that the process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -56,7 +56,7 @@ def why_not() -> str | None:
 
 @cache
 def _one_core() -> SingleDeviceSharding | None:
-    """A child process makes such a client, and computes with it, before this one does."""
+    """The sharding on the second client, once a child process has made such a client and computed with it."""
     device = one_worker_device() if ask("one_core") else None
     return None if device is None else SingleDeviceSharding(device)
 

@@ -44,7 +44,7 @@ _for_good = False
 
 
 def keep_memory() -> bool:
-    """Let memory that is freed stay with the process from now on; whether that is so.
+    """Let memory that is freed stay with the process from now on; returns whether that is so.
 
     It is an application's first line, after the imports: it changes the allocator of the whole process. Blocks up to
     1 GiB come from one heap that does not shrink, whatever thread asks for them: of the threads that start after this,

@@ -42,7 +42,7 @@ def shape_remedy(symbol: Symbol, shapes: Shapes) -> str:
 
 
 def dtype_remedy(symbol: Symbol, dtypes: Mapping[str, str]) -> str:
-    """Which inputs to cast so that the dtypes fit the graph, or nothing when that does not help."""
+    """The inputs to cast so that the dtypes fit the graph, in words; empty when that does not help."""
     whole = [name for name in data_inputs(symbol) if dtypes.get(name, "float").startswith(("int", "uint", "bool"))]
     others = {dtype for name, dtype in dtypes.items() if name not in whole and dtype.startswith(("float", "bfloat"))}
     wanted = others.pop() if len(others) == 1 else "float32"

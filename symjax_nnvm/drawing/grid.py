@@ -144,7 +144,7 @@ def _by_neighbours(grid: Grid, row: list[int], position: list[int], upwards: boo
 
 
 def crossings(grid: Grid) -> int:
-    """How many pairs of segments cross."""
+    """The number of pairs of segments that cross."""
     position = _positions(grid)
     total = 0
     for row in grid.rows:

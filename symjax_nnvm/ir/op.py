@@ -204,7 +204,7 @@ class Op:
         return self
 
     def set_support_level(self, level: int) -> Op:
-        """How well the operator is supported; documentation only."""
+        """Set how well the operator is supported; documentation only."""
         self.support_level = level
         return self
 

@@ -176,7 +176,7 @@ def _read_names(reader: _Reader, count: int) -> Iterator[str]:
 
 
 def _read_record(reader: _Reader, what: str) -> Array | None:
-    """One array; None for one that was never initialised."""
+    """Read one array; None for one that was never initialised."""
     magic = reader.number("I", what)
     if magic == V1:
         shape = reader.dims(reader.number("i", f"the rank of {what}"), "q", f"the shape of {what}")

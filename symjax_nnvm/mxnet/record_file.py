@@ -56,7 +56,7 @@ class RecordFile:
         return Path(self.source.path)
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return len(self.offsets)
 
     @overload

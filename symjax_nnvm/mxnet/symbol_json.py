@@ -104,7 +104,7 @@ def _set_default_initialisers(nodes: Sequence[Node], report: Report | None) -> N
 
 
 def _reduce_everything(nodes: Sequence[Node]) -> None:
-    """In argmax and argmin an axis of -1 used to mean no axis."""
+    """Remove an axis of -1 from argmax and argmin, where it used to mean no axis."""
     for node in nodes:
         if node.op is not None and node.op.name in ("argmax", "argmin") and node.attrs.dict.get("axis") == "-1":
             del node.attrs.dict["axis"]

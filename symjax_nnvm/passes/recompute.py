@@ -101,7 +101,7 @@ class Copies:
 
 
 def _replace(stand_in: Node, node: Node, igrads: InputGradients, known: set[Node]) -> None:
-    """Let what a rule made of a stand-in read the node's own outputs. known: the nodes that it was made of.
+    """Let the nodes that a rule made of a stand-in read the node's own outputs. known: the nodes they were made of.
 
     A node that supersedes the stand-in runs in the forward part and reads what the node reads.
     """

@@ -29,7 +29,7 @@ def _reduce_precision_pass(graph: Graph) -> Graph:
 
 
 def reduce_precision(graph: Graph, target_dtype: DType, dtypes: Mapping[str, DType] | None = None) -> Graph:
-    """The graph with `amp_cast` nodes where dtypes change; what nothing changes stays the same objects.
+    """The graph with `amp_cast` nodes where dtypes change; nodes that nothing changes stay the same objects.
 
     dtypes: of variables by name; float32 where neither this nor the variable itself says another.
     Raises PassError for another dtype than bfloat16 or float16, InferenceError.

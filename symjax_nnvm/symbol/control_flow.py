@@ -293,7 +293,7 @@ def _unite(*bodies: _Body) -> tuple[list[NodeEntry], list[list[int]]]:
 
 
 def _create(op: str, graphs: Sequence[Symbol], inputs: Sequence[NodeEntry], **params: object) -> list[Symbol]:
-    """The node, as one symbol per output."""
+    """Create the node, as one symbol per output."""
     texts = {hidden_key(key): value for key, value in AttrScope.current.get(None).items()}
     texts |= {key: value_to_text(value) for key, value in params.items()}
     texts["num_args"] = str(len(graphs) + len(inputs))

@@ -33,7 +33,7 @@ def _in_shape(function: str) -> _Method:
 
 
 def _refusing(method: str, reason: str) -> Callable[..., NoReturn]:
-    """A method of MXNet that is here only to say what to do instead."""
+    """A method of MXNet that symbols lack: it raises an error with the replacement."""
 
     def refuse(self: Fluent, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedForSymbol(f"Symbol.{method}: {reason}")
@@ -176,6 +176,6 @@ class Fluent:
     if not TYPE_CHECKING:  # for which every name would then be an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Only asked for what is not there: the error says what is."""
+            """Raise the error for a missing attribute, which proposes a replacement or close names."""
             fix = "" if name.startswith("_") else _ELSEWHERE.get(name) or did_you_mean(name, dir(type(self)))
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix and '. '}{fix}")

@@ -152,7 +152,7 @@ class _Reader:
         return {key: attr_from_json(key, type_name, value) for key, (type_name, value) in attrs.items()}
 
     def _read_node(self, i: int, item: Any, graph: str, depth: int) -> Node:
-        """One node object without its edges."""
+        """Read one node object, without its edges."""
         if (
             type(item) is not dict
             or not item.keys() <= _KNOWN_NODE_FIELDS
