@@ -77,8 +77,8 @@ class Predictor:
     With several processes each gives the whole inputs, and `batches` returns whole outputs.
     platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: "bfloat16" or "float16" for matrix products and
     convolutions. keep: of how many signatures the programs are kept, those called last; another is compiled again when
-    it is called again. None: of all. symbol: the network as it runs; inputs: names of the arrays that calls give; plan:
-    what the pipeline made.
+    it is called again. None: of all. symbol: the network as it runs; inputs: names of what calls give; plan: what the
+    pipeline made.
 
     Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no number,
     TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline raise.
