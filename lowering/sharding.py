@@ -1,9 +1,9 @@
-"""Where arrays lie on a mesh of devices: parameters, what an optimiser keeps of them, states and batches.
+"""How arrays are split over a mesh of devices: parameters, an optimiser's state of them, auxiliary states and batches.
 
-XLA's partitioner decides how a program runs on a mesh; what it is told is here, as `NamedSharding`s. It decides for
-axes that are "auto". An axis that is "explicit", as those of `jax.make_mesh` are, asks every operation to say where its
-result lies, which operators written for one device do not: arrays on such a mesh are taken as they lie, with the same
-buffers, as arrays on auto axes (`on_auto_axes`).
+XLA's partitioner decides how a program runs on a mesh; this module makes the `NamedSharding`s that it is told. It
+decides for axes that are "auto". An axis that is "explicit", as those of `jax.make_mesh` are, asks every operation for
+the sharding of its result, which operators written for one device do not give: arrays on such a mesh are taken with the
+same buffers and the same split, as arrays on auto axes (`on_auto_axes`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 Shape = tuple[int, ...]
 
 Rules = Sequence[tuple[str, PartitionSpec]]
-"""(pattern, PartitionSpec): where arrays lie whose names match, as those of files do (`fc*_weight`)."""
+"""(pattern, PartitionSpec): how arrays are split whose names match, as those of files do (`fc*_weight`)."""
 
 WORDS = ("replicate", "fsdp", "zero1")
 """replicate: every device has all parameters. fsdp: each parameter, and what the optimiser keeps of it, is split over
@@ -95,8 +95,8 @@ def lying_like(values: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str
 
 
 def outputs_lying_like(outputs: Sequence[Any], symbol: Symbol, args: Mapping[str, Any]) -> list[Any]:
-    """Outputs, on explicit axes where arguments are. Those that are traced lie as their node's `__sharding__` says, or
-    along the first axis like the first argument of as many samples; else whole on every device."""
+    """Outputs, on explicit axes where arguments are. Those that are traced are split as their node's `__sharding__`
+    says, or along the first axis like the first argument of as many samples; else each is whole on every device."""
     found = [_explicit(args.get(name)) for name in symbol.list_arguments()]
     mesh = next((each.mesh for each in found if each is not None), None)
     if mesh is None:
@@ -146,12 +146,12 @@ def _auto_context() -> AbstractContextManager[Any]:
     return jax.sharding.use_abstract_mesh(auto_mesh(around)) if explicit else nullcontext()
 
 
-# -- where arrays lie --------------------------------------------------------------------------------------------------
+# -- how arrays are split ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A mesh with auto axes, and what lies where on it; `make_placement` makes one.
+    """A mesh with auto axes, and the sharding of every array on it; `make_placement` makes one.
 
     word: one of `WORDS`; None where rules say it, each of which matches some parameter. data_axes: the axes of the mesh
     that batches are split over. declared: what the graph says of variables by name, which comes before all else.
@@ -169,29 +169,29 @@ class Placement:
 
     @property
     def parts(self) -> int:
-        """Into how many parts a batch is split."""
+        """The number of parts that a batch is split into."""
         return prod(self.mesh.shape[axis] for axis in self.data_axes)
 
     @property
     def processes(self) -> int:
-        """How many processes have devices of the mesh."""
+        """The number of processes that have devices of the mesh."""
         return len({device.process_index for device in self.mesh.devices.flat})
 
     def batch(self, size: int) -> NamedSharding:
-        """Of an array with `size` samples on axis 0. Every device has all of a batch that cannot be split evenly."""
+        """The sharding of an array with `size` samples on axis 0: whole everywhere, if they cannot be split evenly."""
         return self.of(self.data_axes) if size % self.parts == 0 else self.of()
 
     def parameters(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
-        """Of arrays by name. Raises TrainingError: rules that match nothing, or that do not fit a shape."""
+        """Shardings of parameters by name. Raises TrainingError: rules that match nothing, or do not fit a shape."""
         self._check_rules(shapes)
         return {name: self._of_word(name, shape, "fsdp") for name, shape in shapes.items()}
 
     def optimizer_slots(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
-        """Of what an optimiser keeps of each parameter, in the parameter's shape; gradients lie so, too."""
+        """Shardings of an optimiser's arrays in the shape of each parameter, by its name; gradients are split alike."""
         return {name: self._of_word(name, shape, "fsdp", "zero1") for name, shape in shapes.items()}
 
     def states(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
-        """Of auxiliary states by name, which are small: whole everywhere, unless a rule matches."""
+        """Shardings of auxiliary states by name, which are small: whole on every device, unless a rule matches."""
         return {name: self._by_rule(name, shape) for name, shape in shapes.items()}
 
     def _of_word(self, name: str, shape: Shape, *words: str) -> NamedSharding:
@@ -224,7 +224,7 @@ class Placement:
             raise TrainingError(f"Rules of sharding match no parameter: {listed(idle)}", expected=names[:20], fix=fix)
 
     def _by_rule(self, name: str, shape: Shape) -> NamedSharding:
-        """By the graph, or the first rule that matches; else every device has it all."""
+        """The sharding that the graph gives an array, or the first rule that matches; else it is whole everywhere."""
         matching = (spec for pattern, spec in self.rules if fnmatchcase(name, pattern))
         spec = self.declared.get(name) or next(matching, PartitionSpec())
         check_fits(self.mesh, spec, name, shape)
@@ -264,9 +264,10 @@ def check_axes(mesh: Mesh | AbstractMesh, axes: Iterable[Any], what: str) -> Non
 def make_placement(
     mesh: Any, sharding: Any = "replicate", data_axis: str | Sequence[str] = "data", symbol: Symbol | None = None
 ) -> Placement:
-    """Where things lie on a mesh. sharding: one of `WORDS`, or rules, which leave whole what none of them matches.
-    data_axis: the axis, or axes, of the mesh that batches are split over. symbol: the network, whose variables may say
-    by `__sharding__` how they are split. Raises TrainingError; PassError for axes in the graph that the mesh lacks."""
+    """The placement of a network's arrays on a mesh. sharding: one of `WORDS`, or rules, which leave whole what none of
+    them matches. data_axis: the axis, or axes, of the mesh that batches are split over. symbol: the network, whose
+    variables may say by `__sharding__` how they are split. Raises TrainingError; PassError for axes in the graph that
+    the mesh lacks."""
     if not isinstance(mesh, Mesh):
         fix = "mesh=jax.make_mesh((jax.device_count(),), ('data',))."
         raise TrainingError("No mesh", param="mesh", expected="a jax.sharding.Mesh", got=type(mesh).__name__, fix=fix)
@@ -300,17 +301,16 @@ def _rules(given: Any, mesh: Mesh) -> Rules:
 
 
 def declared_shardings(symbol: Symbol, mesh: Mesh) -> dict[str, PartitionSpec]:
-    """What the variables of a graph say by their attribute `__sharding__`, by name. Raises PassError, as PlaceSharding
-    does."""
+    """Shardings of a graph's variables by their attribute `__sharding__`. Raises PassError, as PlaceSharding does."""
     nodes = [node for node in Graph(symbol.outputs).nodes() if node.is_variable and SHARDING in node.attrs.dict]
     return {node.name: PartitionSpec(*mesh_axes(declared_text(node, mesh.axis_names))) for node in nodes}
 
 
-# -- putting arrays there ----------------------------------------------------------------------------------------------
+# -- putting arrays on a mesh ------------------------------------------------------------------------------------------
 
 
 def place(value: Any, sharding: NamedSharding) -> jax.Array:
-    """A global array: of a whole array, which with several processes is the same in each; or of one that lies
+    """A global array: of a whole array, which with several processes is the same in each; or of one that is split
     otherwise on the mesh. Each process copies what its devices hold, and no more."""
     if isinstance(value, jax.Array) and value.sharding == sharding:
         return value

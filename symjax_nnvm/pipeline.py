@@ -1,8 +1,8 @@
-"""The pipeline: which passes a network goes through before it is lowered, in which order, and when.
+"""The pipeline: the passes that a network goes through before it is lowered, their order and conditions.
 
-`STAGES` is the list. Whatever runs a network (`lowering.to_jax`, `compile`, `grad_fn`, an executor, a Trainer, the
-gradient witness, the command) says what it wants as `Options` and gets a `Plan`: the graph that the stages made, and
-what each of them changed. A new pass is one file in `passes/` and one row here; `register` takes one from elsewhere.
+`STAGES` is the list. Every part that runs a network (`lowering.to_jax`, `compile`, `grad_fn`, an executor, a Trainer,
+the gradient witness, the command) states its wishes as `Options` and gets a `Plan`: the graph that the stages made, and
+a record of each. A new pass is one file in `passes/` and one row here; `register` takes one from elsewhere.
 """
 
 from __future__ import annotations
@@ -66,36 +66,35 @@ _without: ContextVar[frozenset[str]] = ContextVar("without", default=frozenset()
 
 
 class Mesh(Protocol):
-    """What the pipeline asks of a mesh of devices; it is hashed, too."""
+    """The part of a mesh of devices that the pipeline reads; a mesh is hashed, too."""
 
     @property
     def axis_names(self) -> tuple[Any, ...]:
-        """Names of its axes."""
+        """The names of the mesh's axes."""
         ...
 
     @property
     def size(self) -> int:
-        """How many devices it has."""
+        """The number of the mesh's devices."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is wanted of a network.
+    """The options of a network's pipeline: what a caller wants of the network.
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
-    JAX runs. mirror: what the backward part computes again (`passes/mirror.py`). shapes, dtypes: of variables by name,
-    as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read
-    them, and mirror "blocks". precision:
-    "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness: JAX is going to
-    differentiate the function, and no derivative passes through the outputs of loss heads. constants: names of the
-    variables, arguments or states, that do not change between calls: what depends on them alone is a graph of its own,
-    `Plan.precompute`; None: all may change. owned: the program is compiled as it is, and nobody differentiates, maps or
-    exports it: so weights may lie as a library wants them. library: of convolutions, that the platform has besides XLA;
-    lowering says which. mesh: of devices, to whose axes `__sharding__` refers; None: the attribute means nothing.
-    data_axes: those of its axes that samples are split over. without: names of the stages that do not run, by default
-    those that `without` says. stages: the pipeline, by default `stages()`.
+    JAX runs. mirror: the nodes that the backward part computes again (`passes/mirror.py`). shapes, dtypes: of variables
+    by name, as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read them, and mirror
+    "blocks". precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness:
+    JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads. constants:
+    names of the variables, arguments or states, that do not change between calls: values that depend on them alone are
+    a graph of their own, `Plan.precompute`; None: all may change. owned: the program is compiled as it is, and is never
+    differentiated, mapped or exported: so weights may be stored in the layout that a library wants. library: of
+    convolutions, that the platform has besides XLA; lowering says which. mesh: of devices, to whose axes `__sharding__`
+    refers; None: the attribute means nothing. data_axes: those of its axes that samples are split over. without: names
+    of the stages that do not run, by default those that `without` says. stages: the pipeline, by default `stages()`.
 
     Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
     """
@@ -118,7 +117,7 @@ class Options:
 
     @property
     def machine(self) -> Machine:
-        """Where convolutions run."""
+        """The platform and library that run convolutions."""
         return Machine(self.platform or ANY, self.library, self.is_train)
 
     def __post_init__(self):
@@ -130,7 +129,7 @@ class Options:
 
 
 def require_platform(platform: str | None) -> None:
-    """Raises SymbolValueError for a word that is no kind of platform."""
+    """Raise SymbolValueError for a word that is no kind of platform."""
     if platform is not None and platform not in PLATFORMS:
         fix = "cuda and rocm are gpu." if platform in ("cuda", "rocm") else ""
         refuse_unknown(SymbolValueError, "No such platform:", [platform], PLATFORMS, "platforms", fix)
@@ -138,7 +137,7 @@ def require_platform(platform: str | None) -> None:
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """What is made in this context (thread) does without the stages of these names: `with without("FoldScaleAxis"):`.
+    """Plans made in this context (thread) leave out the stages of these names: `with without("FoldScaleAxis"):`.
 
     Raises PassError for a name that is none of `optional_stages()`.
     """
@@ -151,7 +150,7 @@ def without(*names: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a stage needs of the options in order to run.
+    """A need of a stage: a value of the options without which it does not run.
 
     what: in words, after "needs". of: what the stage reads of it; None where it is missing.
     """
@@ -164,10 +163,10 @@ class Need:
 class Stage:
     """A step of the pipeline: Graph → Graph.
 
-    name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. needs: what it
-    does not run without. reads: further options that decide what it does. optional: it changes how a network runs, and
-    not what it computes, so that it may be left out. inside: it is run on subgraphs, too, before the graph that holds
-    them.
+    name: the pass's, as NNVM has it. about: what it does, in a few words. run: makes the next graph. needs: the values
+    without which it does not run. reads: further options that decide what it does. optional: it changes how a network
+    runs, and not what it computes, so that it may be left out. inside: it is run on subgraphs, too, before the graph
+    that holds them.
     """
 
     name: str
@@ -179,11 +178,11 @@ class Stage:
     inside: bool = True
 
     def missing(self, options: Options) -> list[str]:
-        """What it needs and the options do not have, in words."""
+        """The options that the stage needs and does not get, in words."""
         return [need.what for need in self.needs if need.of(options) is None]
 
     def key(self, options: Options) -> Hashable | None:
-        """What it reads of the options; None where it does not run."""
+        """The values that the stage reads of the options; None where it does not run."""
         found = [need.of(options) for need in self.needs]
         return None if None in found else (*found, self.reads(options))
 
@@ -318,7 +317,7 @@ def stages() -> tuple[Stage, ...]:
 
 
 def register(stage: Stage, *, before: str | None = None, after: str | None = None) -> Callable[[], None]:
-    """Have every network that is made from now on go through a stage. Returns what removes the stage again.
+    """Have every network that is made from now on go through a stage. Returns a function that removes it again.
 
     before, after: the name of the stage that it is to stand next to; one of them. Raises PassError for a name that is
     taken, and for a place that is none.
@@ -372,8 +371,8 @@ def arguments(graph: Graph, names: Sequence[str]) -> list[NodeEntry]:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """What a stage did: the graph before and after, seconds; ran: whether it did anything at all; missing: what it
-    needed for that, in words; without: whether it was left out."""
+    """A record of one stage: the graph before and after, and the seconds it took. ran: whether it did anything at all.
+    missing: what it needed for that, in words. without: whether it was left out."""
 
     stage: Stage
     ran: bool
@@ -385,7 +384,7 @@ class StageRecord:
 
     @property
     def name(self) -> str:
-        """The stage's."""
+        """The stage's name."""
         return self.stage.name
 
     @property
@@ -399,7 +398,7 @@ class StageRecord:
         return len(self.after.nodes())
 
     def row(self) -> tuple[str, ...]:
-        """Its row in the table of a plan."""
+        """The stage's row in the table of a plan."""
         if not self.ran:
             return self.name, "", "", "left out" if self.without else f"needs {', '.join(self.missing)}"
         nodes = f"{self.before_nodes:,} → {self.after_nodes:,}"
@@ -408,7 +407,7 @@ class StageRecord:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the stages made of a network: the graph, and a record of each stage.
+    """The result of the stages for a network: the graph, and a record of each stage.
 
     num_outputs: how many of the graph's outputs are the network's; gradients follow. Prints as a table.
     """
@@ -425,7 +424,8 @@ class Plan:
 
     @property
     def precompute(self) -> Graph | None:
-        """What is computed once: the graph of values that the plan's graph has variables for; None without.
+        """The graph of the values that are computed once, which the plan's graph has variables for; None if it has
+        none.
 
         Its attribute `names` are the names of these variables, in its outputs' order.
         """
@@ -434,7 +434,7 @@ class Plan:
     columns: ClassVar[tuple[str, ...]] = ("stage", "nodes", "ms", "")
 
     def rows(self) -> list[tuple[str, ...]]:
-        """A row for each stage: its name, nodes before and after, milliseconds, what it did or what it needs."""
+        """A row for each stage: its name, nodes before and after, milliseconds, its effect or its missing needs."""
         return [record.row() for record in self.records]
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -467,8 +467,8 @@ _KEPT = 64
 class Pipeline:
     """The plans of one network: plans that differ in nothing that a stage reads share their graph.
 
-    The graphs that were used last are kept; what a stage made before is made again when it is asked for. outputs: the
-    network's entries, which must not change afterwards.
+    The graphs that were used last are kept; a stage's earlier graphs are made again when they are asked for. outputs:
+    the network's entries, which must not change afterwards.
     """
 
     def __init__(self, outputs: Sequence[NodeEntry]):

@@ -1,4 +1,4 @@
-"""What a run may take: the estimate of memory and arithmetic, before anything is made or compiled."""
+"""The budget of a run: its estimated memory and arithmetic, before anything is made or compiled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG = 1e12
 
 
 def add_max_memory(parser: argparse.ArgumentParser) -> None:
-    """`--max-memory`."""
+    """Add the option `--max-memory`."""
     parser.add_argument(
         "--max-memory",
         type=_size,
@@ -64,7 +64,7 @@ def free_memory() -> int | None:
 
 
 def _machine() -> int | None:
-    """What Linux calls available; elsewhere the free pages, which leave out what caches would give back."""
+    """The bytes that Linux calls available; elsewhere the free pages, which leave out what caches would give back."""
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
@@ -78,7 +78,7 @@ def _machine() -> int | None:
 
 
 def _control_group() -> int | None:
-    """What a container's limit leaves."""
+    """The bytes that a container's limit leaves."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit, used = ((folder / name).read_text(encoding="ascii") for name in ("memory.max", "memory.current"))

@@ -46,7 +46,7 @@ _MXNET_NAME = re.compile(r"(?P<prefix>.+?)(-symbol\.json|-(?P<epoch>\d{4,})\.par
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL, where to, and what to."""
+    """Add the arguments: MODEL, the target files and the target format."""
     add_model(parser)
     parser.add_argument("out", type=file_path, metavar="OUT", help="file to write, or prefix of MXNet's files")
     parser.add_argument("--to", choices=tuple(_writers()), help="format; default by OUT's suffix, else mxnet")
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the files."""
+    """Write the files of the converted model."""
     model = of_options(options)
     format = options.to or _format_of(options.out)
     if options.out.is_dir() or not options.out.name:
@@ -242,7 +242,7 @@ def _dtype(name: str | None) -> Any:
 
 
 def _writers() -> dict[str, Callable[[argparse.Namespace, ModelFiles], tuple[list[Path], list[str]]]]:
-    """Format → what writes it: returns the files, and lines for the user."""
+    """Format → the function that writes it, and returns the files and lines for the user."""
     programs = {suffix.removeprefix("."): _onnx if suffix == ".onnx" else _stablehlo for suffix in _PROGRAMS}
     files = {name: partial(_arrays, row) for name, row in FORMATS.items() if row.write is not None}
     return programs | files | {MXNET.name: _mxnet}

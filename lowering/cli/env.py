@@ -28,7 +28,7 @@ _SETTINGS = ("SYMJAX_NNVM_", "XLA_", "JAX_", "ONEDNN_", "DNNL_", "OMP_NUM_THREAD
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None."""
+    """Add no arguments: the command has none."""
     del parser
 
 

@@ -1,4 +1,4 @@
-"""What is fed into a model: arrays from files, images, random numbers; and parameters, when none are given.
+"""Inputs of a model: arrays from files, images, random numbers; and parameters, when none are given.
 
 `NAME=SOURCE`: a `.npy` or `.npz` file, an image, `random`, or `zeros`.
 """
@@ -43,7 +43,7 @@ class InputError(NNVMError, ValueError):
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """MODEL, its inputs, and how images become arrays."""
+    """Add the arguments: MODEL, its inputs, and the options for images."""
     add_model(parser)
     parser.add_argument(
         "inputs",

@@ -37,7 +37,7 @@ _MAX_LABELS = 1 << 26
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL, inputs, and what to do with the outputs."""
+    """Add the arguments: MODEL, inputs, and the options for outputs."""
     add_inputs(parser)
     parser.add_argument(
         "--topk", type=whole(0, 1_000_000), default=5, metavar="K", help="list the K largest of each row; 0: none"
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile, run, print."""
+    """Compile the model, run it, and print its outputs."""
     if options.own_process:
         lowering.keep_memory()
     model = of_options(options)
@@ -92,10 +92,10 @@ def run(options: argparse.Namespace) -> int:
 def _ready(
     options: argparse.Namespace, symbol: Symbol, args: Mapping[str, Any], aux: Mapping[str, Any]
 ) -> tuple[Callable[[], list[jax.Array]], dict[str, float]]:
-    """What computes the outputs, compiled, and the seconds that took.
+    """The compiled function that computes the outputs, and the seconds that compiling took.
 
-    As a `Predictor` does; but where JAX keeps what it compiled, which it cannot do with a library's calls, and where
-    random numbers are drawn, which are those of the graph as it is, as `lowering.compile` does.
+    It computes as a `Predictor` does; but where JAX keeps what it compiled, which it cannot do with a library's calls,
+    and where random numbers are drawn, which are those of the graph as it is, as `lowering.compile` does.
     """
     key = jax.random.key(options.seed)
     began = time.perf_counter()

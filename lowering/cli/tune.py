@@ -16,7 +16,7 @@ from symjax_nnvm.errors import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL, shapes, which directions and for how long."""
+    """Add the arguments: MODEL, shapes, the directions and the time limit."""
     add_model(parser)
     add_shapes(parser)
     parser.add_argument("--train", action="store_true", help="both gradients of each convolution, too")
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure, keep the table, print what was measured."""
+    """Measure the algorithms, keep the table, and print the measurements."""
     if options.own_process:
         lowering.keep_memory()
     model = of_options(options)

@@ -28,7 +28,7 @@ _LARGE = 20_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL, inputs, and how thoroughly."""
+    """Add the arguments: MODEL, inputs, and the thoroughness."""
     add_inputs(parser)
     parser.add_argument("--wrt", metavar="NAMES", help="arguments, with commas; default all that are no labels")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The three directions of a convolution by the name of an algorithm, channels last: what each name does."""
+"""Compute the three directions of a convolution, channels last, by the algorithm of a given name."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _by_strips(data: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
 
 @dataclass(frozen=True)
 class _InLibrary:
-    """A convolution by the platform's library, or by what is fastest without it."""
+    """A convolution by the platform's library, or by the fastest algorithm without it."""
 
     geometry: Geometry
     order: onednn.Order
@@ -80,7 +80,7 @@ def _library(data: Array, weight: Array, g: Geometry) -> Array:
 
 
 def _library_turned(data: Array, weight: Array, g: Geometry) -> Array:
-    """With a weight that was turned: what was filters first before is channels first now."""
+    """A convolution with a turned weight: the order that was filters first is now channels first."""
     order = onednn.CHANNELS_FIRST if g.groups == 1 else onednn.FILTERS_FIRST
     return library_call(_InLibrary(g, order), data, weight)
 
@@ -109,7 +109,7 @@ def forward(data: Array, weight: Array, geometry: Geometry, algorithm: str) -> A
 
 
 def forward_transformed(data: Array, factors: Array, geometry: Geometry, algorithm: str) -> Array:
-    """The same with factors of `winograd_weight`, made for the tile of the algorithm, which is one of `TRANSFORMED`."""
+    """A convolution with factors of `winograd_weight`, made for the tile of the algorithm, one of `TRANSFORMED`."""
     return TRANSFORMED[algorithm](data, factors, geometry)
 
 
@@ -117,7 +117,7 @@ def forward_transformed(data: Array, factors: Array, geometry: Geometry, algorit
 
 
 def _as_forward(ograd: Array, weight: Array, g: Geometry, *, rule: Rule) -> Array:
-    """Where the stride is 1, the head gradient convolved with the turned weight."""
+    """The data gradient at stride 1: the head gradient convolved with the turned weight."""
     return rule(ograd, swapped(lax.rev(weight, tuple(range(len(g.kernel)))), g.groups), turned(g))
 
 

@@ -23,7 +23,7 @@ __all__ = ["MAX_PRODUCTS", "Shifts"]
 
 @dataclass(frozen=True)
 class Shifts:
-    """Where a grouped convolution's window goes. Axes are those of data, of the output and of the weight.
+    """The places of a grouped convolution's window. Axes are those of data, of the output and of the weight.
 
     groups: group g of the output's channels is made of group g of data's. window, stride, dilation: one number for each
     of the spatial axes. before, after: zeros put around data there.
@@ -39,7 +39,7 @@ class Shifts:
     after: tuple[int, ...]
 
     def over_padded(self) -> Shifts:
-        """The same window over data that are padded already, in steps of one."""
+        """The window's places over data that are padded already, in steps of one."""
         ones, zeros = (1,) * len(self.window), (0,) * len(self.window)
         return replace(self, stride=ones, before=zeros, after=zeros)
 
@@ -96,7 +96,7 @@ class Shifts:
         return (total if depth_wise else total.reshape(shape)).astype(data.dtype)
 
     def transposed(self, weight: Array) -> Array:
-        """weight (f, c / g, window…) → (c, f / g, window…), turned: what carries head gradients back to data."""
+        """weight (f, c / g, window…) → (c, f / g, window…), turned, to carry head gradients back to data."""
         axis = self.channel_axis + 1
         split = lax.rev(weight, self.spatial_axes).reshape(self.groups, -1, *weight.shape[1:])
         swapped = jnp.swapaxes(split, 1, axis)
@@ -125,7 +125,7 @@ class Shifts:
         return jnp.moveaxis(moved, -1, self.channel_axis).astype(data.dtype)
 
     def _products(self, padded: Array, ograd: Array, sizes: Sequence[int]) -> Array:
-        """Of one sample the gradient (window…, g, f / g, c / g), as one product of each group.
+        """The weight's gradient of one sample, (window…, g, f / g, c / g), as one product of each group.
 
         The window's places along the first axis are moves of the head gradient, the others moves of data: products of
         (3 · f / g, places) with (3 · c / g, places) for 3×3. Nine products of f / g and c / g, and one with nine

@@ -1,13 +1,14 @@
 """oneDNN's convolutions, which XLA's CPU runs for a custom call: bias, sum and activation in the pass that multiplies.
 
-jaxlib's wheels for x86 hold oneDNN and what calls it (`onednn_convolution.cc` of XLA), but XLA itself makes such calls
+jaxlib's wheels for x86 hold oneDNN and its caller (`onednn_convolution.cc` of XLA), but XLA itself makes such calls
 only where it is asked to (`xla_cpu_experimental_onednn_custom_call`). So the call is made here. It is no promised
-interface, and some of what is behind it ends the process or waits for ever: each geometry is computed in a child
-process first (`lowering/native/ask.py`), and what is not right there is left to XLA. SYMJAX_NNVM_ONEDNN=0 turns it off.
+interface, and some of the code behind it ends the process or waits for ever: each geometry is computed in a child
+process first (`lowering/native/ask.py`), and XLA computes those that are not right there. SYMJAX_NNVM_ONEDNN=0 turns it
+off.
 
-The weight comes in blocks of filters, as oneDNN would otherwise lay it in every call: (groups, f / block, *kernel, c,
-block), with zeros for filters that are not there; where each channel is a group of its own (*kernel, f), f a multiple
-of the block. How long a block is follows from the geometry and the machine, and is found by looking.
+The weight comes in blocks of filters, as oneDNN would otherwise arrange it in every call: (groups, f / block, *kernel,
+c, block), with zeros for filters that do not exist; where each channel is a group of its own (*kernel, f), f a
+multiple of the block. How long a block is follows from the geometry and the machine, and a trial finds it.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ def convolve(data: Array, weight: Array, geometry: Geometry, epilogue: Epilogue,
     epilogue says → (n, *out_size, f).
 
     The result is written over the addend, so that less goes through memory: 64 → 256 filters of 56², 4 images, with the
-    convolution before it 2.8 ms in place of 3.4. Where somebody reads the addend later XLA makes a copy before.
+    convolution before it 2.8 ms in place of 3.4. Where another operation reads the addend later XLA makes a copy
+    before.
     """
     return call(data, weight, geometry, epilogue, operands, None)
 
 
 def convolve_plain(data: Array, weight: Array, geometry: Geometry, order: Order = FILTERS_FIRST) -> Array:
-    """The same with a weight (*kernel, c / groups, f), which is laid in blocks in every call; nothing follows.
+    """A convolution with a plain weight (*kernel, c / groups, f), which is put into blocks in every call; nothing
+    follows.
 
     order: how the call takes it. A transposition that made the weight of an array in that order is undone, so that XLA
     computes neither.
@@ -60,20 +63,20 @@ def convolve_plain(data: Array, weight: Array, geometry: Geometry, order: Order 
 @contextmanager
 def compiling() -> Iterator[None]:
     """JAX's compilation cache cannot hold the library's calls, and would say so of each program: they are compiled
-    anew, which is fast, as the library's code is there already."""
+    anew, which is fast, as the library's code exists already."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Error writing persistent compilation cache entry", UserWarning)
         yield
 
 
 def exported(function: Any, *given: Any, platforms: Sequence[str], **named: Any) -> jax.export.Exported:
-    """A jitted function with its calls, for machines alike: elsewhere weights lie in other blocks, and nobody tells."""
+    """Export a jitted function with its calls, for machines of one kind: others misread the blocks without error."""
     ours = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
     with exporting_calls():
         return jax.export.export(function, platforms=platforms, disabled_checks=ours)(*given, **named)
 
 
-# -- what it can do --------------------------------------------------------------------------------------------------
+# -- the geometries that it computes ---------------------------------------------------------------------------------
 
 _X86 = ("x86_64", "AMD64", "i386", "i686")
 _SMALL = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
@@ -81,14 +84,14 @@ _SMALL = Geometry(1, (6, 6), 4, 16, (3, 3), (1, 1), (1, 1), (1, 1))
 
 @lru_cache(4096)
 def block(geometry: Geometry, epilogue: Epilogue) -> int | None:
-    """How many filters a block of the weight has; None where oneDNN is not there, computes something else, or computes
+    """How many filters a block of the weight has; None where oneDNN is missing, computes something else, or computes
     it by code that cannot be relied on."""
     return ask("block", geometry, epilogue) if _may_be_asked(geometry) else None
 
 
 @lru_cache(4096)
 def block_of_a_core(geometry: Geometry, epilogue: Epilogue) -> int | None:
-    """The same on one core: weights may lie otherwise there than for all."""
+    """The block of a weight for one core, which may differ from the block for all cores."""
     there = _may_be_asked(geometry) and cpu_streams.one_core() is not None
     return ask("block_of_a_core", geometry, epilogue) if there else None
 
@@ -100,7 +103,7 @@ def computes(geometry: Geometry) -> bool:
 
 
 class Cores(NamedTuple):
-    """oneDNN as the pipeline knows it (`symjax_nnvm.geometry.Library`). one: on one core, not on all that there are
+    """oneDNN as the pipeline knows it (`symjax_nnvm.geometry.Library`). one: on one core, not on all of the machine
     (`lowering/xla/cpu_streams.py`)."""
 
     one: bool = False
@@ -110,7 +113,7 @@ class Cores(NamedTuple):
         return (block_of_a_core if self.one else block)(geometry, epilogue)
 
     def computes(self, direction: Direction, geometry: Geometry) -> bool:
-        """Whether it computes a direction. Phases of a strided convolution that it does not compute are computed
+        """Whether oneDNN computes a direction. Phases of a strided convolution that it does not compute are computed
         otherwise."""
         if direction == "data" and any(stride > 1 for stride in geometry.stride):
             return True
@@ -137,8 +140,9 @@ def _small() -> int | None:
 
 
 def _may_be_asked(g: Geometry) -> bool:
-    """Whether there is a question: the call takes float32 in up to three dimensions, with numbers that XLA can read.
-    Where oneDNN has no code of its own for a plain convolution, as without AVX2, nothing else is asked."""
+    """Whether the child may be asked about a geometry: the call takes float32 in up to three dimensions, with numbers
+    that XLA can read. Where oneDNN has no code of its own for a plain convolution, as without AVX2, nothing else is
+    asked."""
     if os.environ.get(_SWITCH) == "0" or platform.machine() not in _X86 or _small() is None:
         return False
     sizes = (g.batch, *g.size, *g.out_size, *g.kernel, *g.stride, *g.dilate, g.channels, g.filters, g.groups)

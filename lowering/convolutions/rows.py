@@ -5,7 +5,7 @@ GFLOP/s. Adding products of whole rows to a sum for each place of the window sta
 remains to be reduced is one row: at batch 16, 112²×32 from 123 to 8 ms, 28²×256 from 68 to 4, 7²×1024 from 22 to 1.
 Two rows at once take ten times as long: the sum of their products is no vector code any more.
 
-What is summed are vectors of whole rows where channels are last and windows lie beside one another (112²×32: 7.5 ms, as
+The sums are of vectors of whole rows where channels are last and windows are side by side (112²×32: 7.5 ms, as
 matrices 29), else matrices: of places and channels (stride 2, 112²×64: 6 ms, as vectors 20), or of channels and places,
 channels first (112²×32: 8 ms; stride 2: 5, where a reduction for each sample takes 13 and 9).
 """

@@ -1,4 +1,4 @@
-"""Convolutions by what lies under each place of the window: `windows` slices it out, products sum it up."""
+"""Convolutions by windows: `windows` slices out the data under each place of the window, and products sum them up."""
 
 from __future__ import annotations
 

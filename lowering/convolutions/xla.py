@@ -1,4 +1,4 @@
-"""XLA's own convolution, channels last: what can compute everything."""
+"""XLA's own convolution, channels last: it computes every geometry."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One pure JAX function of a graph: rules, the order of steps, what is known of arrays, programs and their cache."""
+"""One pure JAX function of a graph: rules, the order of steps, shapes and dtypes, programs and their cache."""

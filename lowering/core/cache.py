@@ -1,4 +1,4 @@
-"""`Programs`: what runs of one network, built on first use and kept. Every door of the library opens here."""
+"""`Programs`: the programs of one network, built on first use and kept. Every entry point of the library uses it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Programs", "on_mesh", "on_mesh_around"]
 
 _DATA = "data"
 _KEPT = 16
-"""Programs: of a Predictor one or two for each signature, which has no use for them once it is compiled."""
+"""How many programs are kept. A Predictor makes one or two for each signature, and needs none once it is compiled."""
 
 
 class Programs:
@@ -42,7 +42,7 @@ class Programs:
         self._inferences: Recent[int, Inference] = Recent(_KEPT)  # by the graph's id; each holds its graph
 
     def plan(self, options: Options) -> Plan:
-        """The graph that the stages make, and what each of them changed."""
+        """The graph that the stages make, and a record of each stage."""
         return self.pipeline.plan(_placed(options))
 
     def forward(self, options: Options) -> Program:
@@ -61,10 +61,10 @@ class Programs:
         return found
 
     def precompute(self, options: Options, names: Sequence[str] | None = None) -> Program | None:
-        """The program of what is computed once for these options: values of the variables that `forward` has in place
-        of what depends on `options.constants` alone, in the order of `plan(options).precompute.attrs["names"]`, or of
-        `names`, which are some of them. Its arguments are the constants that they are made of, states among them. None
-        where there are none."""
+        """The program of the values computed once for these options: those of the variables that `forward` has in place
+        of entries that depend on `options.constants` alone, in the order of `plan(options).precompute.attrs["names"]`,
+        or of `names`, which are some of them. Its arguments are the constants that they are made of, states among them.
+        None where there are none."""
         graph = self.plan(options).precompute
         if graph is None or names is None:
             return None if graph is None else Program(graph, options)
@@ -98,7 +98,7 @@ def on_mesh_around(options: Options) -> Options:
 
 
 def _placed(options: Options) -> Options:
-    """Options that say where the program runs, and what it may call there."""
+    """Options that name the platform on which the program runs, and the library that it may call."""
     platform = options.platform or here(options.mesh)
     alone = options.mesh is None or options.mesh.size == 1
     calls = platform == "cpu" and alone and (options.owned or _may_be_undone(options))
@@ -106,7 +106,7 @@ def _placed(options: Options) -> Options:
 
 
 def _may_be_undone(options: Options) -> bool:
-    """Whether the library's calls in a function can be something else wherever it is transformed or exported. What lies
+    """Whether the library's calls in a function can be replaced wherever it is transformed or exported. Weights stored
     in a library's blocks cannot; and JAX's compilation cache, where one is set up, holds no program with a call."""
     cached = bool(jax.config.jax_compilation_cache_dir)  # pyright: ignore[reportAttributeAccessIssue]
     return options.constants is None and not options.witness and not cached

@@ -28,7 +28,7 @@ class GradientProgram:
     """A symbol with its gradients: one program of the forward outputs followed by the gradients of `wrt`.
 
     The graph is split where NNVM splits it: forward steps are those that the outputs and states need; backward steps
-    read what the forward part left, or compute it again. program: of the plan's whole graph.
+    read values that the forward part left, or compute them again. program: of the plan's whole graph.
     """
 
     def __init__(self, program: Program, plan: Plan):
@@ -52,7 +52,7 @@ class GradientProgram:
 
     @cached_property
     def forward(self) -> Program:
-        """The outputs alone: what runs where no gradient is wanted."""
+        """The program of the outputs alone, for runs without gradients."""
         return self.program.forward(self.num_outputs)
 
     def _residual_slots(self) -> list[int]:
@@ -162,13 +162,12 @@ class GradientProgram:
         return [*self.gradient_slots, *self.written_backward.values()]
 
     def states_now(self, aux: Arrays) -> dict[int, Any]:
-        """The residuals by slot that are states, by name, which backward steps are going to write."""
+        """The residuals by slot that are states, by name, which backward steps will write."""
         return {self.states[name]: aux[name] for name in self.written_backward}
 
     @cached_property
     def summed_by_python(self) -> dict[str, int]:
-        """The slots of those gradients, by argument name, that Python writes and nothing else reads: it may add to what
-        there is."""
+        """Slots of gradients, by argument name, that Python writes and nothing else reads; it may add to old ones."""
         slots, steps = self.gradient_slots, self.backward_steps
         read = [*self.program.output_slots, *(slot for step in self.program.steps for slot in step.inputs)]
         made = {slot for step in steps if "requests" in step.rule.needs for slot in step.outputs}
@@ -260,7 +259,7 @@ def _grouped(steps: Sequence[Step], program: Program) -> list[Step | Recomputati
 
 
 def _mark(program: Program, nid: int) -> Recomputed | None:
-    """What says that a node is a copy, or runs in the place of one."""
+    """The mark of a node that is a copy, or runs in the place of one."""
     source = program.index.nodes[nid].source
     if TSupersedes.get(source.op) and source.control_deps:
         source = source.control_deps[0]

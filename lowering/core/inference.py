@@ -1,4 +1,4 @@
-"""What is known of a program's arrays before any rule runs: shapes and dtypes of all entries, inferred once."""
+"""Shapes and dtypes of all entries of a program, inferred once before any rule runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 decide_by(UndecidedSizeError)
 
 _KEPT = 64
-"""As many results are kept: a program that meets more shapes than that is traced anew anyway."""
+"""How many results are kept: a program that meets more shapes than that is traced anew anyway."""
 
 
 class Inferred(NamedTuple):
@@ -36,13 +36,13 @@ class Inferred(NamedTuple):
 
 
 class Inference:
-    """Inference over the graph of a program, before its rules run, so that what contradicts the graph is told in the
-    graph's terms and not in JAX's.
+    """Inference over the graph of a program, before its rules run, so that a contradiction is reported in the graph's
+    terms and not in JAX's.
 
-    A result is asked for with the arrays that are there: the variables, or what the forward part left. Results are
-    kept, and one that agrees with all that is there is taken: forward and backward part, and an executor that knew its
-    shapes when it was bound, share one. network: the graph that it was made of, in whose terms errors are told, if it
-    has them, too. reads_dtypes: whether some rule wants dtypes inferred, too.
+    A result is asked for with the arrays that have values: the variables, or those that the forward part left. Results
+    are kept, and one that agrees with all these arrays is taken: forward and backward part, and an executor that knew
+    its shapes when it was bound, share one. network: the graph that it was made of, in whose terms errors are told, if
+    it has them, too. reads_dtypes: whether some rule wants dtypes inferred, too.
     """
 
     def __init__(self, graph: Graph, network: Graph | None = None):
@@ -125,7 +125,7 @@ class Inference:
         return error
 
     def _of_inputs(self, found: Callable[[int], Any]) -> dict[str, Any]:
-        """What is known of the variables, by name; found: of an entry."""
+        """Known values of the variables, by name; found: of an entry."""
         index = self._index
         names = {node.name for node in variables(self._network.nodes())}
         known = ((index.nodes[nid].source.name, found(index.entry_rptr[nid])) for nid in index.input_nodes)

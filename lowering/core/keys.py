@@ -1,4 +1,4 @@
-"""Which random numbers a node draws: its place among the drawing nodes of its network."""
+"""A node's random numbers follow from its place among the drawing nodes of its network."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def with_places(outputs: Sequence[NodeEntry]) -> list[NodeEntry]:
 
 
 def key_places(index: IndexedGraph) -> dict[int, int]:
-    """The places of a graph's drawing nodes, by number; what has none yet comes after all that have."""
+    """The places of a graph's drawing nodes, by number; nodes without a place come after all that have one."""
     places: dict[int, int] = {}
     rest: list[int] = []
     for nid, node in enumerate(index.nodes):

@@ -1,6 +1,6 @@
-"""What rules themselves say of how work is shared out over a mesh: by each device on its part, or laid out so.
+"""Split a rule's work over a mesh: run it on each device's part of the samples, or constrain an array's sharding.
 
-On a CPU some rules go through a batch sample by sample, so that what they make lies in the caches. XLA's partitioner
+On a CPU some rules go through a batch sample by sample, so that their results stay in the caches. XLA's partitioner
 cannot split such a loop: it gathers the whole batch on every device, and every device does the whole work. These rules
 say which of their inputs have samples along the first axis (`by_part=` of `lowers`), and here they are split by hand.
 """

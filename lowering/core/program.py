@@ -59,11 +59,12 @@ _TRACE_ERRORS = (
 class Program:
     """A graph, ready to run: `program.run(values by variable number, key) -> slots`.
 
-    graph: what the pipeline made; options: is_train, platform and witness are static choices that rules may ask for.
+    graph: the graph that the pipeline made; options: is_train, platform and witness are static choices that rules may
+    ask for.
     num_outputs: so many of the graph's outputs are computed, and nothing but what they and states need; None: all.
     beside: variables that no caller names, the head gradients. inside: the graph is a subgraph of another program,
-    which speaks for both. inference: what is known of the graph, where other programs share it. network: the graph that
-    it was made of, whose arguments and states are the program's, although it may not read or write them any more,
+    which speaks for both. inference: the inference over the graph, where other programs share it. network: the graph
+    that it was made of, whose arguments and states are the program's, although it may not read or write them any more,
     options.constants excepted.
     Warns, at the first run, of dtypes that JAX narrows. Raises LoweringError for an operator without a rule, naming
     every such operator at once.
@@ -113,7 +114,7 @@ class Program:
         return self.index.nodes[nid].source.name
 
     def _of_network(self, network: Graph) -> tuple[dict[int, str], dict[int, str]]:
-        """Arguments and states of a network by number; what this graph does not read is numbered past its nodes."""
+        """Arguments and states of a network by number; those this graph does not read are numbered past its nodes."""
         past, exists, constants = count(self.index.num_nodes), self.index.exist, self.options.constants or ()
 
         def named(option: InputOption) -> dict[int, str]:
@@ -187,11 +188,11 @@ class Program:
 
     @property
     def platform(self) -> str:
-        """Where the program runs: "cpu", "gpu", "tpu", or "any"."""
+        """The platform on which the program runs: "cpu", "gpu", "tpu", or "any"."""
         return self.options.platform or here(self.options.mesh)
 
     def algorithm(self, step: Step, inputs: Sequence[Any]) -> str:
-        """What computes a step: as the plan says, or by the same rule where it did not know the shapes."""
+        """The algorithm of a step: the plan's, or the same rule's choice where the plan did not know the shapes."""
         options, node = self.options, self.index.nodes[step.nid].source
         if "ChooseAlgorithm" in options.without:
             return XLA
@@ -211,11 +212,11 @@ class Program:
 
     @property
     def is_train(self) -> bool:
-        """Whether it runs as in training."""
+        """Whether the program runs as in training."""
         return self.options.is_train
 
     def forward(self, num_outputs: int) -> Program:
-        """The program of the first outputs alone, over the same graph and what is known of it."""
+        """The program of the first outputs alone, over the same graph and its inferred shapes."""
         return Program(self.graph, self.options, num_outputs=num_outputs, inference=self.inference)
 
     def part_of(self, num_outputs: int) -> set[int]:
@@ -302,7 +303,7 @@ class Program:
 
 
 class _Running:
-    """One run of a program, over arrays of which it is known what they are; equal to others of such arrays.
+    """One run of a program, over arrays of known shapes and dtypes; equal to other runs over such arrays.
 
     in_segments: whether Python runs in this thread; else the program that is traced calls it.
     """
@@ -323,7 +324,7 @@ class _Running:
         return hash((self._program, id(self._inferred)))
 
     def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
-        """What the step's rule asked for besides parameters and inputs."""
+        """The value that the step's rule asked for besides parameters and inputs."""
         program = self._program
         first, last = program.index.entry_rptr[step.nid : step.nid + 2]
         match need:
@@ -358,7 +359,7 @@ class _Running:
         """
         first, last = self._program.index.entry_rptr[step.nid : step.nid + 2]
         shapes, dtypes = self._inferred.shapes[first:last], self._inferred.dtypes[first:last]
-        if len(step.outputs) != last - first or None in dtypes:  # it writes states, too, or nobody knows
+        if len(step.outputs) != last - first or None in dtypes:  # it writes states, too, or a dtype is undecided
             return None
         empty = [shape for shape in shapes if shape is not None and 0 in shape and None not in shape]
         if len(empty) != last - first:
@@ -414,7 +415,7 @@ class _Running:
 
 
 def _request(old: Any, read: bool) -> tuple[str, Any]:
-    """How a result is to be written, and what it is added to."""
+    """The request for a result: how it is written, and the array that it is added to."""
     return ("add", old) if old is not None else ("write", None) if read else ("null", None)
 
 

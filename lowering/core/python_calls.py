@@ -46,7 +46,7 @@ _making = threading.Lock()
 
 
 class PythonCall(NamedTuple):
-    """What the rule of an operator returns that is Python, `@lowers(…, python=True)`.
+    """The result of a rule whose operator is Python, `@lowers(…, python=True)`.
 
     run: (arrays, is_called_back) → arrays; jax.Arrays in the caller's thread, NumPy's where a program calls it. models:
     shapes and dtypes of the results.
@@ -56,7 +56,7 @@ class PythonCall(NamedTuple):
     models: tuple[jax.ShapeDtypeStruct, ...]
 
     def in_this_thread(self, inputs: Sequence[jax.Array]) -> list[Any]:
-        """The results, of arrays that are there or will be."""
+        """The results, computed of arrays that have values now or will have them."""
         return list(self.run(inputs, False))
 
     def called_back(self, inputs: Sequence[jax.Array]) -> list[jax.Array]:
@@ -79,7 +79,7 @@ _TOLD = "Raised by "
 
 @contextmanager
 def telling(what: str) -> Iterator[None]:
-    """A block whose errors are the user's own: they pass as they are, with a note that says what raised them."""
+    """A block whose errors are the user's own: they pass unchanged, with a note on what raised them."""
     try:
         yield
     except BaseException as error:
@@ -219,7 +219,7 @@ def refuse_without_client() -> None:
 
 
 def here(value: jax.Array) -> jax.Array:
-    """An array as this thread may compute with it: itself, or a copy where a program waits for the thread.
+    """An array that this thread may compute with: itself, or a copy where a program waits for the thread.
 
     JAX would copy it between the clients by threads that may all be waiting.
     """
@@ -230,7 +230,7 @@ def here(value: jax.Array) -> jax.Array:
 
 
 def at_home(value: jax.Array) -> jax.Array:
-    """An array that this thread computed, as other threads may compute with it."""
+    """A form of an array that this thread computed in which other threads may compute with it."""
     if not _inside.depth or value.devices() != {_inside.device}:
         return value
     with jax.default_device(None):

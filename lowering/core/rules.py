@@ -1,4 +1,4 @@
-"""The JAX rule of each operator, kept as just another operator attribute.
+"""The JAX rule of each operator, kept as an operator attribute.
 
 A rule is `rule(params, *inputs) -> output | tuple of outputs`, a pure JAX function. An operator that mutates inputs
 returns its outputs followed by the new values of those inputs, in the order of FMutateInputs. A rule that needs more
@@ -33,24 +33,24 @@ Need = Literal[
     "mesh",
     "requests",
 ]
-"""What a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu", "tpu"); the
-algorithm that ChooseAlgorithm chose, or chooses now that shapes are known, of an operator with FAlgorithm; the inferred
-shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a `Program`; whether
-JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh of devices to which
-shardings refer, or None; of each output "null" where nothing reads it, "add" and an array where it is to be the sum
-with that array, else "write", of Python that runs between programs."""
+"""The values that a rule may ask for: its own PRNG key; the static train flag; the platform's name ("cpu", "gpu",
+"tpu"); the algorithm that ChooseAlgorithm chose, or chooses now that shapes are known, of an operator with FAlgorithm;
+the inferred shapes / dtypes of the outputs (None where undecided); the node's NodeAttrs; its subgraphs, each as a
+`Program`; whether JAX is going to differentiate the function in reverse, as the gradient witness does; the mesh of
+devices to which shardings refer, or None; of each output "null" where nothing reads it, "add" and an array where it is
+to be the sum with that array, else "write", of Python that runs between programs."""
 
 
 class ByPart(NamedTuple):
-    """What a rule says that goes through a batch sample by sample on a CPU, with one result: which inputs have samples
-    along the first axis; and whether the result is a sum over samples, or has them there, too."""
+    """Declared by a rule that goes through a batch sample by sample on a CPU, with one result. samples: the inputs that
+    have samples along the first axis. summed: the result is a sum over samples, else it has them there, too."""
 
     samples: tuple[int, ...]
     summed: bool = False
 
 
 class Numbers(NamedTuple):
-    """What a rule says that can leave no size open: why, and along which axes of its first input; None: all."""
+    """Declared by a rule that can leave no size open. reason: why. axes: those of its first input; None: all."""
 
     reason: str
     axes: tuple[int, ...] | None = None
@@ -62,13 +62,13 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class LoweringRule:
-    """A rule and what it needs besides parameters and inputs.
+    """A rule and its needs besides parameters and inputs.
 
     draws: (parameters, is_train) → whether a rule that needs a key draws random numbers then, as the operator's card
     says (FDraws); None, where the card says nothing: always, or, of a rule that needs programs, when one of them does.
     Where it draws nothing it receives no key, so that a graph which happens to draw nothing runs without one. by_part:
-    how devices share its work, where XLA cannot say (`lowering/core/parts.py`). python: it is Python on arrays that are
-    there, and returns a `PythonCall`. numbers: which sizes an exported program cannot leave open, and why.
+    how devices share its work, where XLA cannot say (`lowering/core/parts.py`). python: it is Python on arrays that
+    have values, and returns a `PythonCall`. numbers: which sizes an exported program cannot leave open, and why.
     """
 
     rule: Rule

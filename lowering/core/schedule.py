@@ -1,4 +1,4 @@
-"""Which nodes run, in which order, and which value of a state each of them reads.
+"""The order in which a graph's nodes run, and which value of a state each of them reads.
 
 A variable that operators mutate has one value per mutation. `(variable, version)` names the value after that many
 mutations; readers and writers were given their versions when the graph was composed. The schedule gives every value a
@@ -19,7 +19,7 @@ from symjax_nnvm.passes.recompute import Recomputed
 __all__ = ["Needed", "Schedule"]
 
 _AFTER_ALL = 1 << 62
-"""What gradients write to a state is a later version than all that the network writes."""
+"""The version of a state that gradients write, later than all that the network writes."""
 
 
 class Schedule:
@@ -97,7 +97,7 @@ class Schedule:
         return max(inputs[i].version for i in self._mutated[nid] if inputs[i].node_id == variable)
 
     def _supersede(self) -> dict[int, int]:
-        """Superseded node → the live node that runs in its place; the former are live no more."""
+        """Superseded node → the live node that runs in its place; superseded nodes are no longer live."""
         nodes = self._index.nodes
         superseding = [nid for nid in self.live if TSupersedes.get(nodes[nid].source.attrs.op)]
         stand_ins = {nodes[nid].control_deps[0]: nid for nid in sorted(superseding, reverse=True)}
@@ -148,7 +148,7 @@ class Schedule:
 
 
 class Needed:
-    """What the first outputs of a graph need; None: all outputs.
+    """The nodes and variables that the first outputs of a graph need; None: all outputs.
 
     reached: the nodes that lead to them, control dependencies included. mutated: of those that write states, which
     inputs. live: the nodes whose data the outputs need, and every node that writes a state; control dependencies order

@@ -1,6 +1,6 @@
-"""Segments: a program that has Python in it, run piece by piece where its arrays are there.
+"""Segments: a program with operators that are Python, run piece by piece on arrays that have values.
 
-What lies between operators that are Python is compiled as one function each; the Python runs in the thread of the
+The operators between two that are Python are compiled as one function; the Python runs in the thread of the
 caller, which no program waits for (`lowering/core/python_calls.py`).
 """
 
@@ -56,7 +56,7 @@ class _Segment:
 
 
 class Segments:
-    """What runs steps of one program in segments, each compiled at its first run. platform: where."""
+    """The steps of one program in segments, each compiled at its first run. platform: on which they run."""
 
     def __init__(self, platform: str | None):
         self._platform = platform

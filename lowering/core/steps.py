@@ -1,7 +1,7 @@
-"""Steps: what a program runs one after the other, each by itself or as a group of mirrored copies.
+"""Steps: the operators that a program runs one after the other, each by itself or in a group of mirrored copies.
 
-XLA sees that a mirrored copy computes what is there already, and would keep that instead. What prevents it depends on
-the platform, and is chosen here and nowhere else.
+XLA sees that a mirrored copy computes a value that exists already, and would keep that value instead. The means to
+prevent it depends on the platform, and is chosen in this module alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Running(Protocol):
     platform: str
 
     def provide(self, need: Need, step: Step, key: jax.Array | None, env: Environment) -> Any:
-        """What the step's rule asked for besides parameters and inputs."""
+        """The value that the step's rule asked for besides parameters and inputs."""
         ...
 
     def empty(self, step: Step) -> list[Any] | None:
@@ -46,7 +46,7 @@ class Step:
 
     draw_place: its place among the nodes that draw. programs: its subgraphs, each a `Program`.
 
-    Nobody changes one; to say so would double the time that building a program takes.
+    No code changes a step; a frozen dataclass would double the time that building a program takes.
     """
 
     nid: int
@@ -59,12 +59,12 @@ class Step:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The operators: this one."""
+        """The operators of the step: this one."""
         return (self,)
 
     @property
     def python(self) -> bool:
-        """Whether it is a user's Python, or runs programs that have such steps."""
+        """Whether the step is a user's Python, or runs programs that have such steps."""
         return self.rule.python or any(program.segments is not None for program in self.programs)
 
     def run(self, running: Running, env: Environment, key: jax.Array | None) -> None:
@@ -105,13 +105,13 @@ class Recomputation:
 
 
 def _behind_barrier(values: list[Any], key: Any, after: list[Any]) -> tuple[list[Any], Any]:
-    """The inputs pass an optimisation barrier together with the gradient: GPU and TPU keep it to the end."""
+    """Pass the inputs through an optimisation barrier together with the gradient: GPU and TPU keep it to the end."""
     values, key, _ = jax.lax.optimization_barrier((values, key, after))
     return values, key
 
 
 def _behind_choice(values: list[Any], key: Any, after: list[Any]) -> tuple[list[Any], Any]:
-    """The inputs are chosen against zeros by a condition on the gradient, always true, which XLA cannot know.
+    """Choose the inputs against zeros by a condition on the gradient, always true, which XLA cannot know.
 
     XLA:CPU removes barriers before it merges equal instructions, and nothing is left of the copies: measured with JAX
     0.10, a barrier, an inner jit and a scan of one step all save nothing. A branch (`lax.cond`) saves as much as this

@@ -26,7 +26,7 @@ _PCA = np.array(
 )
 """Eigenvectors of ImageNet's colours (rows: red, green, blue), each times its eigenvalue; of AlexNet's paper."""
 
-_ATTEMPTS = 10  # at a random crop that lies within the image
+_ATTEMPTS = 10  # at a random crop that is within the image
 
 
 def augment(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
@@ -79,7 +79,7 @@ def _method(image: np.ndarray, width: int, height: int, p: Augmentation, draws: 
 
 
 def _filled(image: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """With the axis of channels that OpenCV takes off images of one."""
+    """The image with the axis of channels, which OpenCV drops from images of one channel."""
     return image.reshape(*image.shape[:2], like.shape[2])
 
 
@@ -91,7 +91,7 @@ def _shorter_edge(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarra
 
 
 def _affine(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """Sheared, rotated, scaled and stretched about the middle, in one step."""
+    """The image sheared, rotated, scaled and stretched about the middle, in one step."""
     single = np.float32
     rows, columns = single(image.shape[0]), single(image.shape[1])
     shear = single(draws.uniform(-p.max_shear_ratio, p.max_shear_ratio))
@@ -162,7 +162,7 @@ def _square_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray
 
 
 def _random_resized_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray | None:
-    """A part of random area and shape, stretched; None where none that was drawn lies within the image."""
+    """A part of random area and shape, stretched; None where no part that was drawn is within the image."""
     if (p.min_random_area, p.max_random_area, *p.aspect_ratios) == (1, 1, 1, 1):
         return None
     rows, columns = image.shape[:2]
@@ -180,7 +180,7 @@ def _random_resized_crop(image: np.ndarray, p: Augmentation, draws: Draws) -> np
 
 
 def _rounded(value: float) -> int:
-    """To the nearest whole number, halves away from 0, as C rounds."""
+    """A number rounded to the nearest whole number, halves away from 0, as C rounds."""
     return math.floor(value + 0.5)
 
 
@@ -208,7 +208,7 @@ def _jitter(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
 
 
 def _hue(image: np.ndarray, p: Augmentation, draws: Draws) -> np.ndarray:
-    """Hue, lightness and saturation, moved by one number each."""
+    """The image with hue, lightness and saturation moved by one number each."""
     cv2 = opencv()
 
     def moved(most: int) -> int:

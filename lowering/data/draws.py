@@ -1,6 +1,6 @@
 """Random numbers that are the same in every version of NumPy.
 
-NumPy promises the bits of a bit generator for all time, but not what its other functions make of them.
+NumPy promises the bits of a bit generator for all time, but not the numbers that its other functions make of them.
 """
 
 from __future__ import annotations

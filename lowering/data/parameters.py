@@ -1,4 +1,4 @@
-"""The parameters of MXNet's `ImageRecordIter` that say what becomes of an image, checked."""
+"""The parameters of MXNet's `ImageRecordIter` for augmenting an image, checked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IGNORED = ("ctx", "device_id", "verbose", "shuffle_chunk_size")
 
 @dataclass(frozen=True, kw_only=True)
 class Augmentation:
-    """What becomes of an image: names, defaults and meanings are MXNet 1.9.1's, and the order of the steps."""
+    """The augmentation of an image: names, defaults, meanings and the order of the steps are MXNet 1.9.1's."""
 
     data_shape: tuple[int, int, int]
     resize: int = -1  # the shorter edge's length
@@ -136,14 +136,14 @@ class Augmentation:
 
 
 def augmentation(parameters: Mapping[str, Any]) -> Augmentation:
-    """Of keywords. Raises CallError for one that is none of them, TrainingError for a value that does not fit."""
+    """An augmentation from keywords. Raises CallError for an unknown one, TrainingError for a wrong value."""
     known = [field.name for field in fields(Augmentation)]
     refuse_unknown(CallError, "ImageRecordIter does not take", parameters, known, "parameters")
     return Augmentation(**parameters)
 
 
 def check_ignored(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of images among ImageRecordIter's, without those that mean nothing here.
+    """The parameters of images among ImageRecordIter's, without those that this library ignores.
 
     Raises CallError for another augmenter than MXNet's default one.
     """
@@ -167,7 +167,7 @@ def part_of(count: int, num_parts: int, part_index: int) -> range:
 
 
 def _angles(given: str | Sequence[int]) -> tuple[int, ...]:
-    """Of "0,90", MXNet's way to write them, or of numbers."""
+    """The angles of "0,90", MXNet's way to write them, or of numbers."""
     try:
         return tuple(int(angle) for angle in (given.split(",") if isinstance(given, str) else given) if angle != "")
     except (TypeError, ValueError):

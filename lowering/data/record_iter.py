@@ -30,7 +30,7 @@ class ImageRecordIter:
     Parameters have MXNet 1.9.1's names, defaults and meanings: those of images are the fields of
     `lowering.data.Augmentation`, and without random ones a batch is MXNet's, bit for bit (docs/data.md says which are
     not). preprocess_threads threads decode, and prefetch_buffer batches ahead. ctx, device_id, verbose and
-    shuffle_chunk_size mean nothing. A mean_img that is not there is made first, as by MXNet: the mean of what this
+    shuffle_chunk_size mean nothing. A mean_img that does not exist is made first, as by MXNet: the mean of what this
     iterator gives of the whole file, whatever the part.
 
     As `lowering.Batches`: `for batch in it` runs through epoch 0 and `it.epoch(n)` through any; what comes in epoch n,
@@ -93,14 +93,14 @@ class ImageRecordIter:
             self.transform = ImageTransform(**images)
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """The number of batches in an epoch."""
         return len(self._numbers)
 
     def __iter__(self) -> Iterator[Sample]:
         return self.epoch(0)
 
     def rows(self, i: int) -> int:
-        """How many rows of batch i are not padding."""
+        """The number of rows of batch i that are not padding."""
         return self._numbers.rows(i)
 
     def epoch(self, n: int, start: int = 0) -> Iterator[Sample]:
@@ -117,7 +117,7 @@ class ImageRecordIter:
                         yield _batch(waiting.popleft())
                 while waiting:
                     yield _batch(waiting.popleft())
-            finally:  # a loop that ends before its epoch does not wait for images that nobody will see
+            finally:  # a loop that ends before its epoch does not wait for images that it will not read
                 for sample in (future for batch in waiting for future in batch):
                     sample.cancel()
 

@@ -42,7 +42,7 @@ class ImageTransform:
 
     @property
     def random(self) -> bool:
-        """Whether anything is random."""
+        """Whether the transform draws random numbers."""
         p = self.parameters
         crop = p.rand_crop or p.random_resized_crop or p.min_crop_size != p.max_crop_size
         affine = p.affine and (
@@ -109,7 +109,7 @@ class ImageTransform:
 
 
 def _rounded(mean: np.ndarray) -> np.ndarray:
-    """To whole numbers, halves away from 0, as C rounds."""
+    """Numbers rounded to whole numbers, halves away from 0, as C rounds."""
     return (np.sign(mean) * np.floor(np.abs(mean) + np.float32(0.5))).astype(np.int32)
 
 

@@ -1,7 +1,7 @@
 """The arrays that an executor holds: cells of fixed shape and dtype, read and written by name or by number.
 
 A jax.Array never changes, so what MXNet writes as `ex.arg_dict["w"][:] = x` is an assignment to the name here:
-`ex.arg_dict["w"] = x`. The cell checks and converts what it is given.
+`ex.arg_dict["w"] = x`. The cell checks and converts the values it is given.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def array_like(value: Any) -> bool:
 class ArrayCell:
     """One array, its shape and dtype fixed. Executors that share a cell see each other's writes.
 
-    value: the jax.Array it holds now. shown: whether somebody outside may hold that very array, so that its memory
-    must not be given to XLA. lock: held by what reads the value to write another one made of it (`writing`).
+    value: the jax.Array it holds now. shown: whether a caller may hold that very array, so that its memory must not be
+    given to XLA. lock: held by code that reads the value to write another one made of it (`writing`).
     """
 
     __slots__ = ("_lock", "dtype", "name", "place", "shape", "shown", "value")
@@ -67,7 +67,7 @@ class ArrayCell:
 
     @property
     def lock(self) -> Any:
-        """Made when it is asked for first: most arrays are written by none but their maker."""
+        """The cell's lock, made when it is first asked for: most arrays are written by their executor alone."""
         if self._lock is None:
             with _making:
                 self._lock = self._lock or threading.RLock()
@@ -75,11 +75,11 @@ class ArrayCell:
 
     @classmethod
     def zeros(cls, name: str, shape: Sequence[int], dtype: Any, place: Place) -> ArrayCell:
-        """A cell of zeros."""
+        """A new cell that holds zeros."""
         return cls(name, zeros(shape, dtype, place), place, shown=False)
 
     def show(self) -> jax.Array:
-        """The array, for somebody outside."""
+        """The array, handed to a caller."""
         self.shown = True
         return here(self.value)
 
@@ -120,7 +120,7 @@ class ArrayCell:
         self.value, self.shown = at_home(jax.device_put(value, self._place_of_new(value))), True
 
     def _place_of_new(self, value: Any) -> Place:
-        """Where what is made of a value goes: over several devices, if the array before lies so and it does not."""
+        """The place of an array made of a value: over several devices, if the old array is so and the value is not."""
         if self.place is None and not isinstance(value, jax.Array) and len(self.value.sharding.device_set) > 1:
             return self.value.sharding
         return self.place
@@ -150,7 +150,7 @@ def _loses_digits(given: Any, held: Any) -> bool:
 
 
 def writing(*cells: Any) -> AbstractContextManager[Any]:
-    """A block that reads cells and writes what it made of them: no other thread writes them so meanwhile.
+    """A block that reads cells and writes values made of them: no other thread writes them so meanwhile.
 
     Python that a program calls waits for others 10 seconds at most, since they may wait for the program. Raises
     LoweringError then.
@@ -189,7 +189,7 @@ def _in_order(cells: Sequence[Any]) -> list[Any]:
 class ArrayDict(MutableMapping[str, Any]):
     """Arrays by name; assigning to a name writes the array. Names come and go with the graph only.
 
-    A name reads as a jax.Array, or as None for a gradient that nobody asked for.
+    A name reads as a jax.Array, or as None for a gradient that was not requested.
     """
 
     def __init__(self, what: str, names: Sequence[str], cells: Sequence[ArrayCell | None]):

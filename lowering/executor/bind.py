@@ -54,7 +54,7 @@ _BIND = "lowering.bind(symbol, args=args | {'data': x}, aux_states=aux)"
 
 
 class _Network:
-    """What is to be bound: its programs, and the variables of its graph, which is indexed once."""
+    """The network to be bound: its programs, and the variables of its graph, which is indexed once."""
 
     def __init__(self, symbol: Symbol):
         self.programs = Programs(symbol)
@@ -173,9 +173,9 @@ def bind(
     args_grad: arrays that gradients are written to (or added to) likewise; a missing name or None means that this
     gradient is not computed, whatever grad_req says. aux_states: every auxiliary state likewise. ctx, grad_req, seed,
     mirror, mesh: as in `simple_bind`. group2ctx: for each `ctx_group` in the graph, all of which must be there, a
-    `jax.sharding.NamedSharding`: how the arrays of its variables lie on a mesh, where the others are whole on every
-    device; or, as in MXNet, a device: then all nodes run on one all the same. Arrays that lie on several devices stay
-    there, and what is written to them by name lies like the array before.
+    `jax.sharding.NamedSharding`: how the arrays of its variables are split over a mesh, where the others are whole on
+    every device; or, as in MXNet, a device: then all nodes run on one all the same. Arrays that are spread over several
+    devices stay so, and a value written to one by name is spread like the array before.
 
     Raises ExecutorValueError and ExecutorTypeError for arrays that are missing or none, BindError listing the shapes or
     dtypes when they contradict the graph.
@@ -236,7 +236,7 @@ def _executor(
     return Executor(functions, args, grads, aux, requests, key)
 
 
-# -- what the caller gives -------------------------------------------------------------------------------------------
+# -- arguments of the caller -----------------------------------------------------------------------------------------
 
 
 def _device(ctx: Context) -> Place:
@@ -257,7 +257,7 @@ def _check_names(network: _Network) -> None:
 
 
 def _grad_requests(network: _Network, grad_req: GradReq, where: str) -> list[str]:
-    """One of write, add and null for each argument. Raises ExecutorValueError."""
+    """The request of each argument: write, add or null. Raises ExecutorValueError."""
     names = network.arguments
     match grad_req:
         case None:
@@ -325,7 +325,7 @@ def _cells(names: Sequence[str], arrays: Sequence[Any], places: Mapping[str, Pla
 
 
 def _given(name: str, array: Any, place: Place) -> ArrayCell:
-    """A cell of an array; or the very cell that is given, which its owner goes on to write."""
+    """A new cell of an array; or the given cell itself, which its owner may still write."""
     if isinstance(array, ArrayCell) and array.name in ("", name) and array.place == place:
         array.name = name
         return array
@@ -344,7 +344,7 @@ def _given(name: str, array: Any, place: Place) -> ArrayCell:
 def _places(
     symbol: Symbol, group2ctx: Mapping[str, Context] | None, device: Place, shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Place]:
-    """Where each array lies. Raises what `layouts_of_groups` raises, and TrainingError for what cannot be split so."""
+    """Places of arrays by name. Raises what `layouts_of_groups` raises, TrainingError for what cannot be split so."""
     layouts = {} if group2ctx is None else layouts_of_groups(symbol, group2ctx)
     for name, layout in layouts.items():
         check_fits(layout.mesh, layout.spec, name, shapes[name])
@@ -355,7 +355,7 @@ def _platform(place: Place) -> str:
     return kind_of(next(iter(place.device_set)) if isinstance(place, Sharding) else place)
 
 
-# -- what follows from it --------------------------------------------------------------------------------------------
+# -- inferred shapes and dtypes --------------------------------------------------------------------------------------
 
 
 def _shapes_given(network: _Network, shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -49,7 +49,8 @@ class Executor:
         grad_req: Sequence[str],
         key: jax.Array,
     ):
-        """For `bind` and `simple_bind`. grads: one cell or None per argument, or None when no array was given at all.
+        """Make an executor; `bind` and `simple_bind` call it. grads: one cell or None per argument, or None when no
+        array was given at all.
         grad_req: one of write, add and null per argument; null wherever there is no gradient cell."""
         self._functions = functions
         self._args, self._grads, self._aux = list(args), None if grads is None else list(grads), list(aux)
@@ -126,7 +127,7 @@ class Executor:
         return dict(zip(names, self.outputs, strict=True))
 
     def cells(self) -> tuple[dict[str, ArrayCell], dict[str, ArrayCell], dict[str, ArrayCell]]:
-        """What holds the arguments, the gradients that are computed, and the states, by name: for sharing."""
+        """The cells of the arguments, of the gradients that are computed, and of the states, by name: for sharing."""
         grads = {cell.name: cell for cell in self._grads or () if cell is not None}
         return self._cell_of_argument, grads, {cell.name: cell for cell in self._aux}
 
@@ -206,7 +207,7 @@ class Executor:
         averages follow; after a pass in inference also whether BatchNorm's gradient passes through its statistics, as
         in MXNet.
         May be called several times; a random operator's gradient uses the numbers of the forward pass each time.
-        Before the first forward pass it runs that one, `forward(is_train)`, where MXNet reads outputs that nobody has
+        Before the first forward pass it runs that one, `forward(is_train)`, where MXNet reads outputs that were never
         written. Raises GradientError for a missing head gradient or one of the wrong shape.
         """
         functions = self._functions
@@ -273,7 +274,7 @@ class Executor:
             cell.assign(value)
 
     def _other_shape(self, cell: ArrayCell, shape: tuple[int, ...]) -> str:
-        """What is said of an array that does not have the shape the executor was bound for."""
+        """The error's text for an array that does not have the shape the executor was bound for."""
         others = {other.name: other.shape for other in (*self._args, *self._aux)}
         learned = {node.name for node in learned_variables(self.symbol)}
         fixed = {name: known for name, known in others.items() if name in learned}
@@ -293,8 +294,8 @@ class Executor:
         self._is_train = is_train
 
     def _writing(self, cells: Iterable[ArrayCell]) -> AbstractContextManager[Any]:
-        """A block that writes cells by what it reads of them. Python of the user's may wait for any other thread, so
-        nothing is locked where it runs."""
+        """A block that writes cells from values it reads of them. Python of the user's may wait for any other thread,
+        so nothing is locked where it runs."""
         found = () if self._functions.calls_python else tuple(cells)
         return writing(*found) if found else nullcontext()
 
@@ -311,7 +312,7 @@ class Executor:
         return values_of(self._adds)
 
     def _may_donate(self) -> bool:
-        """Whether sums of gradients may be updated in place: nobody outside has seen the arrays."""
+        """Whether sums of gradients may be updated in place: no caller holds the arrays."""
         return bool(self._summed) and not any(cell.shown for cell in self._summed)
 
     def _keep_gradients(self, grads: Sequence[jax.Array]) -> None:

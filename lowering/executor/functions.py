@@ -1,8 +1,8 @@
-"""What an executor runs: jitted functions of lists of arrays, made on first use.
+"""The functions that an executor runs: jitted, of lists of arrays, made on first use.
 
 An argument's or a state's place in a list is fixed when the executor is made, so a call builds no dicts and infers
-nothing. The graph is split where NNVM splits it (`GradientProgram`): the forward function leaves what the backward
-function reads, and nothing is computed twice.
+nothing. The graph is split where NNVM splits it (`GradientProgram`): the forward function leaves the values that the
+backward function reads, and nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ExecutorFunctions:
 
     programs: of the graph. options: of training; wrt are the arguments whose gradients are computed. args and aux of
     every function follow `arg_names` and `aux_names`. Shared by executors of different shapes: `jax.jit` keeps an
-    executable for each. Raises what the pipeline raises.
+    executable for each. Raises the errors of the pipeline.
     """
 
     def __init__(self, programs: Programs, options: Options):
@@ -137,7 +137,7 @@ class ExecutorFunctions:
         by name, values).
 
         Lists of gradients follow `wrt`; an old gradient is None where the new one is only written. donate: consume the
-        old gradients' memory. aux is read, and new states are there, where the graph is Python that writes states.
+        old gradients' memory. aux is read, and new states are returned, where the graph is Python that writes states.
         """
 
         def backward(
@@ -243,7 +243,7 @@ class ExecutorFunctions:
 
 
 def _input_names(node: Node) -> list[str]:
-    """What a monitor calls a node's inputs; subgraphs, which come among the names, are no arrays."""
+    """A monitor's names of a node's inputs; subgraphs, which come among the names, are no arrays."""
     listed = FListInputNames.get(node.op)
     if listed is None or TUnlistedInputs.get(node.op):
         return [f"input{i}" for i in range(len(node.inputs))]

@@ -1,4 +1,4 @@
-"""group2ctx: on which device, or how over a mesh of them, the arrays of each `ctx_group` of a graph lie."""
+"""group2ctx: the device, or the sharding over a mesh of devices, of the arrays of each `ctx_group` of a graph."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _GROUP = "__ctx_group__"
 
 
 def layouts_of_groups(symbol: Symbol, group2ctx: Mapping[str, Any]) -> dict[str, NamedSharding]:
-    """Where the variables of each group lie, by name, if groups have shardings; all others are whole on every device
+    """The shardings of each group's variables, by name, if groups have shardings; all others are whole on every device
     of the mesh. Nothing, if they have devices.
 
-    Every group must be there. An executor is one program: where groups name several devices it runs on its own, and a
+    Every group must be named. An executor is one program: where groups name several devices it runs on its own, and a
     warning says so. Over a mesh XLA has each operator run where its arrays are, as MXNet does. Raises PassError for a
     group that is missing, or where an operator would write a state on another device; ExecutorValueError where some
     groups have devices and others shardings, or shardings of several meshes.

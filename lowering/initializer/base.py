@@ -1,4 +1,4 @@
-"""What an initialiser is: values by a parameter's name and shape, MXNet's rules of names, and the registry.
+"""The base of initialisers: values by a parameter's name and shape, MXNet's rules of names, and the registry.
 
 The rules are those of MXNet 1.9.1's `mxnet/initializer.py`: a variable's `__init__` attribute decides; without one the
 ending of its name does; a plain string instead of an `InitDesc` goes by the older list, which also knows beginnings.
@@ -83,11 +83,11 @@ LEGACY_RULES = (
     ("", "min", "_init_zero"),
     ("", "max", "_init_one"),
 )
-"""The same for names that come as plain strings."""
+"""The rules for names that come as plain strings."""
 
 
 class Initializer:
-    """Base class: a subclass says in `_init_weight(desc, shape, key)` what a weight starts with.
+    """Base class: a subclass returns the first values of a weight in `_init_weight(desc, shape, key)`.
 
     Keyword arguments given to this constructor are what `dumps` writes. Register a subclass with `@register` to use it
     by its name in lower case.

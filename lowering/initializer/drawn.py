@@ -15,7 +15,7 @@ from lowering.initializer.base import Initializer, Shape, draw, register
 from symjax_nnvm.errors import InitializerError
 
 _SIZES = tuple(4**k for k in range(6, 13))
-"""So many numbers are drawn at a time: compiling a sampler for another size takes a second, drawing a million 10 ms."""
+"""Numbers drawn at a time: compiling a sampler for another size takes 1 s, drawing a million 10 ms."""
 
 
 def _uniform(desc: str, key: jax.Array | None, shape: Shape, bound: float) -> Any:

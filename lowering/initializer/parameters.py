@@ -40,7 +40,7 @@ def init_params(
     "label", nor the names in `without`. key: a PRNG key or a seed. initializer: an object, a name or its JSON; default
     Uniform(0.01), as in Module. A variable's own `__init__` comes first, then the rules by name; a state without one
     goes by the older list of rules, which knows `moving_mean` and its kin.
-    place: (name, value) → the value where it is to lie, before the next is made.
+    place: (name, value) → the value on its devices, called before the next is made.
     A parameter's numbers depend on the key, its name and its shape only; of an automatic name the number counts as its
     rank in this network (`names_by_rank`). Dtypes are the inferred ones, else float32.
     Raises InitializerError, InferenceError for shapes that do not follow from the given ones.

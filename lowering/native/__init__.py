@@ -1,1 +1,1 @@
-"""Native help that JAX does not promise: its names, and what a child process tries before it is used."""
+"""Native code that JAX does not promise to keep: its names, and its trials in a child process before it is used."""

@@ -1,4 +1,4 @@
-"""`ask`: what native code does here, asked in a child process, and the answers, kept in the user's cache.
+"""`ask`: ask a child process what native code does on this machine, and keep the answers in the user's cache.
 
 The code behind an unpromised interface may end a process, never come back, or compute something else: oneDNN's
 convolutions by `gemm`, which it takes where it has nothing better for a geometry or a processor, wait for workers that
@@ -65,8 +65,8 @@ _answers: dict[str, Any] | None = None
 
 
 def ask(kind: str, geometry: Geometry | None = None, epilogue: Epilogue | None = None) -> Any:
-    """The child's answer to a question of `lowering/native/trials.py`; None where there is none: the child ended, took
-    too long, cannot be started, or oneDNN has no code of its own for the geometry."""
+    """The child's answer to a question of `lowering/native/trials.py`; None where there is no answer: the child ended,
+    took too long, cannot be started, or oneDNN has no code of its own for the geometry."""
     question = [kind, *([] if geometry is None else [asdict(geometry)]), *([] if epilogue is None else [epilogue])]
     text = json.dumps(question)
     with _asking:
@@ -92,7 +92,7 @@ def trouble() -> str | None:
 
 
 class _Child:
-    """The process, and a thread that reads what it writes."""
+    """The child process, and a thread that reads its output."""
 
     def __init__(self):
         self.owner = os.getpid()
@@ -105,7 +105,7 @@ class _Child:
             env=_environment(),
             text=True,
             errors="replace",
-            start_new_session=True,  # what a terminal sends to its programs is not for it
+            start_new_session=True,  # a terminal's signals to its programs do not reach it
         )
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="native answers", daemon=True).start()
@@ -119,14 +119,14 @@ class _Child:
         self._process.wait()  # else it stays in the table of processes until the next question
 
     def line(self, seconds: float) -> str | None:
-        """What it writes next; None where it ended, or wrote nothing for so long."""
+        """The next line that the child writes; None where it ended, or wrote nothing for so long."""
         try:
             return self._lines.get(timeout=seconds)
         except queue.Empty:
             return None
 
     def put(self, question: str) -> bool:
-        """Whether it could still be asked."""
+        """Send the child a question; returns whether it could still be asked."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(question + "\n")
@@ -136,11 +136,11 @@ class _Child:
         return True
 
     def has_ended_by_itself(self) -> bool:
-        """Whether it had nothing to do for long."""
+        """Whether the child ended by itself because it had nothing to do for long."""
         return self._process.poll() == 0
 
     def end(self) -> int:
-        """Kill it. How it ended: 0 where it did so by itself."""
+        """Kill the child; returns its exit status, 0 where it ended by itself."""
         self._process.kill()
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None
@@ -149,14 +149,14 @@ class _Child:
 
 
 def _environment() -> dict[str, str]:
-    """The child's: on the CPU, as many devices as here, with nothing kept; oneDNN says what it makes."""
+    """The child's environment: the CPU, as many devices as this process has, no cache; oneDNN prints what it makes."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "JAX_COMPILATION_"))}
     like_here = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(len(jax.local_devices(backend="cpu")))}
     return ours | like_here | {"ONEDNN_VERBOSE": "profile_create", "PYTHONSAFEPATH": "1", _IS_CHILD: "1"}
 
 
 def _asked(question: str) -> Any:
-    """What a child says. `_trouble` where none can be asked."""
+    """A child's answer. Sets `_trouble` where none can be asked."""
     for _ in range(2):  # the first may end, for it had nothing to do, while it is asked
         child = _running()
         if child is None:
@@ -178,7 +178,7 @@ def _asked(question: str) -> Any:
 
 
 def _running() -> _Child | None:
-    """A child that waits for a question; None and `_trouble` where there is none to be had."""
+    """A child that waits for a question; None, with `_trouble` set, where none can be started."""
     global _child, _trouble
     if _child is not None and _child.owner != os.getpid():  # another process's, after a fork
         _child = None
@@ -206,7 +206,7 @@ def _running() -> _Child | None:
 
 @cache
 def _threads() -> int:
-    """Of XLA's CPU, before there is a second client."""
+    """The number of threads of XLA's CPU, counted before there is a second client."""
     return unpromised.workers()
 
 
@@ -237,14 +237,14 @@ def _read() -> dict[str, Any]:
 
 
 def _is_answer(question: str, answer: Any) -> bool:
-    """Whether it is one to such a question: an integer that is no block would have oneDNN read beyond a weight."""
+    """Whether an answer fits its question: an integer that is no block would have oneDNN read beyond a weight."""
     if question.startswith('["block'):
         return answer is None or (type(answer) is int and answer in BLOCKS)
     return answer is None or isinstance(answer, bool)
 
 
 def _keep(answers: dict[str, Any]) -> None:
-    """Write the answers, with those of other processes, where there is a place."""
+    """Write the answers, with those of other processes, if there is a file for them."""
     while len(answers) > _KEPT:
         del answers[next(iter(answers))]
     path = answers_file()
@@ -257,8 +257,8 @@ def _keep(answers: dict[str, Any]) -> None:
 
 @cache
 def answers_file() -> Path | None:
-    """Where answers are kept for other processes of this jaxlib, this processor, as many threads and this environment;
-    None where it is not known which processor it is."""
+    """The file of answers, for all processes of this jaxlib, this processor, as many threads and this environment; None
+    where the processor is unknown."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").partition("\n\n")[0]
     except OSError:

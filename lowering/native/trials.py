@@ -1,4 +1,4 @@
-"""What is tried in a child process: one convolution by oneDNN, on numbers whose result is known, and the second client.
+"""Trials in a child process: one convolution by oneDNN, on numbers whose result is known, and the second client.
 
     python -c "from lowering.native.trials import main; main()"
 
@@ -38,7 +38,7 @@ _TOO_LONG_SECONDS = 90.0
 
 
 def main() -> None:
-    """Answer until there are no more questions."""
+    """Answer questions until there are no more."""
     clock = _Clock()
     threading.Thread(target=_end_in_time, args=(clock,), daemon=True).start()
     _say(f"{READY}{unpromised.workers()}")
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 class _Clock:
-    """When the process is to end, in whichever state it is."""
+    """The time at which the process is to end, idle or not."""
 
     def __init__(self):
         self.start(_IDLE_SECONDS)
@@ -70,8 +70,8 @@ def _say(text: str) -> None:
 
 
 def answer(question: list[Any]) -> Any:
-    """What is computed where: ["block", geometry, epilogue] and ["block_of_a_core", …]: how many filters a block of the
-    weight has; ["computes", geometry]; ["one_core"]: whether there is a second client."""
+    """The answer to a question: ["block", geometry, epilogue] and ["block_of_a_core", …]: how many filters a block of
+    the weight has; ["computes", geometry]; ["one_core"]: whether there is a second client."""
     kind, *rest = question
     if kind == "one_core":
         return _one_core() is not None
@@ -143,11 +143,11 @@ class _Trial:
         self._out: np.ndarray | None
         try:
             self._out = _run(place, g, epilogue, order, self._data, self._weight, self._operands)
-        except Exception:  # of an interface that nobody promised
+        except Exception:  # of an interface that JAX does not promise
             self._out = None
 
     def agrees(self, where: Callable[[int], np.ndarray]) -> bool:
-        """Whether the result is right, if a filter's numbers (taps, c / groups) are there in the flat weight."""
+        """Whether the result is right if a filter's numbers (taps, c / groups) have these places in the weight."""
         if self._out is None:
             return False
         flat = self._weight.ravel()
@@ -193,7 +193,7 @@ def _places(g: Geometry) -> Iterator[tuple[int, ...]]:
 
 
 def _window(place: tuple[int, ...], data: np.ndarray, g: Geometry) -> np.ndarray:
-    """What a place of the output sees: (taps, c), zeros beyond the data."""
+    """The data under the window at a place of the output: (taps, c), zeros beyond the data."""
     window = np.zeros((prod(g.kernel), g.channels))
     for number, tap in enumerate(np.ndindex(*g.kernel)):
         at = [o * s + t * d - p for o, s, t, d, p in zip(place[1:], g.stride, tap, g.dilate, g.pad, strict=True)]

@@ -1,8 +1,8 @@
 """Every name of JAX, jaxlib and XLA that the library uses and that JAX does not promise to keep.
 
-Each stands here once, with what happens where it is missing: speed is lost, or a word in a message, never a result.
-`tests/lowering/native/test_unpromised.py` takes each away. What JAX promises is in its `docs/api_compatibility.md`;
-what runs with which version is in `docs/versions.md`.
+Each is used once, in this file, with the consequence of its absence: speed is lost, or a word in a message, never a
+result. `tests/lowering/native/test_unpromised.py` takes each away. What JAX promises is in its
+`docs/api_compatibility.md`; what runs with which version is in `docs/versions.md`.
 
 Whatever an unpromised interface raises is caught, here and in this folder alone.
 """
@@ -39,7 +39,7 @@ def call_primitive(
     mapped: Callable[..., Any],
     differentiated: Callable[..., Any],
 ) -> Callable[..., Any] | None:
-    """What binds a primitive of JAX; None where JAX cannot have it registered.
+    """A function that binds a primitive of JAX; None where JAX cannot register it.
 
     eager: its implementation outside of a jitted function. abstract: abstract arrays → the abstract result.
     chosen: whether the program is for one device of the CPU, and whether it is to be exported → the function that is
@@ -86,14 +86,14 @@ def is_zero(tangent: Any) -> bool:
     return isinstance(tangent, ad.Zero)  # pyright: ignore[reportOptionalMemberAccess]
 
 
-# -- calls of what is in jaxlib --------------------------------------------------------------------------------------
+# -- calls of code in jaxlib -----------------------------------------------------------------------------------------
 
 
 def library_call(
     target: str, result: jax.ShapeDtypeStruct, config: Mapping[str, Any], written_over: int | None, *operands: Array
 ) -> Array:
-    """A custom call of XLA's older kind. config: its backend's. written_over: the operand in whose place the result
-    comes to lie. Raises what JAX raises where it makes no such calls: it is tried in a child process first."""
+    """A custom call of XLA's older kind. config: its backend's. written_over: the operand whose memory takes the
+    result. Raises what JAX raises where it makes no such calls: it is tried in a child process first."""
     call = jax.ffi.ffi_call(
         target,
         result,
@@ -107,7 +107,7 @@ def library_call(
 # -- clients and their threads ---------------------------------------------------------------------------------------
 
 _WORKER = "XLAEigen"
-"""What the names of the threads end with that a client of XLA's CPU computes with."""
+"""The end of the names of the threads that a client of XLA's CPU computes with."""
 
 _TASKS = Path("/proc/self/task")
 
@@ -161,8 +161,7 @@ def one_worker_device() -> Any:
 
 
 def workers() -> int:
-    """How many threads JAX's client of the CPU computes with, and so how oneDNN's weights lie; 0 where that cannot be
-    seen."""
+    """The number of threads of JAX's CPU client, which decides the layout of oneDNN's weights; 0 where unknown."""
     jax.devices("cpu")  # has them from here on
     try:
         return sum(name.endswith(_WORKER) for id, name in _threads().items() if id not in _of_clients_made)
@@ -192,8 +191,8 @@ def _threads() -> dict[int, str]:
 # -- compile options -------------------------------------------------------------------------------------------------
 
 OURS_ALONE: Mapping[str, str] = {"xla_cpu_experimental_onednn_custom_call": "false"}
-"""What programs with calls of oneDNN are compiled with. With that option, which `XLA_FLAGS` can set, XLA makes such
-calls itself, takes ours for its own, and ends the process where a weight lies in blocks."""
+"""The compile options of programs with calls of oneDNN. With that option, which `XLA_FLAGS` can set, XLA makes such
+calls itself, takes ours for its own, and ends the process where a weight is stored in blocks."""
 
 
 def knows_option(name: str, value: str) -> bool:
@@ -209,7 +208,7 @@ def knows_option(name: str, value: str) -> bool:
 
 
 def _undecided() -> type[Exception]:
-    """What JAX raises where it cannot decide about a size that is left open; in jax 0.10.0 it has no public name."""
+    """JAX's error where it cannot decide about a size that is left open; in jax 0.10.0 it has no public name."""
     for module in ("jax.errors", "jax._src.export.shape_poly"):
         with suppress(Exception):
             return import_module(module).InconclusiveDimensionOperation
@@ -217,7 +216,7 @@ def _undecided() -> type[Exception]:
 
 
 class _NoSuchError(Exception):
-    """What is never raised: then JAX's own error reaches the caller."""
+    """An error that is never raised: then JAX's own error reaches the caller."""
 
 
 UndecidedSizeError = _undecided()
@@ -227,7 +226,7 @@ UndecidedSizeError = _undecided()
 
 
 def distributed_state() -> Any:
-    """What JAX knows of the processes that it connected: `client`, the store that all share, and others; None where it
+    """JAX's state of the processes that it connected: `client`, the store that all share, and others; None where it
     has another place."""
     try:
         return import_module("jax._src.distributed").global_state

@@ -26,7 +26,7 @@ _SHARED = {
 
 
 class Optimizer(Protocol):
-    """What the training step needs of an optimiser."""
+    """The interface of an optimiser that the training step needs."""
 
     rescale_grad: float | None
     """What gradients are multiplied with; None for 1 / batch size."""
@@ -158,7 +158,7 @@ def _keeps_copy(weight: jax.Array, multi_precision: bool) -> bool:
 
 
 def rule_slots(rule: Rule, hyper: Hyper, weight: jax.Array, multi_precision: bool) -> tuple[jax.Array, ...]:
-    """What a rule keeps for a parameter; multi_precision: for one of half precision also a copy in float32."""
+    """The arrays a rule keeps for a parameter; multi_precision: for one of half precision also a copy in float32."""
     if not _keeps_copy(weight, multi_precision):
         return rule.slots(weight, hyper)
     wide = weight.astype(jnp.float32)

@@ -21,7 +21,7 @@ from symjax_nnvm.errors import ParamError
 
 @dataclass(frozen=True, kw_only=True)
 class LRScheduler:
-    """What all schedulers share: the rate they start from, and a warm-up before it.
+    """The base of all schedulers: the rate they start from, and a warm-up before it.
 
     base_lr: the rate after the warm-up. warmup_steps: updates in which the rate grows from warmup_begin_lr to base_lr
     ("linear"), or stays at warmup_begin_lr ("constant"). Raises ParamError for values that make no schedule.
@@ -102,7 +102,7 @@ class _UntilMaxUpdate(LRScheduler):
         self._check(self.max_update > self.warmup_steps, "max_update", f"more than warmup_steps = {self.warmup_steps}")
 
     def _share_done(self, count: jax.Array) -> jax.Array:
-        """How much of the way is done: 0 at the end of the warm-up, 1 at max_update and after."""
+        """The share of updates done: 0 at the end of the warm-up, 1 at max_update and after."""
         return (jnp.minimum(count, self.max_update) - self.warmup_steps) / (self.max_update - self.warmup_steps)
 
     def _share_left(self, count: jax.Array) -> jax.Array:

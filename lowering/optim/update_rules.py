@@ -1,4 +1,4 @@
-"""The optimisers that MXNet 1.9.1 registers, one row each: hyper-parameters, what they keep, and the update.
+"""The optimisers that MXNet 1.9.1 registers, one row each: hyper-parameters, the arrays they keep, and the update.
 
 The formulas are those of `updates.py` and `layerwise_updates.py`, which the update operators share, and here those that
 MXNet has in Python only. Names as there: w weight, g gradient, c `rescale_grad`, λ `wd`, η `lr`.
@@ -48,7 +48,7 @@ class Update:
 
     @property
     def common(self) -> dict[str, Number]:
-        """The same, with the learning rate."""
+        """The common hyper-parameters, with the learning rate."""
         return {"lr": self.lr, **self.preprocessing}
 
 
@@ -72,7 +72,7 @@ def zeros(count: int) -> Callable[[Array, Hyper], tuple[Array, ...]]:
 
 
 def _zeros_like(weight: Array) -> Array:
-    """From the host, unless a function is traced: eager `zeros_like` compiles a program for each shape."""
+    """Zeros made on the host, unless a function is traced: eager `zeros_like` compiles a program for each shape."""
     if isinstance(weight, Tracer):
         return jnp.zeros_like(weight)
     where = weight.sharding if weight.committed else None

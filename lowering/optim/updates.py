@@ -3,8 +3,8 @@
 Each takes (weight, gradient, *states) and returns (new weight, *new states). Hyper-parameters are keywords: numbers, or
 arrays of one element where they change from step to step without a new compilation. `clip_gradient` and `clip_weights`
 are numbers; a negative one means none. In the formulas w is the weight, g the gradient, c the factor `rescale_grad`, λ
-the weight decay `wd`, η the learning rate `lr`, and clip(x) limits |x| to `clip_gradient`. h is what a formula takes as
-the gradient: `formula` makes it of w, g, c and, where a formula does not use it in another way, λ.
+the weight decay `wd`, η the learning rate `lr`, and clip(x) limits |x| to `clip_gradient`. h is the gradient that a
+formula takes: `formula` makes it of w, g, c and, where a formula does not use it in another way, λ.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def in_float32(formula: Update) -> Update:
 
 
 def _scalar(value: Number, dtype: Any) -> Number:
-    """An array of one element as a scalar of the dtype; a number stays what it is."""
+    """An array of one element as a scalar of the dtype; a number stays a number."""
     return value.astype(dtype).reshape(()) if isinstance(value, jax.Array) else value
 
 
@@ -56,7 +56,8 @@ def mix(old: Array, new: Array, share: Number) -> Array:
 
 
 def formula(decay: Literal["clipped", "added", "apart"]) -> Callable[[Update], Update]:
-    """Of a formula of (weight, h, *states), in float32; h: the gradient, rescaled, clipped, and with the weight decay.
+    """Wrap a formula of (weight, h, *states), in float32; h: the gradient, rescaled, clipped, and with the weight
+    decay.
 
     decay: "clipped", h = clip(c g + λ w); "added", h = clip(c g) + λ w; "apart", h = clip(c g), and the formula takes
     `wd`, if any.

@@ -1,12 +1,12 @@
-"""A folder that holds a Predictor: the network, what was computed of its parameters, and for what inputs it ran.
+"""A folder that holds a Predictor: the network, values computed of its parameters, and the inputs it ran for.
 
     predictor.json                      options, signatures, and the sum (sha256) of every other file; which are in
     saved-1, saved-2, …                 when it is written again
         net-symbol.json, net-0000.params   the network as a checkpoint
         computed.params                    arrays that depend on parameters alone, named by what computes them
 
-No program is in it: a process that loads it plans and traces the network anew, and compiles what is asked for. So
-geometry, layouts of weights and what a program calls come from this network on this machine, whatever the files say.
+No program is in it: a process that loads it plans and traces the network anew, and compiles the signatures asked for.
+So geometry, layouts of weights and library calls come from this network on this machine, whatever the files say.
 `predictor.json` is written last, so that a reader has all of the old files or all of the new, whenever a save is
 interrupted. Versions 1 to 4 had programs and arrays of other names beside the network, which are not read.
 """
@@ -46,15 +46,15 @@ _VERSION = 5
 _WITHOUT_SUMS = (1, 2, 3, 4)
 _NO_FOLDER = (1, 2)  # files beside predictor.json
 _BESIDE = (_COMPUTED, *_MEMBERS, "signature-*.stablehlo")
-"""What versions 1 and 2 had there."""
+"""The files that versions 1 and 2 had beside `predictor.json`."""
 
 MAX_BYTES = 1 << 22
-"""Of `predictor.json`."""
+"""Bytes of `predictor.json`, at most."""
 
 MAX_SIGNATURES = 4096
 
 _MAX_INPUT = 1 << 40
-"""Bytes of an input."""
+"""Bytes of an input, at most."""
 
 
 class Signature(NamedTuple):
@@ -65,9 +65,9 @@ class Signature(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """What is in a folder. network: the symbol, arguments and states. options: of the Predictor. signatures: those that
-    were used last at the end. values: what was computed of parameters, by what computes it; when read, views of the
-    file."""
+    """The contents of a folder. network: the symbol, arguments and states. options: of the Predictor. signatures: those
+    that were used last at the end. values: arrays computed of parameters, by address (`ConstantStore`); when read,
+    views of the file."""
 
     network: tuple[Symbol, Arrays, Arrays]
     options: dict[str, str | None]
@@ -79,7 +79,7 @@ class Folder(NamedTuple):
 
 
 def write_folder(path: StrPath, folder: Folder) -> None:
-    """Write a folder; what it held of that kind is there until all of the new is. Raises as `save_checkpoint`."""
+    """Write a folder. Its old files stay until all new ones are written. Raises as `save_checkpoint`."""
     place = Path(path)
     place.mkdir(parents=True, exist_ok=True)
     with one_writer(place):
@@ -95,7 +95,7 @@ def write_folder(path: StrPath, folder: Folder) -> None:
 
 
 def _write(place: Path, folder: Folder) -> None:
-    """Files in a folder of their own, then `predictor.json`, which names it."""
+    """Write the files to a folder of their own, then `predictor.json`, which names it."""
     new = place / f"{_SAVED}{1 + max(map(_number, place.glob(f'{_SAVED}*')), default=0)}"
     make_folder(new)
     save_checkpoint(new / _NETWORK, 0, *folder.network)
@@ -105,7 +105,7 @@ def _write(place: Path, folder: Folder) -> None:
     rows = [row for one in folder.signatures[-MAX_SIGNATURES:] if _is_readable(row := one._asdict())]
     about = {"version": _VERSION, "options": folder.options, "files": new.name, "members": members}
     text = json.dumps(about | {"signatures": rows}, indent=1)
-    if len(text) > MAX_BYTES:  # signatures help only who asks for them
+    if len(text) > MAX_BYTES:  # a Predictor runs without signatures, too
         text = json.dumps(about | {"signatures": []}, indent=1)
     write_file(place / _ABOUT, text)
 
@@ -115,7 +115,7 @@ def _tidy(place: Path) -> None:
     named = _held_by(place).get("files")
     for other in place.glob(f"{_SAVED}*"):
         if other.name != named and _number(other):
-            shutil.rmtree(other, ignore_errors=True)  # Windows keeps what is being read
+            shutil.rmtree(other, ignore_errors=True)  # Windows keeps files that are being read
 
 
 def _number(place: Path) -> int:
@@ -124,7 +124,7 @@ def _number(place: Path) -> int:
 
 
 def _held_by(place: Path) -> dict[str, Any]:
-    """What `predictor.json` says; nothing where there is none that can be read."""
+    """The fields of `predictor.json`; none if there is no such file that can be read."""
     try:
         return _about(place)
     except (OSError, FileError):
@@ -141,8 +141,8 @@ def _sum(path: Path) -> dict[str, Any]:
 
 
 def read_folder(path: StrPath) -> Folder:
-    """What is in a folder. Raises FileError for what is none, for fields that are not as they are written, and for
-    files that are not the ones that were written; what `load_checkpoint` raises; OSError."""
+    """Read a folder. Raises FileError for a folder of another kind, for fields that are not as they are written, and
+    for files that are not the ones that were written; what `load_checkpoint` raises; OSError."""
     place = Path(path)
     if not (place / _ABOUT).is_file():
         raise _refused(path, f"a folder that Predictor.save wrote, with {_ABOUT}", "none")
@@ -177,13 +177,13 @@ def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
 
 
 def _mark(path: Path) -> tuple[int, ...]:
-    """What tells a file from another, and from itself after it was written to."""
+    """A mark that differs between two files, and between two versions of one file."""
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _installed_memory() -> int:
-    """Bytes; as many as there can be where the system does not say."""
+    """The bytes of memory that the machine has; `sys.maxsize` where the system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -191,7 +191,7 @@ def _installed_memory() -> int:
 
 
 def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
-    """Raises FileError for another file than the one that was saved; one of another size is not read."""
+    """Raise FileError for another file than the one that was saved; one of another size is not read."""
     if not path.is_file():
         raise _refused(path.parent, f"a file {path.name}", "none")
     size = path.stat().st_size
@@ -205,7 +205,7 @@ def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
 
 
 def _about(place: Path) -> dict[str, Any]:
-    """What `predictor.json` says, every field as the schema has it. Raises FileError, OSError."""
+    """The fields of `predictor.json`, each as the schema has it. Raises FileError, OSError."""
     data = read_bounded(place / _ABOUT, MAX_BYTES, "a predictor's list")
     try:
         found = json.loads(data)
@@ -218,11 +218,11 @@ def _about(place: Path) -> dict[str, Any]:
         raise _refused(place, f"{_ABOUT} with {error.expected}", error.got) from None
 
 
-# -- what the fields of predictor.json are ---------------------------------------------------------------------------
+# -- the fields of predictor.json ------------------------------------------------------------------------------------
 
 
 class _MisfitError(Exception):
-    """A field that is not as it is written: what was expected, with its place, and what was there."""
+    """A field of another form than is written: the form expected, with its place, and the value found."""
 
     def __init__(self, expected: str, got: object):
         self.expected, self.got = expected, f"a {type(got).__name__}" if isinstance(got, dict | list) else got
@@ -296,7 +296,7 @@ def _by_name(item: Field) -> Field:
 
 
 def _object(**fields: Field) -> Field:
-    """Other fields, which other versions may have, are left alone."""
+    """The field of an object with these fields. Further ones, which other versions may have, are ignored."""
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -316,7 +316,7 @@ def _within(place: object, field: Field, value: Any) -> Any:
 
 
 def _input(value: Any) -> tuple[Shape, DType]:
-    """Shape and dtype of an array that there can be."""
+    """Shape and dtype of an input. Raises _MisfitError for more bytes than an array may have."""
     shape, dtype = _pair(_list(_whole((1 << 31) - 1), 32), _one_of(*DTYPE_CODES))(value)
     if 8 * prod(shape) > _MAX_INPUT:
         raise _MisfitError(f"an input of at most {_MAX_INPUT} bytes", shape)

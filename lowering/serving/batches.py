@@ -1,4 +1,4 @@
-"""Predicting batch by batch: all of one size, so that one executable runs them, and one ahead of what is handed out."""
+"""Predict batch by batch: all of one size, so that one executable runs them, and one ahead of the caller."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def predict_batches(
     batch_size: int | None,
     progress: bool,
 ) -> Iterator[list[np.ndarray]]:
-    """What `Predictor.batches` gives. start: takes inputs by name, and returns what waits for their outputs; inputs,
-    outputs: names in order; unread: names that batches may have besides."""
+    """The batches of outputs that `Predictor.batches` gives. start: takes inputs by name, and returns a function that
+    waits for their outputs; inputs, outputs: names in order; unread: names that batches may have besides."""
     if isinstance(data, Mapping) or hasattr(data, "shape"):
         data = [data]
     if not may_be_iterated(data):
@@ -86,7 +86,7 @@ def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
 
 
 def _cut(found: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
-    """The outputs without what belongs to padding; axis 0 may have several rows of each sample."""
+    """The outputs without the rows of padding; axis 0 may have several rows of each sample."""
     whole = on_host(found())
     if batch.rows == batch.size:
         return whole

@@ -27,15 +27,15 @@ Arrays = Mapping[str, Any]
 
 
 class Wanted(NamedTuple):
-    """What a program wants, by name: the arrays' shapes and dtypes, and what makes the arrays, in any thread."""
+    """The arrays that a program wants: shapes and dtypes by name, and a function that makes them, in any thread."""
 
     avals: dict[str, jax.ShapeDtypeStruct]
     make: Callable[[], dict[str, jax.Array]]
 
 
 class ConstantStore:
-    """The constants, and on the device what was made of them, for as long as a program holds it. To be asked by one
-    thread at a time.
+    """The constants, and the values computed of them on the device, each for as long as a program holds it. One thread
+    at a time may ask it.
 
     constants: arrays by name. home: where arrays are placed. platform: that programs are compiled for; None: JAX's
     default. saved: values that were computed in another process, by their addresses (`computed`); one of another shape
@@ -63,12 +63,12 @@ class ConstantStore:
 
     @property
     def computed(self) -> dict[str, jax.Array]:
-        """Values that programs hold, each by its address: what is equal for all that compute the same of the same
-        constants, in any process of this version."""
+        """Values that programs hold, each by its address, which is equal for all programs that compute the same of the
+        same constants, in any process of this version."""
         return dict(self._computed)
 
     def wanted(self, programs: Programs, options: Options) -> Wanted:
-        """What the program of these options takes that no call gives it: constants, and values computed once."""
+        """The arrays that a program of these options takes besides inputs: constants, and values computed once."""
         program, values = programs.forward(options), programs.plan(options).precompute
         addresses: dict[str, str] = {}
         if values is not None:
@@ -90,7 +90,7 @@ class ConstantStore:
         return Wanted(wanted | {name: avals[address] for name, address in addresses.items()}, make)
 
     def _of_saved(self, programs: Programs, options: Options, names: Mapping[str, str]) -> dict[str, jax.Array]:
-        """Those values that were saved and are as they would be computed here, by address. names: by address."""
+        """The saved values that equal what this process would compute, by address. names: by address."""
         saved = [address for address in names if address in self.saved]
         once = programs.precompute(options, [names[address] for address in saved])
         if once is None:
@@ -107,14 +107,14 @@ class ConstantStore:
     def _compiling(
         self, once: Program | None, addresses: Sequence[str]
     ) -> tuple[dict[str, jax.ShapeDtypeStruct], Callable[[], dict[str, jax.Array]]]:
-        """Shapes and dtypes of a program's results, by addresses, and what computes them."""
+        """Shapes and dtypes of a program's results, by addresses, and a function that computes them."""
         if once is None:
             return {}, dict
         given = self._on_device(once.arg_names)
         lowered = jit(_computing(once), platform=self._platform, once=True).lower(given)
         if self.home.mesh is None:
             compiled, where = lowered.compile, [self.home.parameter(each) for each in addresses]
-        else:  # XLA says where on the mesh the results lie
+        else:  # XLA says where on the mesh the results are stored
             made = lowered.compile()
             compiled, where = lambda: made, made.output_shardings
         pairs = zip(lowered.out_info, where, strict=True)
@@ -132,8 +132,8 @@ class ConstantStore:
         return found
 
     def _addresses(self, graph: Graph) -> list[str]:
-        """Of each output: operators, their parameters and the names of constants in one word. Numbers may differ from
-        one version or platform to another, and how an operator lays them."""
+        """The address of each output: operators, their parameters and the names of constants in one word. Version and
+        platform are part of it, since numbers and an operator's layout may differ between them."""
         known: dict[Node, str] = {}
         for node in graph.nodes():
             about = [node.name] if node.op is None else [node.op.name, *sorted(node.attrs.dict.items())]

@@ -64,7 +64,8 @@ def export_program(
     what they compute, and what depends on parameters alone is computed now. Where no size is open, algorithms are
     chosen as for a `Predictor`, oneDNN's aside.
     this_machine: with oneDNN's, as fast as a Predictor, on machines of this processor and this jaxlib alone: weights
-    lie in the blocks that it wants, and elsewhere nothing tells that the numbers are wrong. All sizes must be given.
+    are stored in the blocks that it wants, and elsewhere nothing tells that the numbers are wrong. All sizes must be
+    given.
     weights: "beside" puts them into a `.npz` of the same name, which are then the first argument:
     `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one; the program is
     made for them. dtypes: of inputs, default float32.
@@ -153,7 +154,7 @@ def _served(
     platforms: Sequence[str] | None,
     owned: bool,
 ) -> Served:
-    """By the fastest algorithms, where no size was left open and one kind of platform is meant."""
+    """The function with the fastest algorithms, where no size was left open and one kind of platform is meant."""
     kind = exported_kind(platforms)
     options = Options(platform=kind, constants=frozenset(arrays), owned=owned)
     fixed = all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
@@ -162,7 +163,7 @@ def _served(
 
 
 def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms: Sequence[str] | None) -> None:
-    """Raises SymbolValueError where a program could not call what the machine has."""
+    """Raise SymbolValueError where a program could not call the machine's library."""
     is_open = [name for name, aval in inputs.items() if not all(isinstance(size, int) for size in aval.shape)]
     places = [*(platforms or (jax.default_backend(),))]
     if is_open or places != ["cpu"]:
@@ -176,7 +177,7 @@ def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms:
 def _avals(
     shapes: Mapping[str, Sequence[int | str]], dtypes: Mapping[str, Any], conditions: Sequence[str]
 ) -> dict[str, jax.ShapeDtypeStruct]:
-    """Inputs with sizes that are numbers or names, of which the conditions hold.
+    """Shapes and dtypes of inputs, whose sizes are numbers, or names for which the conditions hold.
 
     Raises SymbolValueError for a name that is none, and for what is neither a number nor a name.
     """
@@ -207,7 +208,7 @@ def _aval(shape: Sequence[Any], dtype: Any) -> jax.ShapeDtypeStruct:
 
 
 def _write(path: Path, program: bytes, held: Mapping[str, np.ndarray] | None) -> None:
-    """Both files or none."""
+    """Write both files, or neither."""
     if held is None:
         with atomic_writes(path) as (file,):
             file.write(program)

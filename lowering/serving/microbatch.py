@@ -1,4 +1,4 @@
-"""A few samples at a time: what passes between operators stays in the caches.
+"""Run a few samples at a time, so that what passes between operators stays in the caches.
 
 The convolutions of a large batch write their results to memory, and bias, activation and sum read them from there. A
 CPU runs the whole network faster on chunks of the batch, one after the other, as long as reading the parameters again
@@ -19,7 +19,7 @@ from symjax_nnvm.ir.samples import FSamples
 from symjax_nnvm.ir.types import DType, Shape
 
 CHUNK_BYTES = 16 << 20
-"""Of the largest array that passes between operators: what two cores' caches hold, and a little more."""
+"""Bytes of the largest array that passes between operators: what two cores' caches hold, and a little more."""
 
 FOR_CHUNKS, FOR_PARTS = 8, 2
 """So many times the bytes of the parameters must pass between operators, for these to be read again for each chunk, or
@@ -61,8 +61,8 @@ def part_size(program: Program, inputs: Arrays, constants: Arrays, count: int) -
 
 
 class _Batch(NamedTuple):
-    """What a program has of the samples of its inputs, each by itself: how many; bytes of each array of one sample;
-    whether it may run so many at a time, whose bytes are so many times the parameters'."""
+    """The samples of a program's inputs. size: how many. sample: bytes of each array of one sample. may_run: (samples,
+    times) → whether the program may run so many at a time, whose bytes are so many times the parameters'."""
 
     size: int
     sample: list[int]
@@ -70,7 +70,7 @@ class _Batch(NamedTuple):
 
 
 def _batch(program: Program, inputs: Arrays, constants: Arrays) -> _Batch | None:
-    """None, where samples may mix."""
+    """The batch of a program's inputs; None, where samples may mix."""
     batches = {shape[:1] for shape, _ in inputs.values()}
     if program.platform != "cpu" or len(batches) != 1 or program.needs_key or program.index.mutable_input_nodes:
         return None
@@ -93,7 +93,7 @@ def _batch(program: Program, inputs: Arrays, constants: Arrays) -> _Batch | None
 
 
 def with_batch(inputs: Arrays, size: int) -> Arrays:
-    """The same arrays of so many samples."""
+    """Shapes and dtypes of the same arrays with `size` samples."""
     return {name: ((size, *shape[1:]), dtype) for name, (shape, dtype) in inputs.items()}
 
 
@@ -109,7 +109,7 @@ def in_chunks(run: Callable[..., list[jax.Array]], size: int) -> Callable[..., l
 
 
 def _of_data(program: Program, inputs: Arrays, constants: Arrays, batch: int) -> Sizes | None:
-    """The shapes of what depends on the inputs; None, where samples may mix or some operator holds another batch."""
+    """Shapes of entries that depend on inputs; None, where samples may mix or some operator holds another batch."""
     index, found = program.index, Sizes()
     try:
         shapes: Sequence[Shape | None] = program.inference.of_variables({**inputs, **constants}).shapes

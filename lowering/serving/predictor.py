@@ -1,4 +1,4 @@
-"""`Predictor`: a trained network as it is served. What depends on parameters alone is computed once and kept."""
+"""`Predictor`: a trained network for serving. Values that depend on parameters alone are computed once and kept."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _WARM = "predict.warm(data=(1, 3, 224, 224))"
 
 
 class _Ready(NamedTuple):
-    """One signature: what runs it, and what that takes besides the inputs."""
+    """One signature: the function that runs it, and the arrays that the function takes besides the inputs."""
 
     executable: Callable[..., list[jax.Array]]
     held: dict[str, jax.Array]
@@ -63,7 +63,7 @@ class _Ready(NamedTuple):
 
 @lru_cache(64)
 def _dtype_name(dtype: np.dtype) -> DType:
-    """NumPy makes the name anew each time."""
+    """The name of a dtype, cached: NumPy makes it anew each time."""
     return dtype.name
 
 
@@ -75,10 +75,10 @@ class Predictor:
     """A network with its parameters, as a function of its data: `predict(data=x)` → list of outputs.
 
     args, aux: arrays by name, which do not change; the arguments that are not among them are the inputs of every call.
-    Training heads without a label are what they compute (`inference_symbol`). Parameters are folded, and all else that
-    depends on them alone is computed, once, on the device; the rest is compiled once for every combination of input
-    shapes and dtypes, by the algorithms that are fastest for them. Signatures share what they compute alike. States
-    that the network writes keep the values given. May be called from many threads.
+    Training heads without a label become their forward values (`inference_symbol`). Parameters are folded, and all else
+    that depends on them alone is computed, once, on the device; the rest is compiled once for every combination of
+    input shapes and dtypes, by the algorithms that are fastest for them. Signatures share the values that they compute
+    alike. States that the network writes keep the values given. May be called from many threads.
 
     mesh: a `jax.sharding.Mesh`, over whose axis data_axis inputs are split along their first axis; the axes that
     `__sharding__` in the graph refers to. sharding: of the parameters: "replicate": every device has all; "fsdp": each
@@ -147,12 +147,12 @@ class Predictor:
 
     @classmethod
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
-        """The predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder, which
-        `save` wrote and whose values are not computed again, but over a mesh. options: of Predictor; a folder has its
-        own platform and dtype.
+        """Load the predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder which
+        `save` wrote. Its saved values are not computed again, except over a mesh. options: of Predictor; a folder has
+        its own platform and dtype.
 
-        A folder of a stranger can do what a checkpoint of a stranger can: compute other numbers. It holds no program,
-        and nothing is compiled before it is asked for. Raises what `symjax_nnvm.load_checkpoint` and Predictor raise;
+        An untrusted folder can do what an untrusted checkpoint can: compute other numbers. It holds no program, and
+        nothing is compiled before it is asked for. Raises what `symjax_nnvm.load_checkpoint` and Predictor raise;
         FileError for what is no such folder, and for files that are not as they were saved.
         """
         if epoch is not None:
@@ -168,9 +168,9 @@ class Predictor:
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a folder that `load(path)` takes: the network, `signatures`, and what was computed of parameters for
-        those that are kept. Over one that is there: a reader, and an interruption at any moment, finds all of the old
-        or all of the new.
+        """Write a folder that `load(path)` takes: the network, `signatures`, and the values computed of parameters for
+        those that are kept. An existing folder is replaced as a whole: a reader, and an interruption at any moment,
+        finds all of the old files or all of the new.
 
         A second start computes none of these values. Nor does it compile where JAX keeps what it compiled:
         `jax.config.update("jax_compilation_cache_dir", folder)` before, at both. Of a predictor over a mesh no values
@@ -185,8 +185,8 @@ class Predictor:
 
     @property
     def signatures(self) -> list[dict[str, jax.ShapeDtypeStruct]]:
-        """Shapes and dtypes of the inputs by name: of what was saved, of what is kept, the last used at the end. A
-        server that starts again compiles what it had by `for inputs in predict.signatures: predict.warm(**inputs)`."""
+        """Shapes and dtypes of the inputs by name, of each signature saved or kept, the last used at the end. A server
+        that starts again compiles them all by `for inputs in predict.signatures: predict.warm(**inputs)`."""
         return [{n: jax.ShapeDtypeStruct(*each) for n, each in one.inputs.items()} for one in self._signatures()]
 
     def _signatures(self) -> list[Signature]:
@@ -195,7 +195,7 @@ class Predictor:
 
     @property
     def plan(self) -> Plan:
-        """The graph before shapes are known, what the stages of the pipeline changed, and what is computed once."""
+        """The plan before shapes are known: the graph, the stages' changes, and the values computed once."""
         return self._programs.plan(self._options)
 
     def plan_of(self, **shapes: Sequence[int]) -> Plan:
@@ -204,7 +204,7 @@ class Predictor:
 
     @property
     def _platform(self) -> str:
-        """Of the device."""
+        """The platform of the device."""
         return self._home.platform
 
     @property
@@ -222,7 +222,7 @@ class Predictor:
         return ready.executable(arrays, ready.held, key)
 
     def _start(self, **inputs: Any) -> Callable[[], list[jax.Array]]:
-        """What waits for the outputs of a call, which are computed meanwhile."""
+        """A function that waits for the outputs of a call, which are computed meanwhile."""
         arrays, ready = self._asked(inputs, None)
         if isinstance(ready.executable, Streams):
             return ready.executable.start(arrays)
@@ -298,10 +298,10 @@ class Predictor:
             )
         raise misfit(self.symbol, {*parameters, *given}, self._states)
 
-    # -- what runs ---------------------------------------------------------------------------------------------------
+    # -- signatures --------------------------------------------------------------------------------------------------
 
     def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
-        """What runs inputs of these shapes and dtypes; made in the first thread that asks for it."""
+        """The signature of inputs of these shapes and dtypes; made in the first thread that asks for it."""
         signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
         found = self._ready.get(signature)
         if found is not None:
@@ -334,7 +334,7 @@ class Predictor:
         return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
-        """Of what a program takes. rows: of each stream; here: where, if not at home."""
+        """Shapes and dtypes of the arrays a program takes. rows: of each stream; here: a sharding, else the home's."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
         return {
             n: jax.ShapeDtypeStruct(*each, sharding=here or self._home.input(n, each[0])) for n, each in shapes.items()

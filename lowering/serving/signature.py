@@ -26,7 +26,8 @@ from symjax_nnvm.pipeline import Options
 
 
 class Served(NamedTuple):
-    """run(inputs, held, key) → outputs, arrays by name; what it takes besides inputs; whether it reads the key."""
+    """A function for one signature. run: (inputs, held, key) → outputs, arrays by name; the arrays it takes besides
+    inputs; whether it reads the key."""
 
     run: Callable[[Mapping[str, jax.Array], Mapping[str, jax.Array], jax.Array | None], list[jax.Array]]
     wanted: Wanted
@@ -58,15 +59,15 @@ def _for_chunks(
 
 
 class Parts(NamedTuple):
-    """What each stream runs, and for how many samples."""
+    """The executable that each stream runs, and for how many samples."""
 
     served: Served
     rows: int
 
 
 def serve_parts(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays) -> Parts | None:
-    """What runs parts of inputs of these shapes, as many as there are cores, side by side: where a library has
-    convolutions, which otherwise shares each out over the cores. None: `build_signature` is better."""
+    """A function that runs parts of inputs of these shapes, as many as there are cores, side by side: where a library
+    has convolutions, which otherwise shares each out over the cores. None: `build_signature` is better."""
     if store.home.platform != "cpu" or store.home.mesh is not None or cpu_streams.one_core() is None:
         return None
     rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(store), cpu_streams.count())

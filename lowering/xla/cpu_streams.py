@@ -1,4 +1,4 @@
-"""Streams: parts of a batch side by side, each computed by one core from end to end.
+"""Streams: parts of a batch run side by side, each computed by one core from end to end.
 
 XLA's CPU shares every convolution out over the cores. Each time a sleeping thread has to be woken, and the last one
 waited for, which on two cores of a virtual machine takes as long as a small convolution does (docs/benchmarks.md).
@@ -6,7 +6,7 @@ Where every sample is by itself, cores need not wait for each other: each comput
 streams (OpenVINO), or one thread for each request.
 
 For that there is a second client of XLA's CPU in the process, whose programs run in the thread that calls them, their
-operators on that thread alone. Its arrays lie where the other client's do: nothing is copied from one to the other.
+operators on that thread alone. Both clients share one memory: nothing is copied from one to the other.
 SYMJAX_NNVM_STREAMS=0 in the environment turns it off.
 """
 
@@ -33,12 +33,12 @@ Arrays = Mapping[str, jax.Array]
 
 
 def count() -> int:
-    """How many cores the process may use."""
+    """The number of cores that the process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def one_core() -> SingleDeviceSharding | None:
-    """Where arrays of one core lie, whichever that is; None where there is but one, or where jaxlib makes none."""
+    """The sharding on the client with one worker; None where the process has one core, or there is no such client."""
     if os.environ.get(SWITCH) == "0" or count() == 1:
         return None
     with _making:
@@ -56,23 +56,22 @@ def why_not() -> str | None:
 
 @cache
 def _one_core() -> SingleDeviceSharding | None:
-    """A child process makes such a client, and computes with it, before this one does."""
+    """The sharding on the second client, once a child process has made such a client and computed with it."""
     device = one_worker_device() if ask("one_core") else None
     return None if device is None else SingleDeviceSharding(device)
 
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """One for each core."""
+    """The pool of threads, one for each core."""
     return ThreadPoolExecutor(count(), "stream")
 
 
 class Streams:
-    """An executable of one core, for some samples, as one for all: parts side by side.
+    """An executable of one core for some samples, run as one for all samples: parts side by side.
 
     executable: (inputs by name, arrays by name, None) → outputs with samples along the first axis. held: the arrays,
-    wherever they lie on this machine's CPU. rows: samples of a part. here: `one_core()`. home: where outputs come to
-    lie.
+    on any device of this machine's CPU. rows: samples of a part. here: `one_core()`. home: the sharding of outputs.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Streams:
         return self._joined([self._part(parts[0]), *(other.result() for other in others)])
 
     def start(self, inputs: Arrays) -> Callable[[], list[jax.Array]]:
-        """The same while the caller does something else: what waits for the outputs."""
+        """Compute the outputs while the caller does something else; the function returned waits for them."""
         parts = [_threads().submit(self._part, part) for part in self._parts(inputs)]
         return lambda: self._joined([part.result() for part in parts])
 

@@ -1,10 +1,10 @@
-"""Where a CPU's arrays lie: an application may have its process keep freed memory, for good or while it trains.
+"""The memory of a CPU's arrays: an application may have its process keep freed memory, for good or while it trains.
 
-XLA:CPU takes the memory of what it computes from `malloc` in each call. The C library of Linux maps large blocks anew
+XLA:CPU takes the memory of its results from `malloc` in each call. The C library of Linux maps large blocks anew
 each time, and the system fills them with zeros, page by page, when they are first touched: ResNet-50 touches 91,000 new
 pages in a call of 16 images, which takes a sixth of its processor time; MobileNet's training step 169,000, a quarter.
-Kept pages are touched once, and large ones are fewer. What it costs: what the process frees, whoever asked for it, does
-not go back to the system, and threads that compile wait for the one heap, a fifth of the time (docs/benchmarks.md).
+Kept pages are touched once, and large ones are fewer. What it costs: memory that any part of the process frees does not
+go back to the system, and threads that compile wait for the one heap, a fifth of the time (docs/benchmarks.md).
 
 The allocator is the whole process's: nothing here is called by an import, or by making an object.
 """
@@ -23,14 +23,14 @@ KEEP = "SYMJAX_NNVM_KEEP_MEMORY"
 """Environment variable: 0 leaves the C library as it is, whatever the application asks for."""
 
 # Parameters of glibc's mallopt(3), and their values here. A trim threshold of -1 is none: with one of 2 GiB,
-# MobileNet's training gave 0.7 GB back in every second step, where small arrays had come to lie in the heap's first
+# MobileNet's training gave 0.7 GB back in every second step, where small arrays had been placed in the heap's first
 # gigabyte.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 _THRESHOLDS = {_MMAP_THRESHOLD: 1 << 30, _TRIM_THRESHOLD: -1}
 
 _BEFORE = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 20}
-"""What glibc's own thresholds, which grow with the blocks that are freed, come to at most. It does not tell what they
-are, and those that were set once grow no more."""
+"""The most that glibc's own thresholds, which grow with the blocks that are freed, come to. It does not report their
+values, and thresholds that were set once grow no more."""
 
 RESERVED = 1 << 30
 """Bytes at the end of the heap for which large pages are asked; they are the process's when they are touched."""
@@ -44,7 +44,7 @@ _for_good = False
 
 
 def keep_memory() -> bool:
-    """Let memory that is freed stay with the process from now on; whether that is so.
+    """Let memory that is freed stay with the process from now on; returns whether that is so.
 
     It is an application's first line, after the imports: it changes the allocator of the whole process. Blocks up to
     1 GiB come from one heap that does not shrink, whatever thread asks for them: of the threads that start after this,

@@ -1,5 +1,5 @@
-"""A call of a platform's library inside a function that anybody may transform: a primitive of JAX, in whose place
-another function of the same meaning stands wherever the call cannot be made.
+"""A call of a platform's library inside a function that a caller may transform: a primitive of JAX, which another
+function of the same meaning replaces wherever the call cannot be made.
 
 That is in programs that are exported, for a file may be read on another machine (but see `exporting_calls`); in those
 of several devices, which XLA does not know how to split a call over; on platforms besides the CPU; where it is mapped
@@ -28,12 +28,12 @@ class Multilinear(Protocol):
 
     @property
     def by_library(self) -> Callable[..., Array]:
-        """As the library computes it."""
+        """The function as the library computes it."""
         ...
 
     @property
     def elsewhere(self) -> Callable[..., Array]:
-        """As JAX's own operations do."""
+        """The function as JAX's own operations compute it."""
         ...
 
 
@@ -44,7 +44,7 @@ def library_call(function: Multilinear, *arrays: Array) -> Array:
 
 @contextmanager
 def exporting_calls() -> Iterator[None]:
-    """What is exported in this context keeps its calls, and is for machines alike."""
+    """Programs exported in this context keep their calls, and run on machines of one kind alone."""
     token = _exported.set(True)
     try:
         yield
@@ -62,7 +62,7 @@ def _abstract(*avals: Any, function: Multilinear) -> Any:
 
 
 def _chosen(alone: bool, exported: bool) -> Callable[..., Array]:
-    """What is compiled: the call in programs of one CPU device, unless they are exported for others."""
+    """The function that is compiled: the call in programs of one CPU device, unless they are exported for others."""
     here = alone and (_exported.get() or not exported)
 
     def compiled(*arrays: Array, function: Multilinear) -> Array:

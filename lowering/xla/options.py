@@ -1,7 +1,7 @@
-"""XLA's compile options: what was measured, by platform, in one table; and `jit`, which compiles with them.
+"""XLA's compile options, as measured, by platform, in one table; and `jit`, which compiles with them.
 
 JAX takes compile options where a program is compiled by itself, not where it becomes part of another one. So `jit`
-holds two functions: one with options, called from outside, and a plain one for whoever traces it.
+holds two functions: one with options, called from outside, and a plain one for a caller that traces it.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def options_for(platform: str, once: bool = False) -> dict[str, str] | None:
 class Jitted:
     """A jitted function: `jax.jit`'s, compiled with the options of its platform where nothing else traces it.
 
-    plain: the same without options, for `jax.export` and for what takes none but JAX's own. whole: whether calls run
-    it as one program; else the function compiles what it can by itself. symbol: the network that it runs, whose
-    arguments are mappings by name among its own; None where it is not known.
+    plain: the same without options, for `jax.export` and for callers that take JAX's own functions only. whole: whether
+    calls run it as one program; else the function compiles what it can by itself. symbol: the network that it runs,
+    whose arguments are mappings by name among its own; None where it is not known.
 
-    The first run of a program is waited for, and what it could not allocate is told: NumPy, reading a result that was
-    never allocated, ends the process (jaxlib's "Check failed: buffer_.IsConcrete()").
+    The first run of a program is waited for, and memory that it could not allocate is reported: NumPy, reading a result
+    that was never allocated, ends the process (jaxlib's "Check failed: buffer_.IsConcrete()").
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Jitted:
         return self.plain if found is None else jax.jit(self._function, compiler_options=found, **self._options)
 
     def __call__(self, *args: Any) -> Any:
-        """What the function returns. Raises LoweringError where a program needs more memory than there is."""
+        """Call the function. Raises LoweringError where a program needs more memory than there is."""
         if not self._whole:
             return self._function(*args)
         try:
@@ -117,7 +117,7 @@ class Jitted:
         return None if self._symbol is None else estimated(self._symbol, shapes)
 
     def lower(self, *args: Any) -> jax.stages.Lowered:
-        """As `jax.jit(...).lower`."""
+        """Lower the function, as `jax.jit(...).lower` does."""
         return self._compiling.lower(*args)
 
     def _cache_size(self) -> int:
@@ -138,18 +138,18 @@ def jit(
     return Jitted(function, platform, once, whole, symbol, **options)
 
 
-# -- memory that there is not ----------------------------------------------------------------------------------------
+# -- too little memory -----------------------------------------------------------------------------------------------
 
 
 class Awaited:
-    """An executable whose first run is waited for, as `Jitted` waits. cost: what a run is estimated to take."""
+    """An executable whose first run is waited for, as `Jitted` waits. cost: the estimate of a run."""
 
     def __init__(self, executable: jax.stages.Compiled, cost: Callable[[], Footprint | None]):
         self.executable, self._cost = executable, cost
         self._ran = False
 
     def __call__(self, *args: Any) -> Any:
-        """What the executable returns. Raises LoweringError where it needs more memory than there is."""
+        """Run the executable. Raises LoweringError where it needs more memory than there is."""
         if self._ran:
             return self.executable(*args)
         try:
@@ -174,7 +174,7 @@ def _wait_for_memory(results: Any) -> None:
 
 
 def estimated(symbol: Symbol, shapes: Mapping[str, Any]) -> Footprint | None:
-    """What a run of a symbol costs, with shapes by name; None where that cannot be told."""
+    """The estimated cost of a run of a symbol, with shapes by name; None where it cannot be estimated."""
     known = set(symbol.list_inputs())
     try:
         return estimate(symbol, {name: shape for name, shape in shapes.items() if name in known})
@@ -187,7 +187,7 @@ def _is_of_memory(error: Exception) -> bool:
 
 
 def _too_large(error: Exception, cost: Footprint | None) -> LoweringError:
-    """What is told of memory that could not be allocated; cost: of the network, where it can be estimated."""
+    """The error for memory that could not be allocated; cost: of the network, where it can be estimated."""
     where = "" if cost is None else f"; by the estimate {bytes_text(cost.peak_bytes)}, most of it for {cost.place}"
     return LoweringError(
         f"The program needs more memory than there is{where}: {str(error).strip().rstrip('.')}",

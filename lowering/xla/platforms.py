@@ -1,4 +1,4 @@
-"""What kind of device a program is made for: the one that it runs on, or those that it is exported for."""
+"""The kind of device a program is made for: the one that it runs on, or those that it is exported for."""
 
 from __future__ import annotations
 

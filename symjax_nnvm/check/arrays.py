@@ -1,4 +1,4 @@
-"""The arrays that come with a model, held against its variables: what is missing, surplus, or of another shape."""
+"""Compare a model's arrays with its variables: arrays that are missing, surplus, or of another shape."""
 
 from __future__ import annotations
 

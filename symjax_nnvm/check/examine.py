@@ -1,4 +1,4 @@
-"""`check`: one look at everything that is known of a model without running it."""
+"""`check`: examine everything that is known of a model without running it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol
 
 Target = Literal["jax", "onnx"]
-"""Where a model is to run: here, or as an ONNX file."""
+"""The target of a check: this library, or an ONNX file."""
 
 _LONG = 1e13  # floating-point operations: minutes on a CPU
 _SPARSE_CODES = ("1", "2")  # of row_sparse and csr
@@ -40,7 +40,7 @@ def check(
     params: Arrays | tuple[Arrays, ...] | str | os.PathLike[str] | None = None,
     target: Target = "jax",
 ) -> CheckReport:
-    """All that keeps a model from running here, or makes it run differently than in MXNet 1.9.1, in one report.
+    """Report all that keeps a model from running in this library, or makes it run differently than in MXNet 1.9.1.
 
     symbol: a symbol, the path of a symbol file, or its text. Operators and parameters that are not known are findings,
     not errors. shapes, dtypes: what is known of inputs, by name (0 is an unknown dimension). params: arrays by name,
@@ -217,7 +217,7 @@ def _check_shapes(
         fitting = check_shapes(arrays, _of_variables(inferred, "shape"), findings)
         every = {**known, **fitting}
         inferred = _infer(lambda: infer_shape(graph, shapes=every), findings, lambda: shape_remedy(model.symbol, every))
-    if inferred is not None and expect_all and not model.refused:  # whose shapes nobody knows
+    if inferred is not None and expect_all and not model.refused:  # whose shapes are unknown
         _check_decided(inferred, arrays, findings)
     return inferred
 
@@ -286,7 +286,7 @@ def _infer(
     *,
     fine: Graph | None = None,
 ) -> Graph | None:
-    """What `run` returns, or `fine` where it returns nothing; None when it finds a contradiction."""
+    """The result of `run`, or `fine` where it returns nothing; None when it finds a contradiction."""
     try:
         return run() or fine
     except InferenceError as error:

@@ -1,4 +1,4 @@
-"""What keeps a model from becoming an ONNX file: operators without a form, and parameters that ONNX cannot express."""
+"""Problems of writing a model as ONNX: operators without a form, and parameters that ONNX cannot express."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_onnx(
 
 
 def _inference(symbol: Symbol) -> Symbol:
-    """Without training heads, where anything is left without them."""
+    """The network without training heads, where anything is left without them."""
     try:
         return inference_symbol(symbol)
     except GraphError:

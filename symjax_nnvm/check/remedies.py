@@ -1,4 +1,4 @@
-"""What to do about shapes and dtypes that contradict a graph: each proposal is tried before it is made.
+"""Propose remedies for shapes and dtypes that contradict a graph: each is tried before it is proposed.
 
 An inference error says where two shapes meet that do not fit. What a person did wrong is often further away: images
 with their channels last, one sample without a batch axis, a batch size that is written in the graph.
@@ -28,7 +28,7 @@ _CHANNELS = (1, 3, 4)
 
 
 def shape_remedy(symbol: Symbol, shapes: Shapes) -> str:
-    """What to change so that the shapes fit the graph; nothing when they do, or when no proposal helps.
+    """A change by which the shapes fit the graph, in words; empty when they fit already, or no proposal helps.
 
     shapes: of variables by name, parameters included as far as they are known.
     """
@@ -42,7 +42,7 @@ def shape_remedy(symbol: Symbol, shapes: Shapes) -> str:
 
 
 def dtype_remedy(symbol: Symbol, dtypes: Mapping[str, str]) -> str:
-    """Which inputs to cast so that the dtypes fit the graph, or nothing when that does not help."""
+    """The inputs to cast so that the dtypes fit the graph, in words; empty when that does not help."""
     whole = [name for name in data_inputs(symbol) if dtypes.get(name, "float").startswith(("int", "uint", "bool"))]
     others = {dtype for name, dtype in dtypes.items() if name not in whole and dtype.startswith(("float", "bfloat"))}
     wanted = others.pop() if len(others) == 1 else "float32"

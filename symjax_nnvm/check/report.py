@@ -1,4 +1,4 @@
-"""What a check found: problems for programs, and an aligned text for people."""
+"""The report of a check: problems for programs, and an aligned text for people."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Problem:
     """One finding, for all nodes that it concerns.
 
     nodes: names of nodes or variables, `outer/inner` inside subgraphs; empty when it concerns the file. op: the
-    operator's name. reason: what is the matter. fix: what to do, None where there is nothing.
+    operator's name. reason: the fault in words. fix: the remedy, None where there is none.
     """
 
     kind: Kind
@@ -62,7 +62,7 @@ class Problem:
     fix: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict."""
+        """The problem as a plain dict."""
         return {**dataclasses.asdict(self), "nodes": list(self.nodes)}
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Reading a model that may hold what this version does not know: what cannot be used is noted, and stood in for."""
+"""Read a model that may hold nodes this version does not know: a node that cannot be used is noted and replaced."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A drawing of boxes and arrows: what is in it, where it lies, as DOT, as SVG. Knows nothing of networks."""
+"""A drawing of boxes and arrows: its contents, its layout, as DOT, as SVG. Knows nothing of networks."""

@@ -13,7 +13,7 @@ _NEAR = 8
 
 @dataclass(frozen=True)
 class Column:
-    """places: from above. shifts: how far right of the column each is, 0 the first."""
+    """Places above each other. places: from above. shifts: how far right of the column each is, 0 the first."""
 
     places: list[int]
     shifts: list[float]

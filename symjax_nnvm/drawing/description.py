@@ -1,4 +1,4 @@
-"""What is in a drawing, before anybody says where: boxes, the frames around them, and the arrows between them."""
+"""The contents of a drawing, before its layout: boxes, the frames around them, and the arrows between them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Box:
-    """A node. key: by which arrows name it. lines: its text, one printable line each. facts: what it says to who points
-    at it. colour: `#rrggbb`. oval: an input. head: has a double border. frame: the number of the frame it is in. aside:
-    stands beside the others' lines, and moves nobody."""
+    """A node. key: by which arrows name it. lines: its text, one printable line each. facts: the text shown under the
+    pointer. colour: `#rrggbb`. oval: an input. head: has a double border. frame: the number of the frame it is in.
+    aside: stands beside the others' lines, and moves no other box."""
 
     key: str
     lines: tuple[str, ...]
@@ -31,7 +31,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Arrow:
-    """From the box `source` down to the box `target`, by their keys. label: what goes along it."""
+    """An arrow from the box `source` down to the box `target`, by their keys. label: the text along it."""
 
     source: str
     target: str

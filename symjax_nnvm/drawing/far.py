@@ -1,4 +1,4 @@
-"""Long arrows of a crowded drawing: what is read far below is named again where it is read.
+"""Long arrows of a crowded drawing: a value that is read far below is named again where it is read.
 
 Every value that a gradient keeps is a line past all that runs between. Of a hundred such lines side by side no eye
 follows one, and laying them out takes time and width by the square of the drawing's length.
@@ -50,7 +50,7 @@ def uncrowded(drawing: Drawing) -> Drawing:
 
 
 def _again(source: Box, target: Box) -> Box:
-    """What stands for a box beside another one that reads it, far below."""
+    """The box that stands for another one beside its reader, far below."""
     name = source.lines[:2][-1]  # an operator's, or an input's only line
     text = (f"↑ {shortened(name, _LONGEST)}",)
     said = f"drawn above: {source.facts}"

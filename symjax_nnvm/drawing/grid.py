@@ -37,8 +37,8 @@ class Segment:
 
 @dataclass
 class Grid:
-    """rows: places, from left to right. Places below `things` are things; the others let a line through. row_of: each
-    place's row. up, down: each place's segments. trunks: links by source and trunk."""
+    """The rows of a drawing. rows: places, from left to right. Places below `things` are things; the others let a line
+    through. row_of: each place's row. up, down: each place's segments. trunks: links by source and trunk."""
 
     things: int
     rows: list[list[int]]
@@ -144,7 +144,7 @@ def _by_neighbours(grid: Grid, row: list[int], position: list[int], upwards: boo
 
 
 def crossings(grid: Grid) -> int:
-    """How many pairs of segments cross."""
+    """The number of pairs of segments that cross."""
     position = _positions(grid)
     total = 0
     for row in grid.rows:

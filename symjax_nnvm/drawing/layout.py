@@ -1,4 +1,4 @@
-"""Where everything in a drawing lies. Every frame is laid out alone, and is then one thing among those around it.
+"""The layout of a drawing. Every frame is laid out alone, and is then one thing among those around it.
 
 An arrow that leaves or enters a frame does so through a gate, at the frame's lower or upper edge. So no two boxes
 overlap, nothing foreign is inside a frame, and no line runs through a box: it has a place of its own in every row.
@@ -29,7 +29,7 @@ _ROOT = -1
 
 @dataclass(frozen=True)
 class Rectangle:
-    """Something of a place and a size, in points from the upper left."""
+    """The place and size of a box or a frame, in points from the upper left."""
 
     left: float
     top: float
@@ -39,8 +39,8 @@ class Rectangle:
 
 @dataclass
 class Layout:
-    """boxes by key, frames by number; lines: (dashed, pieces); labels: (left, base line, text); tips: where arrows
-    end."""
+    """The places of all parts. boxes: by key. frames: by number. lines: (dashed, pieces); labels: (left, base line,
+    text); tips: where arrows end."""
 
     width: float = 0.0
     height: float = 0.0
@@ -61,7 +61,7 @@ Member = tuple[str, Any]
 
 @dataclass
 class _Level:
-    """What is inside of a frame, and when it is laid out, how wide and where."""
+    """The contents of a frame, and once it is laid out, its size and places."""
 
     members: dict[Member, int] = field(default_factory=dict)
     links: dict[tuple[Member, Member, Trunk], None] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class _Level:
         return member
 
     def middle(self, member: Member) -> float:
-        """Of a gate: how far from the frame's left edge."""
+        """How far the middle of a gate is from the frame's left edge."""
         assert self.rows is not None
         return self.rows.middles[self.members[member]] - self.left
 
@@ -206,7 +206,7 @@ class _Plan:
     # -- places, from the outermost level on -------------------------------------------------------------------------
 
     def _draw(self, number: int, x: float, y: float, layout: Layout, corners: dict[int, tuple[float, float]]) -> None:
-        """Put what is in a level whose upper left corner is (x, y)."""
+        """Place the contents of a level whose upper left corner is (x, y)."""
         level = self._levels[number]
         rows = level.rows
         assert rows is not None

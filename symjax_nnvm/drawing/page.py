@@ -9,13 +9,13 @@ _TRUSTED = (
     "<style>.symjax-svg{display:inline-block!important}.symjax-svg svg{max-width:none!important}"
     ".symjax-svg+img{display:none!important}</style>"
 )
-"""What a notebook's front end drops from output that it does not trust."""
+"""The styles that a notebook's front end drops from output that it does not trust."""
 
 
 def in_page(svg: str) -> str:
     """HTML of an SVG document, at its own size.
 
-    A front end shows the outputs of a notebook that somebody else has run without styles, and of an SVG its texts
+    A front end shows the outputs of a notebook that another user has run without styles, and of an SVG its texts
     alone, one after another. So the SVG, which has each node's facts under the pointer, waits hidden until a style
     shows it in place of the image, which is the same without facts.
     """

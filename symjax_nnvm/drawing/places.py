@@ -1,4 +1,4 @@
-"""How far right each place of a grid is: things side by side, lines straight, joints amid what they join."""
+"""Horizontal positions of a grid's places: things side by side, lines straight, joints amid what they join."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def horizontal(grid: Grid, extents: Sequence[Extent]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Row:
-    """places, from left to right. apart: least distances between the middles of neighbours. weights: how much each
-    insists on its place."""
+    """A row's places, from left to right. apart: least distances between the middles of neighbours. weights: how much
+    each insists on its place."""
 
     places: Sequence[int]
     apart: Sequence[float]
@@ -83,7 +83,7 @@ def _rows(grid: Grid, extents: Sequence[Extent]) -> list[_Row]:
 
 
 def _settle(row: _Row, wishes: Sequence[float], middles: list[float]) -> None:
-    """Move one row to where it wishes to be."""
+    """Move the places of one row to the positions they are pulled to."""
     for place, middle in zip(row.places, _nearest(wishes, row.weights, row.apart), strict=True):
         middles[place] = middle
 
@@ -116,7 +116,7 @@ def _below(grid: Grid, place: int) -> list[Pull]:
 
 
 def _of_column(column: Column, above: Sequence[Sequence[Pull]], below: Sequence[Sequence[Pull]]) -> list[Pull]:
-    """What pulls a column: all that pulls its places and is not in it."""
+    """The pulls on a column: those on its places from places outside of it."""
     inside = set(column.places)
     return [
         (other, offset - shift, weight)
@@ -127,7 +127,7 @@ def _of_column(column: Column, above: Sequence[Sequence[Pull]], below: Sequence[
 
 
 def _wish(middles: Sequence[float], pulls: Sequence[Pull], otherwise: float) -> float:
-    """Where most that pulls is content."""
+    """The position that satisfies most pulls."""
     if len(pulls) == 1:
         return middles[pulls[0][0]] + pulls[0][1]
     return _median([(middles[other] + offset, weight) for other, offset, weight in pulls]) if pulls else otherwise
@@ -158,7 +158,7 @@ def _straighten(rows: Sequence[_Row], columns: Sequence[tuple[Column, list[Pull]
 
 
 def _room(row: _Row, i: int, middles: Sequence[float], shift: float) -> tuple[float, float]:
-    """Between what bounds the middle of a row's place may be, shifted."""
+    """The bounds of the middle of a row's place, shifted."""
     left = middles[row.places[i - 1]] + row.apart[i - 1] if i else -inf
     right = middles[row.places[i + 1]] - row.apart[i] if i + 1 < len(row.places) else inf
     return left + shift, right + shift

@@ -1,4 +1,4 @@
-"""Which row of a drawing each thing is in: below all that it reads, near to what reads it."""
+"""The row of each thing in a drawing: below all that it reads, near to its readers."""
 
 from __future__ import annotations
 

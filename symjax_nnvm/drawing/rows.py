@@ -16,8 +16,8 @@ _GAP, _STEEPEST, _WIDEST = 18.0, 0.12, 70.0
 
 @dataclass(frozen=True)
 class Thing:
-    """Something of a size. left, right: how far it reaches to both sides of its middle. height: of it alone; under:
-    of what is written below it, past which its lines go straight."""
+    """A box or a frame of a size. left, right: how far it reaches to both sides of its middle. height: of it alone;
+    under: of what is written below it, past which its lines go straight."""
 
     left: float
     right: float
@@ -99,7 +99,7 @@ def _lines(
 
 
 def _bands(grid: Grid, things: Sequence[Thing], middles: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Where each row begins and ends: between two rows there is more room where lines go far sideways."""
+    """The upper and lower ends of each row: between two rows there is more room where lines go far sideways."""
     begins, ends = [], []
     y = 0.0
     for number, row in enumerate(grid.rows):

@@ -1,4 +1,4 @@
-"""A drawing as SVG: readable on white and on black, safe to put into a page, with what a node is under the pointer."""
+"""A drawing as SVG: readable on white and on black, safe to put into a page, with a node's facts under the pointer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from symjax_nnvm.drawing.rows import Piece
 from symjax_nnvm.drawing.text import FAMILY
 
 _LINES = "#777"
-"""As far from white as from black: nobody knows what a drawing is put on."""
+"""A grey as far from white as from black: a drawing may be put on either."""
 
 _DASHED = ' stroke-dasharray="4 3"'
 

@@ -1,4 +1,4 @@
-"""How wide a text is, by what its letters are: enough to size a box without asking a font."""
+"""The width of a text, estimated from its letters: enough to size a box without asking a font."""
 
 from __future__ import annotations
 

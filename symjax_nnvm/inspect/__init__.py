@@ -1,1 +1,1 @@
-"""What a network is: its layers, its cost, the roles of its variables, the difference of two."""
+"""Facts about a network: its layers, its cost, the roles of its variables, its difference from another."""

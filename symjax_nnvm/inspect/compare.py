@@ -1,4 +1,4 @@
-"""`compare_symbols` and `compare_params`: what differs between two networks, and between their arrays.
+"""`compare_symbols` and `compare_params`: the differences of two networks, and of their arrays.
 
 Nodes are matched by name. Two networks that differ in names only, node by node in the order in which they run, are
 reported as renamed: matching by name would call everything new.
@@ -90,7 +90,7 @@ class ParamsDifference:
 
 
 def compare_symbols(a: Symbol, b: Symbol) -> SymbolDifference:
-    """What makes b another network than a: structure, operators, parameters (by value: `(3,3)` equals `(3, 3)`, and a
+    """The differences of network b from a: structure, operators, parameters (by value: `(3,3)` equals `(3, 3)`, and a
     default that is written equals one that is not) and attributes of nodes. Subgraphs are compared as text."""
     for symbol in (a, b):
         expect_symbol(symbol, "compare_symbols")
@@ -126,7 +126,7 @@ def compare_params(
     atol: float = 0.0,
     watch: Callable[[list[str]], Iterable[str]] = iter,
 ) -> ParamsDifference:
-    """What differs between two dicts of arrays. Elements x of a and y of b are equal when |x - y| ≤ atol + rtol·|x|.
+    """The differences of two dicts of arrays. Elements x of a and y of b are equal when |x - y| ≤ atol + rtol·|x|.
 
     watch: is given the common names and yields them one after the other, to show progress.
     """

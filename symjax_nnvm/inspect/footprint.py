@@ -1,9 +1,9 @@
-"""What a run of a network costs, from shapes alone: the most memory it holds at one moment, and its arithmetic.
+"""The cost of a run of a network, from shapes alone: the most memory it holds at one moment, and its arithmetic.
 
 Memory is counted by liveness in the order in which nodes run: arguments and states all the time, an intermediate from
 the node that makes it to the last that reads it, and at each node what it holds besides (`FWorkspace`). XLA fuses
 elementwise operators and may need less; it may turn axes or run branches side by side and need somewhat more. The
-estimate is there to tell a run that fits from one that does not, not to budget the last gigabyte.
+estimate tells a run that fits from one that does not; it does not budget the last gigabyte.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ITEM_SIZES = {"bfloat16": 2}
 
 @dataclass(frozen=True)
 class Footprint:
-    """Estimated cost of one run; prints as two lines.
+    """The estimated cost of one run; prints as two lines.
 
     peak_bytes: the most memory held at one moment. node, op: the node whose arrays are the largest part of that; None
     when variables are all there is. input_bytes: arguments and states, part of the peak. flops: floating-point
@@ -92,7 +92,7 @@ class Footprint:
         return lines_html(str(self).splitlines())
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict."""
+        """The footprint as a plain dict."""
         return {
             "peak_bytes": self.peak_bytes,
             "node": self.node,
@@ -110,7 +110,7 @@ def estimate(
     training: bool = False,
     in_float64: bool = False,
 ) -> Footprint:
-    """What one run of a symbol costs. shapes, dtypes: of inputs, by name, from which the others follow.
+    """The estimated cost of one run of a symbol. shapes, dtypes: of inputs, by name, from which the others follow.
 
     training: forward and backward. Then the result is a bound: every intermediate is kept to the end, and the largest
     node's arrays are there twice. in_float64: floating-point numbers take 8 bytes each, as in a proof of gradients.
@@ -354,13 +354,13 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def bytes_text(size: int) -> str:
-    """`1.5 GiB`."""
+    """A size in bytes as text, such as `1.5 GiB`."""
     unit = min(max(size.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     return f"{size} B" if unit == 0 else f"{size / (1 << 10 * unit):.3g} {_UNITS[unit]}"
 
 
 def flops_text(count: int) -> str:
-    """`3.4 GFLOPs`."""
+    """A count of operations as text, such as `3.4 GFLOPs`."""
     for factor, letter in ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= factor:
             return f"{count / factor:.3g} {letter}FLOPs"

@@ -1,4 +1,4 @@
-"""What a variable is for, judged by who reads it: MXNet's files do not say which are data, labels or parameters."""
+"""Roles of variables, by the operators that read them: MXNet's files do not tell data, labels and parameters apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a network consists of: a table of its layers with output shapes, parameters and arithmetic, and the totals.
+"""A summary of a network: a table of its layers with output shapes, parameters and arithmetic, and the totals.
 
 `print_summary` has the name and the first argument of MXNet's; `summarize` gives the same to programs.
 """
@@ -41,7 +41,7 @@ class Layer:
 class Summary:
     """Layers in the order in which they run, and totals; prints as a table.
 
-    inputs: shapes of what is fed in, by name. parameters: elements of all arguments that are learned; states: of the
+    inputs: shapes of the inputs, by name. parameters: elements of all arguments that are learned; states: of the
     auxiliary states; both as far as shapes are known. flops: of everything counted, None while shapes are unknown;
     uncounted: operators without `FFlops`. undecided: the inputs whose shapes decide what is unknown.
     """

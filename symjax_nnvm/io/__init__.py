@@ -1,1 +1,1 @@
-"""Files: how every byte is written and read, what kind of file one is, symbols as JSON."""
+"""Files: write and read every byte, guess a file's kind, symbols as JSON."""

@@ -1,9 +1,9 @@
-"""Files: the one way in which bytes are written, and the one in which a file from a stranger is opened.
+"""Files: the one way to write bytes, and the one way to open a file from an untrusted source.
 
 Writing follows what databases do to commit: a temporary file beside the target, flushed and synchronised with the disk,
-takes the target's place in one rename. Whatever happens, a killed process or a full disk, there is the old file or the
-new one; and arrays that are views of the old one stay what they are. Reading never waits and never takes more than it
-was told to: only regular files are opened.
+takes the target's place in one rename. After a killed process or a full disk the path holds the old file or the new
+one; arrays that are views of the old file keep their values. Reading never waits and never takes more than it was told
+to: only regular files are opened.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def write_file(path: StrPath, data: bytes | bytearray | memoryview | str) -> Non
 
 @contextmanager
 def one_writer(folder: StrPath) -> Iterator[None]:
-    """Wait until nobody else, of those who ask here, writes in a folder, and keep them waiting. Raises OSError."""
+    """Hold a folder's lock, which every writer of this library waits for. Raises OSError."""
     if fcntl is None:  # Windows
         yield
         return
@@ -107,13 +107,13 @@ def one_writer(folder: StrPath) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """Where the user keeps what can be made again, of this library; it need not be there."""
+    """The user's folder for files of this library that can be made again; it need not exist."""
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(folder) / "symjax-nnvm"
 
 
 def make_folder(path: Path) -> None:
-    """A new folder, whose name is on the disk. Raises OSError where there is one."""
+    """Make a folder, and write its name to the disk. Raises OSError if it exists."""
     path.mkdir()
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
@@ -140,7 +140,7 @@ class _Temporary:
             self.file.close()
 
     def replace(self) -> None:
-        """Take the target's place."""
+        """Rename the temporary file to its target."""
         assert self._name is not None
         os.replace(self._name, self.target)
         self._name = None
@@ -206,7 +206,7 @@ def _permitted(target: Path, path: StrPath) -> int | None:
 
 
 def _create(target: Path, mode: int) -> tuple[Path, BinaryIO]:
-    """A new file of a name that nobody has, locked for as long as it is open."""
+    """A new file of an unused name, locked for as long as it is open."""
 
     def opener(path: str, flags: int) -> int:
         return os.open(path, flags | _CLOEXEC, mode)
@@ -234,7 +234,7 @@ def _prefix(target: Path) -> str:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what processes left that were killed while they wrote this file: nobody holds its lock."""
+    """Remove the temporary files of processes that were killed while they wrote this file: no process locks them."""
     if fcntl is None:
         return
     with suppress(OSError), os.scandir(target.parent) as entries:
@@ -278,7 +278,7 @@ def _synchronise(descriptor: int) -> None:
 
 
 def open_regular(path: StrPath) -> BinaryIO:
-    """A regular file, opened for reading. Raises FileError for anything else, which is not waited for; OSError."""
+    """Open a regular file for reading. Raises FileError for any other kind, without waiting for it; OSError."""
     found = os.stat(_without_nul(path))  # opening some devices does something
     if not stat.S_ISREG(found.st_mode):
         raise _not_regular(path, found, "read")
@@ -342,13 +342,13 @@ class PositionedFile:
 
     @property
     def size(self) -> int:
-        """Bytes, now."""
+        """The file's size in bytes now."""
         return os.fstat(self._opened().fileno()).st_size
 
     def read(self, offset: int, count: int) -> bytes:
         """`count` bytes from `offset` on; fewer where the file ends."""
         file = self._opened()
-        if not hasattr(os, "pread"):  # Windows: the file's one position is everybody's
+        if not hasattr(os, "pread"):  # Windows: all threads share the file's one position
             with self._lock:
                 file.seek(offset)
                 return file.read(count)
@@ -361,7 +361,7 @@ class PositionedFile:
         return data
 
     def close(self) -> None:
-        """Let go of the file, which nobody may be reading; the next read opens it again."""
+        """Close the file, which no other thread may be reading; the next read opens it again."""
         with self._lock:
             file, self._file = self._file, None
         if file is not None:

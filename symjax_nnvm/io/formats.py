@@ -1,7 +1,7 @@
-"""What a kind of array file is: one row says how such files are named, told by their first bytes, read and written.
+"""Kinds of array files: one row each says how such files are named, told by their first bytes, read and written.
 
-Every loader, `save_arrays`, the command and what words "this is no symbol file" ask these rows and nothing else, so a
-new kind of file is one row: `register_format(FileFormat(...))`. The library's own stand in `mxnet/formats.py`.
+Every loader, `save_arrays`, the command and the error "this is no symbol file" ask these rows and nothing else, so a
+new kind of file is one row: `register_format(FileFormat(...))`. The library's own rows are in `mxnet/formats.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEAD = 64
 class FileFormat:
     """A kind of array file.
 
-    name: what `convert --to` calls it. title: what messages call it. suffixes: how such files' names end, in lower
+    name: its name for `convert --to`. title: its name in messages. suffixes: how such files' names end, in lower
     case; the first is that of files that are written. sniff: whether a file that begins with these bytes (at most
     `HEAD`) and has this size is one. read: arrays, by name or as a list, of an open file, whose name errors tell; it
     raises ParamsFormatError for a malformed one. write: arrays by name or as a list into an open file; it raises

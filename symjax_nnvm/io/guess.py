@@ -31,7 +31,7 @@ _KINDS = (
 
 
 def guess_file_type(head: bytes, size: int) -> str | None:
-    """`an HTML page, …`: what a file of these first bytes and this size is, and what to do; None if nothing tells."""
+    """`an HTML page, …`: the kind of a file of these first bytes and this size, and what to do; None if unknown."""
     row = format_of_bytes(head, size)
     if row is not None:
         return f"{row.title}. Its arrays symjax_nnvm.load_arrays reads; a symbol is another file, *-symbol.json"

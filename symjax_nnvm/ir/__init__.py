@@ -1,1 +1,1 @@
-"""What a graph is made of: operators, nodes, graphs, tables, and the registry of passes."""
+"""The parts of a graph: operators, nodes, graphs, tables, and the registry of passes."""

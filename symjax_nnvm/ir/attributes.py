@@ -1,7 +1,7 @@
 """The catalogue of operator attributes: every key of NNVM, of MXNet and of this library, its meaning and signature.
 
-Each name below is the attribute's key; the annotation is what a value looks like. Every key that the project
-uses stands here: what is set under a misspelt one, nobody reads.
+Each name below is the attribute's key; the annotation is the type of a value. Every key that the project uses is listed
+in this file: nothing reads a value that is set under a misspelt key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Axes and dimensions in operator rules: negative axes, partly known sizes, and the wording of what does not fit."""
+"""Axes and dimensions in operator rules: negative axes, partly known sizes, and the wording of errors."""
 
 from __future__ import annotations
 

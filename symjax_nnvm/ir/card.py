@@ -1,10 +1,10 @@
-"""What else stands on an operator's card: cost, precision, chance, deviations, layout, looks (see `register_op`).
+"""Further attributes of an operator: cost, precision, chance, deviations, layout, looks (see `register_op`).
 
 Costs are said in elements and operations. A *MAC* is one multiplication with the addition that follows it, as matrix
 products and convolutions do them; other operations (bias, comparisons, square roots, each elementary function) count
-one each. 1 MAC = 2 FLOPs. What moves or makes data without arithmetic costs 0.
+one each. 1 MAC = 2 FLOPs. Operators that move or make data without arithmetic cost 0.
 
-Costs have a low priority, so that whoever knows better can set FFlops or FWorkspace again.
+Costs have a low priority, so that another package can set FFlops or FWorkspace again.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ FFlops: OpMap[Callable[[NodeAttrs, Sizes, Sizes], Flops]] = Op.get_attr("FFlops"
 """(attrs, input shapes, output shapes), all known → `Flops` of one call at inference."""
 
 TUncounted: OpMap[str] = Op.get_attr("TUncounted")
-"""Why an operator has no FFlops: whoever reports a sum says that it is not in there."""
+"""Why an operator has no FFlops: a report of a sum says that the operator is left out."""
 
 TPrecision: OpMap[Precision] = Op.get_attr("TPrecision")
-"""What ReducePrecision does with the operator. "half": its time goes into products, whose sums XLA keeps in float32, so
+"""How ReducePrecision treats the operator. "half": its time goes into products, whose sums XLA keeps in float32, so
 it runs in half precision; "either": it runs in the dtype of its inputs, where its type rule wants one dtype and two
 come, in float32; "float32", the default: losses, softmax, exponents, reductions, loops."""
 
@@ -83,8 +83,8 @@ TNumbers: OpMap[Numbers] = Op.get_attr("TNumbers")
 number is meant): an operator takes any number, a trainer need not."""
 
 FInference: OpMap[Callable[[Node], NodeEntry | None]] = Op.get_attr("FInference")
-"""A node → what its first output is where nobody trains, in plainer words; None: nothing plainer. States that it writes
-then keep their values. Whoever asks knows that nothing reads the other outputs."""
+"""A node → its first output at inference, made of simpler operators; None: there are none simpler. States that it
+writes then keep their values. A caller makes sure that nothing reads the other outputs."""
 
 FScaled: OpMap[Callable[[Node, NodeEntry, NodeEntry, int], Node | None]] = Op.get_attr("FScaled")
 """(a node, a scale and a shift (c,), an axis of its result) → a node of the same operator, whose result is that of the
@@ -139,7 +139,7 @@ TSameValues: OpMap[bool] = Op.get_attr("TSameValues")
 """The result holds values of the first input and no others: it only arranges them."""
 
 TOutGradsRead: OpMap[int] = Op.get_attr("TOutGradsRead")
-"""How many head gradients, the first ones, FGradient reads, if not those of all outputs: nobody makes zeros for the
+"""How many head gradients, the first ones, FGradient reads, if not those of all outputs: no zeros are made for the
 rest."""
 
 TStopsGradient: OpMap[bool] = Op.get_attr("TStopsGradient")
@@ -147,10 +147,10 @@ TStopsGradient: OpMap[bool] = Op.get_attr("TStopsGradient")
 
 
 MOVES: dict[str, Any] = {"flops": 0, "precision": "either"}
-"""What `register_op` takes for an operator that moves elements, without arithmetic."""
+"""Arguments of `register_op` for an operator that moves elements, without arithmetic."""
 
 ARRANGES: dict[str, Any] = {**MOVES, "same_values": True}
-"""The same, for one whose result holds values of its first input and no others."""
+"""Arguments of `register_op` for an operator whose result holds values of its first input and no others."""
 
 
 def per_output(count: int) -> FlopsRule:
@@ -182,7 +182,7 @@ class Deviations(tuple[Deviation, ...]):
     __slots__ = ()
 
     def __call__(self, attrs: NodeAttrs) -> Deviation | None:
-        """All that the parameters bring about, as one; None where they bring about nothing."""
+        """All deviations that the parameters bring about, as one; None where there are none."""
         found = [one for one in self if one.when is None or one.when(attrs.parsed)]
         if not found:
             return None
@@ -202,7 +202,7 @@ def fill_card(
     samples: Samples | None,
     **constants: Any,
 ) -> None:
-    """Set the attributes that these facts are, of an operator; see `register_op`. constants: attributes by their key,
+    """Set these facts as attributes of an operator; see `register_op`. constants: attributes by their key,
     None where the operator has none."""
     if isinstance(flops, str):
         op.set_attr("TUncounted", flops, plevel=GROUP_PLEVEL)

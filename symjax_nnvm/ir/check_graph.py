@@ -1,4 +1,4 @@
-"""What must hold of any graph, checked: run it after a pass of one's own, or between all of them (`checking_passes`).
+"""Check what must hold of any graph: run it after a pass of your own, or between all passes (`checking_passes`).
 
 Checked are: dependencies have no cycle; every input and head names an output that its node has; an operator has as many
 inputs as it takes; what an operator writes is a variable; versions count the mutations of variables and nothing else,
@@ -19,7 +19,7 @@ _LISTED = 5
 
 
 def check_graph(outputs: Sequence[NodeEntry]) -> None:
-    """Raise GraphError, naming nodes and what is wrong with them, unless all holds that must hold of a graph.
+    """Raise GraphError, naming nodes and their faults, unless all holds that must hold of a graph.
 
     Subgraphs are checked like the graph itself. Linear in nodes and edges.
     """
@@ -30,7 +30,7 @@ def check_graph(outputs: Sequence[NodeEntry]) -> None:
 
 
 def subgraph_misfit(node: Node) -> tuple[str, str] | None:
-    """(what the operator's parameters say of its subgraphs, what they are), where that is not the same."""
+    """(sizes that the operator's parameters state of its subgraphs, actual sizes), where these differ."""
     sizes_of = FSubgraphSizes.get(node.attrs.op)
     if sizes_of is None or node.attrs.parsed is None:
         return None
@@ -44,7 +44,7 @@ def _sizes(sizes: Sequence[tuple[int, int]]) -> str:
 
 
 def graph_faults(outputs: Sequence[NodeEntry]) -> Iterator[str]:
-    """What is wrong with a graph, one sentence a fault; nothing for a sound one."""
+    """The faults of a graph, one sentence each; nothing for a sound one."""
     pending = [list(outputs)]
     seen: set[Node] = set()
     while pending:
@@ -103,7 +103,7 @@ def _node_faults(node: Node) -> Iterator[str]:
 
 
 def _parameter_faults(attrs: NodeAttrs, where: str) -> Iterator[str]:
-    """Parsed parameters against their text: whoever edits one must renew the other."""
+    """Parsed parameters against their text: a pass that edits one must renew the other."""
     if attrs.op is None or attrs.op.attr_parser is None:
         return
     again = NodeAttrs(attrs.op, attrs.name, attrs.dict, None, attrs.scalars, attrs.subgraphs)

@@ -13,7 +13,7 @@ from symjax_nnvm.ir.rewrite import rewrite
 
 @dataclass(frozen=True)
 class Composition:
-    """What an operator equals: (parameters, inputs) → outputs, made of other operators."""
+    """The composition that an operator equals: (parameters, inputs) → outputs, made of other operators."""
 
     compose: Callable[[Any, list[NodeEntry]], list[NodeEntry]]
 

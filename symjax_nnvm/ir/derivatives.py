@@ -35,7 +35,7 @@ _MAX_ORDER = 16
 
 
 class DirectionParams(Params):
-    """What derivative operators have besides the operator's own parameters."""
+    """The parameters that derivative operators have besides the operator's own."""
 
     order: int = param(0, ge=0, le=_MAX_ORDER, doc="number of directions")
 
@@ -44,8 +44,8 @@ class DirectionParams(Params):
 class Operands:
     """The operands of a derivative operator by role: names, entries, shapes, dtypes or arrays.
 
-    heads: head gradients. smooth: differentiable inputs. fixed: what else the outputs depend on (lengths, labels,
-    masks), and what the forward operator kept for its gradient. directions: lists like `smooth`.
+    heads: head gradients. smooth: differentiable inputs. fixed: other operands that the outputs depend on (lengths,
+    labels, masks), and those that the forward operator kept for its gradient. directions: lists like `smooth`.
     """
 
     heads: list[Any]
@@ -135,7 +135,7 @@ def _without_each(directions: list[list[NodeEntry]]) -> list[list[list[NodeEntry
 
 
 def _first_known(merge: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
-    """All that several values of one thing know; the first of two that contradict each other, which the pass words."""
+    """The merged knowledge of several values; the first of two that contradict each other, which the pass reports."""
     found = None
     for value in values:
         try:

@@ -1,4 +1,4 @@
-"""How families of operators are found: every module below a package is imported, and registers what it declares."""
+"""Find families of operators: import every module below a package, which registers the operators it declares."""
 
 from __future__ import annotations
 

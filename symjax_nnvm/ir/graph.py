@@ -1,4 +1,4 @@
-"""Graph: heads and attributes; what passes take and return (NNVM's `graph.h`)."""
+"""Graph: heads and attributes, which passes take and return (NNVM's `graph.h`)."""
 
 from __future__ import annotations
 

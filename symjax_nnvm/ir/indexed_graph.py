@@ -53,7 +53,7 @@ class IndexedGraph:
     mutable_input_nodes: numbers of the nodes that are mutated. outputs: the heads. input_entries with inputs_rptr, and
     control_deps with control_rptr: the edges of all nodes, flat, CSR.
 
-    Raises GraphError when an input is missing from the graph, which is what a cycle looks like in post-order.
+    Raises GraphError when an input is missing from the graph, as it is in post-order if there is a cycle.
     """
 
     __slots__ = (
@@ -114,7 +114,7 @@ class IndexedGraph:
 
     @cached_property
     def inputs_rptr(self) -> list[int]:
-        """Where each node's inputs begin in `input_entries`, and where the last one's end."""
+        """The place at which each node's inputs begin in `input_entries`, and the end of the last one's."""
         return list(accumulate((len(node.inputs) for node in self.nodes), initial=0))
 
     @cached_property
@@ -124,7 +124,7 @@ class IndexedGraph:
 
     @cached_property
     def control_rptr(self) -> list[int]:
-        """Where each node's begin in `control_deps`, and where the last one's end."""
+        """The place at which each node's begin in `control_deps`, and the end of the last one's."""
         return list(accumulate((len(node.control_deps) for node in self.nodes), initial=0))
 
     # -- sizes ---------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""What becomes of an operator when channels, the second axis of its data, go last: (n, c, …d) as (n, …d, c).
+"""An operator's form when channels, the second axis of its data, go last: (n, c, …d) as (n, …d, c).
 
-An operator's card says it (`layout=` of `register_op`): FCorrectLayout, NNVM's name for it. An operator that runs
+An operator's attribute FCorrectLayout gives it (`layout=` of `register_op`); the name is NNVM's. An operator that runs
 faster in that order under another name has FAlterOpLayout as well; `passes/alter_op_layout.py` reads both.
 """
 
@@ -14,7 +14,7 @@ from symjax_nnvm.ir.op import Op, OpMap
 
 
 class ChannelsLast(NamedTuple):
-    """The order of the axes of arrays with so many of them, at least three."""
+    """The order of the axes of arrays with channels last. ndim: how many axes they have, at least three."""
 
     ndim: int
 
@@ -29,7 +29,7 @@ class ChannelsLast(NamedTuple):
         return (0, self.ndim - 1, *range(1, self.ndim - 1))
 
     def axis(self, axis: int) -> int | None:
-        """Where an axis is now; None when there is no such axis."""
+        """The new place of an axis; None when there is no such axis."""
         if not -self.ndim <= axis < self.ndim:
             return None
         first = axis % self.ndim
@@ -37,8 +37,8 @@ class ChannelsLast(NamedTuple):
 
 
 class Corrected(NamedTuple):
-    """An operator with channels last: parameters that are others now; how many inputs, and how many outputs, have that
-    order, the first ones: None: all. The rest are as they were."""
+    """An operator with channels last. params: the parameters that change. inputs, outputs: how many, the first ones,
+    have that order; None: all. The rest keep theirs."""
 
     params: Mapping[str, Any] = {}
     inputs: int | None = None
@@ -81,7 +81,7 @@ def along(name: str, inputs: int | None = None, outputs: int | None = None) -> C
 
 
 def windowed(p: Any, order: ChannelsLast) -> Corrected | None:
-    """The parameter `layout` says it, if it says channels first now."""
+    """The form of an operator whose parameter `layout` says channels first."""
     letters = "DHW"[5 - order.ndim :]
     return Corrected({"layout": f"N{letters}C"}) if p.layout in (None, f"NC{letters}") else None
 

@@ -1,4 +1,4 @@
-"""Operators that are linear in inputs of theirs, and their adjoints: one declaration, gradients of every order.
+"""Operators that are linear in some of their inputs, and their adjoints: one declaration, gradients of every order.
 
 Let f be linear in its input i, whatever it is in the others (indices, weights, offsets). Its adjoint A is the operator
 with <A(dY, others), X> = <dY, f(X, others)> for every X: the gradient of f by that input. Since
@@ -41,7 +41,7 @@ Conversion = tuple[Callable[[dict[str, Any], str], dict[str, Any]], Callable[[An
 
 @dataclass(frozen=True)
 class Adjoint:
-    """An adjoint operator, and what of it does not follow from the operator.
+    """An adjoint operator, and the properties of it that do not follow from the operator.
 
     inputs: `ograd` and names of the operator's inputs, in the adjoint's order; default `ograd` and all of them. That of
     the input it is the gradient of is a model: only its shape and dtype are asked. Or a function (the input whose
@@ -105,7 +105,7 @@ class Linear:
         return self.each or self.adjoints[of]
 
     def _signature(self, of: str, p: Any) -> tuple[NodeAttrs, list[str], str, list[str]]:
-        """Of an adjoint with parameters: the operator's attributes and inputs; which of those is meant; its inputs."""
+        """An adjoint's signature: the operator's attributes and inputs, the input meant, and the adjoint's inputs."""
         attrs, adjoint = self._of_operator(p), self.adjoint(of)
         inputs = list(FListInputNames[self.op](attrs))
         if adjoint.place is not None:
@@ -123,7 +123,7 @@ class Linear:
     # -- gradients -----------------------------------------------------------------------------------------------------
 
     def gradient(self, node: Node, ograds: Entries) -> list[NodeEntry | None]:
-        """FGradient of the operator."""
+        """The operator's FGradient."""
         assert node.op is not None
         at = dict(zip(FListInputNames[node.op](node.attrs), node.inputs, strict=True))
         return [self.by_input(name, node, ograds[0], at) for name in at]

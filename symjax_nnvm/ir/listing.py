@@ -1,4 +1,4 @@
-"""What a graph's heads list, in post-order: its variables, told apart by who writes them, and the names of outputs."""
+"""Lists of a graph, in post-order: its variables, arguments apart from states that nodes write, and output names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node, NodeEntry and NodeAttrs: what a graph is made of.
+"""Node, NodeEntry and NodeAttrs: the parts that a graph is made of.
 
 A node is a mutable record compared by identity; names need not be unique. A node without an operator is a variable.
 Source of the semantics: NNVM's `node.h`.
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Subgraph(Protocol):
-    """What the IR needs of a symbol that an operator runs: its heads."""
+    """The part of a symbol that the IR needs when an operator runs it: its heads."""
 
     outputs: list[NodeEntry]
 
@@ -48,7 +48,7 @@ class VariableParam:
 
 
 class NodeAttrs:
-    """What a node says about itself.
+    """A node's operator, name, parameters and attributes.
 
     op: the operator, None for a variable. name: may be empty. dict: parameters and user attributes as strings.
     parsed: what the operator's parser made of `dict`; the `VariableParam` of a variable. scalars: numbers kept for
@@ -185,7 +185,7 @@ class NodeEntry(NamedTuple):
 
 
 def superseding(node: Node, op: str) -> Node:
-    """The same node under an operator that keeps more of what it computes (TSupersedes); itself if it is one."""
+    """The same node under an operator that keeps more of its results (TSupersedes); the node itself if it is one."""
     if node.op is not None and node.op.name == op:
         return node
     attrs = node.attrs.copy()
@@ -237,7 +237,7 @@ def apply(
     control_deps: Sequence[Node] = (),
     **params: object,
 ) -> NodeEntry:
-    """Apply an operator to entries and return its first output: how gradient rules build graphs.
+    """Apply an operator to entries and return its first output; gradient rules build graphs with it.
 
     `params` are parameter values in Python form; they are stored as text and parsed like a user's. Entry i of a node
     with several outputs is `entry._replace(index=i)`. No variables are created: `inputs` must be complete.

@@ -64,7 +64,7 @@ class ArgumentInfo:
 
 @dataclass(frozen=True)
 class Deviation:
-    """How an operator differs from MXNet 1.9.1. affects: what comes out of it, or only gradients and training. when:
+    """A difference of an operator from MXNet 1.9.1. affects: its outputs, or only gradients and training. when:
     parameters → whether they bring it about; None: all do."""
 
     what: str
@@ -104,7 +104,7 @@ class OpMap(dict["Op | None", T]):
 
 
 def _kind(value: object) -> str:
-    """What counts as one type of attribute value: all callables are of one kind."""
+    """The type of an attribute value, where all callables are of one kind."""
     return "function" if callable(value) else type(value).__name__
 
 
@@ -189,7 +189,7 @@ class Op:
     # -- documentation -------------------------------------------------------------------------------------------
 
     def describe(self, text: str) -> Op:
-        """Replace the description."""
+        """Replace the operator's description."""
         self.description = text
         return self
 
@@ -204,7 +204,7 @@ class Op:
         return self
 
     def set_support_level(self, level: int) -> Op:
-        """How well the operator is supported; documentation only."""
+        """Set how well the operator is supported; documentation only."""
         self.support_level = level
         return self
 
@@ -341,7 +341,7 @@ def register(name: str) -> Op:
 
 
 def unregistered(name: str) -> Op:
-    """An operator that nothing is known of and that is not in the registry, as tools need it that look at any file.
+    """An operator without facts that is not in the registry, for tools that read any file.
 
     It takes any number of inputs; `attrs.parsed` is the number of its outputs, None for one.
     """
@@ -349,12 +349,12 @@ def unregistered(name: str) -> Op:
 
 
 def declare_left_out(name: str, reason: str) -> None:
-    """Say why an operator of MXNet's is not here, for the errors that name it."""
+    """Declare why this library lacks an operator of MXNet, for the errors that name it."""
     _left_out[name] = reason
 
 
 def why_left_out(name: str) -> str:
-    """`: ` and why an operator of MXNet's is not here; empty for names that MXNet does not have either."""
+    """`: ` and why this library lacks an operator of MXNet; empty for names that MXNet does not have either."""
     reason = _left_out.get(name)
     return f": {reason}" if reason else ""
 

@@ -1,6 +1,6 @@
 """Sizes that are left open: no numbers, but symbols of the engine, which compare and add up as numbers do.
 
-Where the engine cannot decide a comparison of them it raises an exception of its own. It names that here, once.
+Where the engine cannot decide a comparison of them it raises an exception of its own, which it registers once here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _undecided: list[type[Exception]] = []
 
 
 def decide_by(kind: type[Exception]) -> None:
-    """Name what the engine raises where it cannot decide a comparison."""
+    """Register the exception that the engine raises where it cannot decide a comparison."""
     if kind not in _undecided:
         _undecided.append(kind)
 
 
 def are_undecided() -> tuple[type[Exception], ...]:
-    """What comparisons of open sizes raise, for an `except`."""
+    """The exceptions that comparisons of open sizes raise, for an `except`."""
     return tuple(_undecided)
 
 

@@ -89,7 +89,7 @@ class Params:
     """An operator's parameters: the annotated names of a subclass, which is a frozen dataclass of keywords.
 
     What `dataclasses` would write and compile for each of the two hundred, a third of the time that importing this
-    package takes, stands here once.
+    package takes, is written once in this class.
     """
 
     _defaults: typing.ClassVar[dict[str, Any]] = {}
@@ -304,7 +304,7 @@ class ParamField:
 
     @property
     def expected(self) -> str:
-        """What the parameter takes, for error messages: `int ≥ 1`."""
+        """The values that the parameter takes, for error messages: `int ≥ 1`."""
         return " ".join([self.type, *(f"{_BOUND_TEXT[kind]} {bound:g}" for kind, bound in self.bounds.items())])
 
     @property

@@ -1,4 +1,4 @@
-"""The registry of passes: Graph → Graph functions by name, with what they require and provide (NNVM's `pass.h`)."""
+"""The registry of passes: Graph → Graph functions by name, with their requirements and results (NNVM's `pass.h`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PassInfo:
     """A registered pass.
 
     body: Graph → Graph. change_graph: whether the structure may change. op_attr_dependency: operator attributes it
-    reads. graph_attr_dependency: graph attributes that must be there. graph_attr_targets: graph attributes it writes.
+    reads. graph_attr_dependency: graph attributes that must be set. graph_attr_targets: graph attributes it writes.
     """
 
     name: str

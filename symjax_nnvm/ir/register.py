@@ -1,4 +1,4 @@
-"""`register_op`: the declarative face of the registry, one call per operator."""
+"""`register_op`: declare an operator with all its attributes in one call."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def need_float(dtype: DType | None) -> None:
 def type_of_readers(*dtypes: DType, unset: DType | None = "float32") -> dict[str, Any]:
     """`infer_type` and FInferDefaultType of operators that make an array of the dtype that parameter `dtype` names.
 
-    The value `unset` says that nobody chose a dtype, as does float32 where MXNet's functions write it by themselves:
+    The value `unset` says that the user chose no dtype, as does float32 where MXNet's functions write it by themselves:
     the array has that one of `dtypes` that the operators reading it need, else float32. MXNet refuses graphs where
     they need another. Inputs, if any, are of one dtype of their own.
     """
@@ -153,7 +153,7 @@ def register_op(
     out_grads_read: int | None = None,
     **attributes: Any,
 ) -> Op:
-    """Declare an operator: its card, on which everything stands that is known about it. Over `Op.set_attr`.
+    """Declare an operator with all that is known about it. Over `Op.set_attr`.
 
     params: frozen dataclass of typed parameters. inputs: names of all tensor inputs; default `data`, one input which
     MXNet's operator does not list. unlisted_inputs: TUnlistedInputs, when names are given all the same. inputs_used:

@@ -1,4 +1,4 @@
-"""The one rewriter: a graph again, bottom up, with some of its nodes replaced. Passes and surgery stand on it."""
+"""The one rewriter: it builds a graph anew, bottom up, with some of its nodes replaced, for passes and surgery."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ place of the old one output for output; an entry takes the place of all its outp
 
 
 class Rewritten:
-    """The result of `rewrite`: the new outputs, and what has become of every node and entry of the old graph."""
+    """The result of `rewrite`: the new outputs, and the new form of every node and entry of the old graph."""
 
     __slots__ = ("_replaced", "outputs")
 
@@ -28,12 +28,12 @@ class Rewritten:
         self._replaced: dict[Node, Node | NodeEntry] = {}
 
     def node(self, node: Node) -> Node:
-        """What has become of a node."""
+        """The new form of a node."""
         now = self._replaced.get(node, node)
         return now[0] if isinstance(now, tuple) else now
 
     def entry(self, entry: NodeEntry) -> NodeEntry:
-        """What has become of an entry."""
+        """The new form of an entry."""
         now = self._replaced.get(entry[0])
         if now is None:
             return entry
@@ -80,7 +80,7 @@ def rewrite(
 
 
 def rebuild(outputs: Sequence[NodeEntry], rule: Rule | None = None) -> list[NodeEntry]:
-    """The outputs over copies of everything they reach, which the rule may edit: what surgery is made of.
+    """The outputs over copies of everything they reach, which the rule may edit, as surgery needs them.
 
     Where nodes that write a state fall away, the versions of the rest are counted anew.
     """
@@ -97,7 +97,7 @@ def reachable_from(outputs: Sequence[NodeEntry], sources: Iterable[Node]) -> set
 
 
 def count_versions(outputs: list[NodeEntry]) -> list[NodeEntry]:
-    """Number the values of every state 0, 1, 2, … by the writers that are there.
+    """Number the values of every state 0, 1, 2, … by its remaining writers.
 
     The nodes, which must be copies of one's own, are changed in place; returns the outputs, so numbered.
     """

@@ -25,12 +25,12 @@ FSamples: OpMap[Callable[[NodeAttrs, Sizes, Sizes], bool]] = Op.get_attr("FSampl
 
 
 def rows(p: Any, ins: Sizes, outs: Sizes) -> bool:
-    """Of operators that keep the order of elements: as long as there are as many samples as before."""
+    """The rule of operators that keep the order of elements: samples stay apart if there are as many as before."""
     return ins[0][:1] == outs[0][:1]
 
 
 def across(name: str) -> SamplesRule:
-    """Of operators that mix elements along the axis that a parameter names: any but the first."""
+    """The rule of operators that mix elements along the axis that a parameter names: any axis but the first."""
 
     def rule(p: Any, ins: Sizes, outs: Sizes) -> bool:
         axis = getattr(p, name)

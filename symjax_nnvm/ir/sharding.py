@@ -1,7 +1,7 @@
 """`__sharding__`: over which axes of a mesh of devices each axis of an array is split, as text in a graph.
 
 `"data, None"`: the first axis over the mesh's axis `data`, the second not at all; `"(data, model)"`: the first axis
-over both. Axes that are not named are not split. What runs the graph gives these names a meaning, or none.
+over both. Axes that are not named are not split. The code that runs the graph gives these names a meaning, or none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a node was made: the line of the caller's program, for error messages. Off unless `source_info` is entered."""
+"""The line of the caller's program that made a node, for error messages. Off unless `source_info` is entered."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _source = itemgetter(0)  # of an entry
 
 
 def successors(node: Node) -> list[Node]:
-    """What must be visited before a node: the nodes of its inputs in order, then its control dependencies."""
+    """The nodes to visit before a node: those of its inputs in order, then its control dependencies."""
     if node is None:
         return []
     nodes = list(map(_source, node.inputs))

@@ -147,7 +147,7 @@ def shape_problem(shape: Shape, item_size: int = 1) -> str | None:
 
 
 def merge_shapes(a: Shape | None, b: Shape | None) -> Shape | None:
-    """The shape that knows what either knows. Raises ValueError when they contradict each other."""
+    """The shape with every size that either knows. Raises ValueError when they contradict each other."""
     if a is None or a == b:
         return b
     if b is None:
@@ -167,12 +167,12 @@ def merge_dtypes(a: DType | None, b: DType | None) -> DType | None:
 
 
 def shape_from_legacy(dims: Sequence[int]) -> Shape | None:
-    """From MXNet's legacy convention: `()` is an unknown shape, 0 and -1 are unknown dimensions."""
+    """A shape from MXNet's legacy convention: `()` is an unknown shape, 0 and -1 are unknown dimensions."""
     return tuple(d if d > 0 else None for d in dims) if len(dims) else None
 
 
 def shape_to_legacy(shape: Shape | None) -> tuple[int, ...]:
-    """To MXNet's legacy convention: an unknown shape is `()`, an unknown dimension 0."""
+    """A shape in MXNet's legacy convention: an unknown shape is `()`, an unknown dimension 0."""
     return () if shape is None else tuple(d or 0 for d in shape)
 
 

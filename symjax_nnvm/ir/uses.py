@@ -1,4 +1,4 @@
-"""How often nodes are read: what a pass asks before it takes a node's result for its reader's alone."""
+"""Counts of how often nodes are read, by which a pass finds results with a single reader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from symjax_nnvm.ir.traverse import post_order
 
 
 class Uses:
-    """How often each node of a graph is read, outputs of the graph and control dependencies included.
+    """Counts of the reads of each node of a graph, outputs of the graph and control dependencies included.
 
     Counted once, and kept true while a rewriting replaces nodes.
     """
@@ -25,11 +25,11 @@ class Uses:
                 self._add(source, index)
 
     def of(self, node: Node) -> int:
-        """How many read a node's outputs, or wait for it."""
+        """How many nodes and heads read a node's outputs, or wait for it."""
         return self._of_node.get(node, 0)
 
     def only(self, node: Node, index: int) -> bool:
-        """Whether whoever reads the node reads this output."""
+        """Whether every reader of the node reads this output."""
         return self.of(node) == self._of_entry.get((node, index), 0) + self._of_entry.get((node, -1), 0)
 
     def knows(self, node: Node) -> bool:
@@ -58,7 +58,7 @@ class Uses:
         self._of_entry[node, index] = self._of_entry.get((node, index), 0) + count
 
     def _admit(self, made: Node) -> None:
-        """Count what a node reads, if it is new, and so on before it."""
+        """Count the reads of a node, if it is new, and of the new nodes before it."""
         pending = [] if made in self._of_node else [made]
         while pending:
             node = pending.pop()
@@ -69,7 +69,7 @@ class Uses:
                 self._add(source, index)
 
     def _leave(self, unread: Node) -> None:
-        """Take back what a node reads that is no part of the graph any more, and so on before it."""
+        """Take back the reads of a node that left the graph, and of the nodes before it that leave with it."""
         pending = [unread]
         while pending:
             for source, index in _reads(pending.pop()):

@@ -1,7 +1,7 @@
 """MXNet's array files (`.params`): every record version, dense and sparse, read without copying.
 
 A file is mapped into memory and only its headers are read: an array is a view of the file, and its bytes are fetched
-when they are used. Every count, length and dimension is checked against what is left of the file before anything is
+when they are used. Every count, length and dimension is checked against the rest of the file before anything is
 allocated. Source of the format: MXNet's `ndarray.cc`, all generations.
 """
 
@@ -45,11 +45,11 @@ class _Reader:
 
     @property
     def left(self) -> int:
-        """Bytes behind the cursor."""
+        """The number of bytes after the cursor."""
         return len(self.data) - self.at
 
     def fail(self, problem: str) -> ParamsFormatError:
-        """The error for what is found at the cursor."""
+        """The error for a problem at the cursor."""
         return ParamsFormatError(f"{self._source}: {problem}, at byte {self.at} of {len(self.data)}.")
 
     def take(self, size: int, what: str) -> memoryview:
@@ -65,7 +65,7 @@ class _Reader:
         return struct.unpack(form, self.take(struct.calcsize(form), what))
 
     def number(self, form: str, what: str) -> int:
-        """The next number."""
+        """Read the next number."""
         return self.numbers(form, what)[0]
 
     def dims(self, count: int, letter: str, what: str) -> tuple[int, ...]:
@@ -126,7 +126,7 @@ def is_list_file(head: bytes, size: int) -> bool:
 
 
 def read_list_file(file: BinaryIO) -> Arrays:
-    """The arrays of an open file, which is mapped. Headers lie far apart: the system should not read ahead of them,
+    """The arrays of an open file, which is mapped. Headers are far apart: the system should not read ahead of them,
     only of arrays. Raises ParamsFormatError, FileError."""
     data = map_file(file)
     if hasattr(mmap, "MADV_RANDOM"):
@@ -176,7 +176,7 @@ def _read_names(reader: _Reader, count: int) -> Iterator[str]:
 
 
 def _read_record(reader: _Reader, what: str) -> Array | None:
-    """One array; None for one that was never initialised."""
+    """Read one array; None for one that was never initialised."""
     magic = reader.number("I", what)
     if magic == V1:
         shape = reader.dims(reader.number("i", f"the rank of {what}"), "q", f"the shape of {what}")

@@ -1,4 +1,4 @@
-"""Which files are meant: MXNet's names of a model's files, prefixes and epochs, and what exists when one does not."""
+"""Find a model's files by MXNet's names, prefixes and epochs; list the files that exist when one does not."""
 
 from __future__ import annotations
 

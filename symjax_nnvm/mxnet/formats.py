@@ -1,4 +1,4 @@
-"""The table of array files: a row for each kind. What a row says: `symjax_nnvm.io.formats`."""
+"""The table of array files: a row for each kind. `symjax_nnvm.io.formats` describes the fields of a row."""
 
 from __future__ import annotations
 

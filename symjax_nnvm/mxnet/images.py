@@ -15,7 +15,7 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def opencv() -> Any:
-    """OpenCV's module. Raises MissingExtraError."""
+    """The module of OpenCV. Raises MissingExtraError."""
     try:
         import cv2
     except ImportError:

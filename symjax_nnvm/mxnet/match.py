@@ -1,6 +1,6 @@
 """`match_params`: which array of a file belongs to which argument or state of a symbol, whatever names the file uses.
 
-Names are tried first: as they are, without `arg:` or `aux:`, then without the prefix of a Gluon block. What is left is
+Names are tried first: as they are, without `arg:` or `aux:`, then without the prefix of a Gluon block. The rest is
 matched by roles, shapes and order (`structural`). Everything that does not fit is reported at once.
 """
 
@@ -45,9 +45,10 @@ class Misshaped:
 
 @dataclass(frozen=True)
 class Ambiguous:
-    """Blocks of a file of which nothing tells to which of some layers of the symbol they belong.
+    """Blocks of a file that could belong to any of several layers of the symbol.
 
-    roles: what each has an array of, `weight`, `bias`. names, sources: the layers' variables, the blocks' arrays.
+    roles: of the arrays that each has, such as `weight` and `bias`. names, sources: the layers' variables, the blocks'
+    arrays.
     """
 
     blocks: tuple[str, ...]
@@ -62,12 +63,12 @@ class Ambiguous:
 
 @dataclass(frozen=True)
 class ParamsMatch:
-    """What `match_params` found.
+    """The result of `match_params`.
 
     args, aux: arrays of the symbol's arguments and auxiliary states by name. sources: name → the file's name. inputs:
     arguments that are no parameters: data and labels. missing: parameters and states without an array. surplus: the
-    file's arrays that nothing in the symbol is for. misshaped, ambiguous: see there. conflict: what inference says when
-    the arrays' shapes contradict each other, else empty.
+    file's arrays that no variable of the symbol takes. misshaped, ambiguous: see `Misshaped`, `Ambiguous`. conflict:
+    the message of inference when the arrays' shapes contradict each other, else empty.
     """
 
     args: dict[str, Any]
@@ -209,7 +210,7 @@ class _Search:
             self.ambiguous.append(Ambiguous(blocks, names, tuple(layers[0].members), _members(candidates), sources))
 
     def result(self) -> ParamsMatch:
-        """Everything that was found."""
+        """The matches and all problems found."""
         args: dict[str, Any] = {}
         aux: dict[str, Any] = {}
         misshaped: list[Misshaped] = []
@@ -246,7 +247,7 @@ class _Search:
         return {node.name for node in learned_variables(self.symbol)}
 
     def _conflict(self, arrays: Mapping[str, Any]) -> str:
-        """What inference says of all shapes together."""
+        """The message of inference over all shapes together; empty without a contradiction."""
         shapes = {name: np.shape(array) for name, array in arrays.items()}
         # A scalar's shape means an unknown one to inference.
         try:

@@ -1,7 +1,7 @@
-"""Which files of a model are meant, and what is in them.
+"""Find and read the files of a model.
 
-A model is named by its symbol file, a file of its parameters, or the prefix that MXNet's names of both begin with. What
-is left out is found: the symbol of the parameters, or the parameters of the highest epoch.
+A model is named by its symbol file, a file of its parameters, or the prefix that MXNet's names of both begin with. The
+other file is found: the symbol of the parameters, or the parameters of the highest epoch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ModelFiles:
 
     @property
     def source(self) -> Path | Symbol:
-        """What a check looks at: the file, of which it tells more than of what is read from it."""
+        """The file that a check looks at, of which it tells more than of what is read from it."""
         return self.symbol_path
 
     def symbol(self) -> Symbol:
@@ -49,7 +49,7 @@ class ModelFiles:
         return (self.symbol(), {}, {}) if self.params_path is None else load_model(self.symbol_path, self.params_path)
 
     def keep(self, *targets: Path) -> None:
-        """Refuse to write what is no model over this one's files. Raises OutputError."""
+        """Refuse to write other output over this model's files. Raises OutputError."""
         for target in targets:
             for source in (self.symbol_path, self.params_path):
                 if source is not None and target.exists() and target.samefile(source):
@@ -79,7 +79,7 @@ class ModelFiles:
 
 
 def find_model(model: str, params: Path | None = None, epoch: int | None = None) -> ModelFiles:
-    """The files that are meant. Raises ModelNotFoundError, which lists what was looked for and what is there."""
+    """The files of a model. Raises ModelNotFoundError, which lists the files sought and those that exist."""
     path = Path(model)
     if path.is_file() and path.name.lower().endswith(array_suffixes(named=True)):
         prefix, _ = prefix_of(path)

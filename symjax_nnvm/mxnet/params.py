@@ -1,4 +1,4 @@
-"""The one road by which arrays come from files of every kind and go into them: `load_arrays`, `save_arrays`."""
+"""Load arrays from files of every kind and save them: `load_arrays`, `save_arrays`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def save_safetensors(path: str | os.PathLike[str], args: Mapping[str, Any], aux:
 
 
 def _read(row: FileFormat, file: BinaryIO) -> Any:
-    """What an open file of a kind holds. Raises ParamsFormatError, FileError, MissingExtraError, OSError."""
+    """The arrays of an open file of a kind. Raises ParamsFormatError, FileError, MissingExtraError, OSError."""
     file.seek(0)
     try:
         return row.read(file)
@@ -107,7 +107,7 @@ def _read(row: FileFormat, file: BinaryIO) -> Any:
 
 
 def _no_array_file(path: Path, head: bytes, size: int) -> ParamsFormatError:
-    """The error that says what a file is that is no array file."""
+    """The error for a file that is no array file, which says what it is instead."""
     if size == 0:
         return ParamsFormatError(f"{path} is empty.")
     kind = guess_file_type(head, size)

@@ -22,7 +22,7 @@ from symjax_nnvm.progress import bar
 class RecordFile:
     """The records of one of MXNet's `.rec` files, as a sequence: `file[i]` is the bytes of record i.
 
-    path: the file. index: its index, default `train.idx` beside `train.rec`; one that is not there is made, by reading
+    path: the file. index: its index, default `train.idx` beside `train.rec`; a missing one is made, by reading
     the head of each record, and written, if the folder can be written to. progress: a bar on the terminal meanwhile.
 
     Records come in the index's order, as MXNet's `MXIndexedRecordIO.keys` and Gluon's `RecordFileDataset` give them;
@@ -30,7 +30,7 @@ class RecordFile:
     of any size may be opened. Threads may share one; a copy that is pickled into another process opens the file there,
     so that it is a source for `grain.MapDataset` and `grain.DataLoader` as it is.
 
-    Raises RecordFormatError for what is damaged, with the byte and what to do; ModelNotFoundError, FileError, OSError.
+    Raises RecordFormatError for damaged records, with the byte and a remedy; ModelNotFoundError, FileError, OSError.
     """
 
     def __init__(self, path: StrPath, index: StrPath | None = None, *, progress: bool = True):
@@ -52,11 +52,11 @@ class RecordFile:
 
     @property
     def path(self) -> Path:
-        """The `.rec` file."""
+        """The path of the `.rec` file."""
         return Path(self.source.path)
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return len(self.offsets)
 
     @overload
@@ -119,7 +119,7 @@ class RecordFile:
         return decode_image(self.unpack(i)[1], channels, decoder, where=f"The image of {self._name(i)}")
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when a record is asked for."""
+        """Close the file; it is opened again when a record is asked for."""
         self.source.close()
 
     def _of_each(self, what: str, read: Callable[[int], Any]) -> list[Any]:

@@ -1,6 +1,6 @@
 """The index of a record file (`.idx`): lines of a key, a tab and the byte at which the key's record begins.
 
-Where there is none it is made by reading the head of every record, as MXNet's `rec2idx` makes it: keys count from 0.
+A missing index is made by reading the head of every record, as MXNet's `rec2idx` makes it: keys count from 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQ
 
 
 def index_beside(path: StrPath) -> Path:
-    """Where MXNet puts the index of a record file."""
+    """The path at which MXNet puts the index of a record file."""
     return Path(os.path.splitext(path)[0] + ".idx")
 
 
@@ -89,7 +89,7 @@ def make_index(file: PositionedFile, progress: bool = True) -> np.ndarray:
 
 
 def save_index(path: StrPath, offsets: Iterable[int]) -> bool:
-    """Write an index of keys from 0; whether that was possible. In a folder that nobody may write to it is not."""
+    """Write an index of keys from 0; returns whether that was possible, which needs a folder one may write to."""
     try:
         write_file(path, b"".join(index_line(key, offset) for key, offset in enumerate(offsets)))
     except OSError as error:

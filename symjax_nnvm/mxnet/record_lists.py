@@ -24,7 +24,7 @@ from symjax_nnvm.progress import bar
 SUFFIXES = (".jpeg", ".jpg", ".png")
 _MAX_LIST = 1 << 30
 _SEED = 100
-"""Of im2rec's random order."""
+"""The seed of im2rec's random order."""
 
 
 class ImageRow(NamedTuple):

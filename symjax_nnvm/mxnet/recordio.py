@@ -1,9 +1,9 @@
-"""RecordIO, the format of MXNet's data sets: how a record lies in a `.rec` file, and what stands before an image in it.
+"""RecordIO, the format of MXNet's data sets: the layout of a record in a `.rec` file, and the header of an image.
 
 A record is one part or several. A part is the magic number, a word with a flag (its upper 3 bits) and a length (the
 lower 29), as many bytes, and zeros up to the next multiple of 4; all numbers are little-endian. A record in one part
 has flag 0. Where the magic number stands in the data, at a multiple of 4 bytes, the record is split and the magic
-number left out: the first part has flag 1, the last 3, those between 2; whoever reads puts it back. So the magic number
+number left out: the first part has flag 1, the last 3, those between 2; the reader puts it back. So the magic number
 at a multiple of 4 always begins a part. Source of the format: dmlc-core's `recordio.cc` and MXNet's `mx.recordio`.
 """
 
@@ -31,7 +31,7 @@ _FLAGS = {_WHOLE: "a whole record", _FIRST: "a record's first part", _MIDDLE: "a
 
 
 class IRHeader(NamedTuple):
-    """What stands before the data of a record of an image. flag: how many labels there are, 0 for one in the header.
+    """The header before the data of an image's record. flag: how many labels there are, 0 for one in the header.
     label: that number, or an array (flag,), float32. id: the image's number in the list that the file was made of."""
 
     flag: int
@@ -44,7 +44,7 @@ class IRHeader(NamedTuple):
 
 
 def frame(data: bytes) -> bytes:
-    """A record as it lies in a file. Raises RecordFormatError for one that is too large."""
+    """The bytes of a record in a file. Raises RecordFormatError for one that is too large."""
     if len(data) > MAX_RECORD:
         fix = "Split it into several records."
         raise RecordFormatError(
@@ -83,7 +83,7 @@ def read_record(file: PositionedFile, offset: int) -> bytes:
 
 
 def end_of_record(file: PositionedFile, offset: int) -> int:
-    """Where the next record begins; the lengths of all parts lie within the file. Raises RecordFormatError, OSError."""
+    """The byte at which the next record begins; all parts end within the file. Raises RecordFormatError, OSError."""
     end = offset
     for _, start, length in _parts(file, offset):
         end = _aligned(start + length)

@@ -51,7 +51,7 @@ def write_safetensors(file: BinaryIO, arrays: Mapping[str, Any] | Sequence[Any])
     begin with `arg:` or `aux:` lose that, and the metadata says which are states: others who read the file find the
     network's names.
 
-    Array by array, the widest dtypes first, so that all lie at multiples of their size. The library's
+    Array by array, the widest dtypes first, so that all begin at multiples of their size. The library's
     `safetensors.numpy.save` would make saving need the extra, and holds the file in memory twice before anything is
     written (512 MiB of arrays: 1042 MiB more, and 17 MiB here).
     Raises ParamsFormatError. Source of the format: the README of safetensors.

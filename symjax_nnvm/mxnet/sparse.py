@@ -1,4 +1,4 @@
-"""Sparse arrays as MXNet's files hold them: values to be looked at and made dense, nothing more."""
+"""Sparse arrays as MXNet's files hold them: their values can be read and made dense, nothing more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_DENSE_BYTES = 1 << 34
 
 @dataclass(frozen=True)
 class SparseArray:
-    """What sparse arrays have in common: the logical shape and the stored values."""
+    """The base of sparse arrays: the logical shape and the stored values."""
 
     shape: tuple[int, ...]
     data: np.ndarray

@@ -23,7 +23,7 @@ _DIGITS = "0123456789"
 
 @dataclass(frozen=True)
 class Layer:
-    """Arrays that belong together. members: role → name. shapes: role → what is known of the shape."""
+    """Arrays that belong together. members: role → name. shapes: role → the shape as far as it is known."""
 
     name: str
     members: dict[str, str]

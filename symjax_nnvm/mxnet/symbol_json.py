@@ -1,4 +1,4 @@
-"""Symbol files of every MXNet generation: what older versions wrote is upgraded as MXNet 1.9.1 does when it loads them.
+"""Load symbol files of every MXNet generation: older ones are upgraded as MXNet 1.9.1 upgrades them.
 
 The rules are those of MXNet's `legacy_json_util.cc`, in its order; a file says which version wrote it (before 0.9 it
 does not, which counts as 0.8). Nodes inside subgraphs are younger than any rule.
@@ -94,7 +94,7 @@ def _add_missing_inputs(nodes: Sequence[Node], report: Report | None) -> None:
 
 
 def _set_default_initialisers(nodes: Sequence[Node], report: Report | None) -> None:
-    """What operators write on their variables when they are composed, where the file says nothing."""
+    """Give variables the initialisers that operators write when composed, where the file has none."""
     for node in nodes:
         rule = FSetInputVarAttrOnCompose.get(node.op)
         if rule is not None and _parse(node, report):
@@ -104,7 +104,7 @@ def _set_default_initialisers(nodes: Sequence[Node], report: Report | None) -> N
 
 
 def _reduce_everything(nodes: Sequence[Node]) -> None:
-    """In argmax and argmin an axis of -1 used to mean no axis."""
+    """Remove an axis of -1 from argmax and argmin, where it used to mean no axis."""
     for node in nodes:
         if node.op is not None and node.op.name in ("argmax", "argmin") and node.attrs.dict.get("axis") == "-1":
             del node.attrs.dict["axis"]

@@ -1,4 +1,4 @@
-"""Zip files of `.npy` arrays: MXNet 2.0's, and NumPy's `.npz`. Nothing that an archive claims is believed."""
+"""Zip files of `.npy` arrays: MXNet 2.0's, and NumPy's `.npz`. Nothing that an archive claims is trusted."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _ZIP_ERRORS = (NotImplementedError, RuntimeError, struct.error, OverflowError, I
 
 
 class _Bounded:
-    """A file of which no large piece is read at once: `zipfile` believes its directory. All else is read by pieces."""
+    """A file that refuses to read a large piece at once: `zipfile` trusts its directory. All else is read by pieces."""
 
     def __init__(self, file: BinaryIO, size: int):
         self._file = file
@@ -81,14 +81,14 @@ class _Bounded:
         self.seek, self.tell, self.close, self.seekable = file.seek, file.tell, file.close, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        """As `file.read`. Raises ParamsFormatError."""
+        """Read bytes, as `file.read` does. Raises ParamsFormatError."""
         if size > self._limit:
             raise ParamsFormatError(f"{self._file.name} claims a part of {size} bytes, more than {self._limit}.")
         return self._file.read(size)
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, what: str) -> memoryview:
-    """What is in a member, by pieces: neither its size nor what it unpacks to is believed. Raises ParamsFormatError."""
+    """The bytes of a member, read by pieces: neither of its sizes is trusted. Raises ParamsFormatError."""
     size, at = member.file_size, 0
     content = np.empty(size, np.uint8).data
     member.file_size += _PIECE  # bytes too many are read, not cut off

@@ -1,12 +1,12 @@
-"""AlterOpLayout: convolutions, and what lies between them, run with channels last; one transposition at each border.
+"""AlterOpLayout: run convolutions and the operators between them with channels last; one transposition a border.
 
-XLA's convolutions on a CPU run two to six times faster in that order. It spreads from each operator that has
-FAlterOpLayout (Convolution) to the readers of its result whose card says what becomes of them (FCorrectLayout); others
-read the result in the order they know. The pass asks for no shapes but where operands are broadcast: then for ranks.
-Gradients that are appended afterwards have the order of what they are gradients of.
+XLA's convolutions on a CPU run two to six times faster in that order. The order spreads from each operator that has
+FAlterOpLayout (Convolution) to the readers of its result that have FCorrectLayout; others read the result in the order
+they know. The pass asks for no shapes but where operands are broadcast: then for ranks. Gradients that are appended
+afterwards have the order of what they are gradients of.
 
-What is connected like that is a region. One that holds a single convolution, which runs about as fast in the order it
-has (FEitherLayout), would pay for the transpositions and gain nothing: it stays as it is.
+Operators connected like that are a region. One that holds a single convolution, which runs about as fast in the order
+it has (FEitherLayout), would pay for the transpositions and gain nothing: it stays as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 
 @register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout", "FEitherLayout"), change_graph=True)
 def alter_op_layout(graph: Graph) -> Graph:
-    """The graph with channels last where that spreads; itself where it holds nothing that is faster so."""
+    """The graph with channels last where that order spreads; itself where it holds no operator that is faster so."""
     nodes = graph.nodes()
     if not any(node.attrs.op in FAlterOpLayout for node in nodes):
         return graph
@@ -37,7 +37,7 @@ def alter_op_layout(graph: Graph) -> Graph:
 
 
 class _Orders:
-    """What has become of every node, and the entries that are there with channels last.
+    """The new form of every node, and the entries that exist with channels last.
 
     staying: nodes that are not altered.
     """
@@ -70,7 +70,7 @@ class _Orders:
         return found[0]
 
     def visit_all(self) -> _Orders:
-        """Make of every node what becomes of it."""
+        """Visit every node, and record its new form."""
         for node in self._graph.nodes():
             self.visit(node)
         return self
@@ -83,7 +83,7 @@ class _Orders:
         return {n for n in alone if n.attrs.op in FEitherLayout and FEitherLayout[n.attrs.op](n.attrs.parsed)}
 
     def visit(self, node: Node) -> None:
-        """Make of a node what becomes of it; its inputs have been visited."""
+        """Record the new form of a node; its inputs have been visited."""
         op = node.attrs.op
         if op is None:
             return
@@ -119,7 +119,7 @@ class _Orders:
         return True
 
     def _correct(self, node: Node) -> bool:
-        """Let a node read channels last, where the first and at least half of its inputs are there like that."""
+        """Let a node read channels last, where the first and at least half of its inputs exist in that order."""
         entries, op = node.inputs, node.attrs.op
         found = self._last.get(entries[0]) if entries else None
         if found is None:
@@ -148,7 +148,7 @@ class _Orders:
 
     @cached_property
     def _shapes(self) -> Callable[[NodeEntry], tuple[int | None, ...] | None]:
-        """What is known of shapes without knowing those of data."""
+        """The shapes that are known without those of data."""
         try:
             inferred = apply_pass(self._graph.derive(attrs={"shape_attr_key": "__shape__"}), "MXInferShape")
         except InferenceError:  # told where the arrays' shapes are known
@@ -158,7 +158,7 @@ class _Orders:
 
 
 class _Regions:
-    """Numbers of what is connected: several may stand for one region, `find` says which of them names it."""
+    """Numbers of connected regions: several may stand for one region, and `find` says which of them names it."""
 
     def __init__(self):
         self._parents: list[int] = []

@@ -1,4 +1,4 @@
-"""ChooseAlgorithm: what computes each convolution and each gradient of one, in loops' bodies, too."""
+"""ChooseAlgorithm: choose the algorithm of each convolution and each gradient of one, in loops' bodies, too."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _inferred(graph: Graph, known: Known) -> tuple[Sequence[Shape | None], Seque
 
 
 def algorithm_of(node: Node, shapes: Sequence[Shape | None], dtype: DType, machine: Machine) -> str | None:
-    """What computes a node with inputs of these shapes, the first of this dtype; None where nothing is chosen, or the
+    """The algorithm of a node with inputs of these shapes, the first of this dtype; None where none is chosen, or the
     shapes are not all known."""
     sizes = [tuple(size for size in shape or () if size is not None) for shape in shapes]
     if any(shape is None or len(shape) != len(known) for shape, known in zip(shapes, sizes, strict=True)):

@@ -20,15 +20,16 @@ __all__ = ["fold_scale_axis"]
 G = TypeVar("G", bound=Graph)
 
 _DEEPEST = 16
-"""Through so many joins and pools, one after the other, the weights are looked for."""
+"""How many joins and pools, one after the other, the search for weights goes through."""
 
 
 def fold_scale_axis(graph: G, constants: Collection[str]) -> G:
-    """The graph with what `_scale_shift` does done by the weights and biases before it, or else after it.
+    """The graph with each `_scale_shift` folded into the weights and biases before it, or else after it.
 
-    Operators' cards say how: FScaled and, of those between, FScaledParts; FScaledData. Folded is what nobody else
-    reads, where weight, bias, scale and shift depend on variables of these names alone: arithmetic on weights is worth
-    its while if it is done once. The same graph where there is nothing to fold. Linear; reads no shapes of arrays.
+    Operators' attributes say how: FScaled and, of those between, FScaledParts; FScaledData. A result is folded if it
+    has one reader, and weight, bias, scale and shift depend on variables of these names alone: arithmetic on weights is
+    worth its while if it is done once. The same graph where there is nothing to fold. Linear; reads no shapes of
+    arrays.
     """
     if not any(_scales(node) for node in graph.nodes()):
         return graph
@@ -44,14 +45,14 @@ def _fold(graph: Graph) -> Graph:
 
 
 class _Folding:
-    """The rule of the rewriting."""
+    """The rewriting rule that folds scales into weights."""
 
     def __init__(self, graph: Graph, constants: Constants):
         self._constants, self._uses = constants, Uses(graph.outputs)
         self._shapes: dict[NodeEntry, Shape | None] = {}
 
     def rule(self, node: Node, draft: Node) -> Node | NodeEntry | None:
-        """What a scale, or a product of scaled data, becomes; None: nothing else."""
+        """The node that replaces a scale, or a product of scaled data; None: it stays."""
         made = None
         if _scales(draft):
             data, scale, shift = draft.inputs
@@ -93,7 +94,7 @@ class _Folding:
         return made
 
     def _shape(self, entry: NodeEntry, depth: int = 0) -> Shape | None:
-        """What operators alone say of a result's shape: a convolution of its channels, and whoever hands them on."""
+        """The shape of a result as far as operators alone tell it: convolutions give channels, others hand them on."""
         node = entry.node
         if entry not in self._shapes and node.op in FInferShape and depth <= _DEEPEST:
             through = node.op in FScaledParts

@@ -20,7 +20,7 @@ __all__ = ["LONGEST_SUM", "add_gradients", "aggregate_gradient", "init_full_grap
 G = TypeVar("G", bound=Graph)
 
 LONGEST_SUM = 7
-"""As many gradients `add_n` adds up; more are added one by one (MXNET_EXEC_INPLACE_GRAD_SUM_CAP is 8)."""
+"""How many gradients `add_n` adds up; more are added one by one (MXNET_EXEC_INPLACE_GRAD_SUM_CAP is 8)."""
 
 
 def init_full_graph(

@@ -1,7 +1,7 @@
 """FuseConvolution: sums and activations after a convolution or a dense layer are done as its result is written.
 
-NNVM's compiler has it as GraphFuse. Either (FFuse) takes what alone reads it: the sum with another array
-(TAdds), and then an activation (FActivation), as operators' cards say.
+NNVM's compiler calls it GraphFuse. A convolution or a dense layer (FFuse) takes over its only reader: the sum with
+another array (TAdds), and then an activation (FActivation).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ G = TypeVar("G", bound=Graph)
 
 
 def fuse_convolution(graph: G) -> G:
-    """The graph with what follows products done by them, where nobody else reads their results; the same graph
-    where there are none. Linear; reads no shapes."""
+    """The graph with sums and activations fused into the products before them, where nothing else reads a product's
+    result; the same graph where there are none. Linear; reads no shapes."""
     if not any(node.op in FFuse for node in graph.nodes()):
         return graph
     return apply_pass(graph, "FuseConvolution")
@@ -42,7 +42,7 @@ def _fuse(graph: Graph) -> Graph:
 
 
 def _fused(node: Node, uses: Uses) -> Node | None:
-    """What a sum or an activation becomes after a convolution; None: nothing else."""
+    """The node that replaces a sum or an activation after a convolution; None: it stays."""
     if node.control_deps:
         return None
     if node.op in TAdds:

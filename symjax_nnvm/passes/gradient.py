@@ -43,14 +43,14 @@ AttrHintFun = Callable[[NodeEntry, NodeEntry], NodeEntry]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GradientOf:
-    """What `Node.info` of a gradient says: the heads of the graph that it is a gradient of, which a graph of gradients
+    """The `Node.info` of a gradient. heads: those of the graph that it is a gradient of, which a graph of gradients
     need not reach. The random numbers of its nodes are those of that graph."""
 
     heads: tuple[NodeEntry, ...]
 
 
 class GradEntry(list[NodeEntry]):
-    """What flows into one entry: the gradients of its users, and their sum once it is needed."""
+    """The gradients that flow into one entry from its users, and their sum once it is needed."""
 
     sum: NodeEntry | None = None
     need_attr_hint: bool = True
@@ -166,7 +166,7 @@ def _backpropagate(
         if op is None or not node.inputs:
             continue
         entries = slots[node]
-        # A node that no gradient reaches passes none on: zeros are made only where somebody needs them. A loss head
+        # A node that no gradient reaches passes none on: zeros are made only where a rule needs them. A loss head
         # starts a gradient of its own.
         if not any(entries) and op not in FLossEquivalent:
             continue

@@ -1,5 +1,5 @@
-"""HoistInvariants: what no step of a loop changes is computed once, before the loop (compilers' loop-invariant code
-motion; PyTensor's `scan_push_out_non_seq`)."""
+"""HoistInvariants: values that no step of a loop changes are computed once, before the loop (compilers' loop-invariant
+code motion; PyTensor's `scan_push_out_non_seq`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ G = TypeVar("G", bound=Graph)
 
 
 def hoist_invariants(graph: G, constants: Collection[str] = ()) -> G:
-    """The graph with what subgraphs compute from their invariant inputs alone computed in the graph itself.
+    """The graph, which computes itself all values that subgraphs compute from their invariant inputs alone.
 
     Of subgraphs that may not run, branches, only what depends on constants, variables of these names. What is much
     larger than what it is made of (TExpands) stays inside. The same graph where there is nothing of it. Linear; reads
@@ -35,7 +35,7 @@ def hoist_invariants(graph: G, constants: Collection[str] = ()) -> G:
     "HoistInvariants", requires=("constants",), op_attrs=("FSubgraphInvariants", "FAddInvariant"), change_graph=True
 )
 def _hoist(graph: Graph) -> Graph:
-    """What no step changes, before the loop; see `hoist_invariants`."""
+    """Move values that no step changes before the loop; see `hoist_invariants`."""
     attrs = dict(graph.attrs)
     constants = Constants(graph, attrs.pop("constants"))
 
@@ -52,7 +52,7 @@ def _hoist(graph: Graph) -> Graph:
 
 
 def _hoisted(node: Node, number: int, feeds: dict[int, int]) -> Node:
-    """The node with what its subgraph of this number computes from these variables alone in inputs of its own.
+    """The node with new inputs for the values that its subgraph of this number computes from these variables alone.
 
     feeds: variable → the input that it has the value of.
     """

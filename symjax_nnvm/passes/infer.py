@@ -1,7 +1,7 @@
 """The inference passes: InferShape, InferType, MXInferShape, MXInferType, and the same as plain functions.
 
-They gather what is given and what variables declare, and hand it to the engine. The graph attributes they read and
-write are those of NNVM's and MXNet's passes.
+They gather the given values and those that variables declare, and hand them to the engine. The graph attributes they
+read and write are those of NNVM's and MXNet's passes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def infer_type(
 
 
 def _nnvm_pass(graph: Graph, quantity: Quantity) -> Graph:
-    """NNVM's variant: reads the variables' own attributes, asks no operator of which all is known."""
+    """NNVM's variant: reads the variables' own attributes, and asks no operator whose entries are all known."""
     attrs = dict(graph.attrs)
     given = attrs.pop(f"{quantity.name}_inputs", ())
     key = attrs.pop(f"{quantity.name}_attr_key", quantity.name)

@@ -1,10 +1,10 @@
 """The inference engine: applies operator rules over a graph until nothing more can be learnt.
 
-Operator rules *propose* what inputs and outputs are, from what is known of them; the engine merges proposals into what
-it knows and words the contradictions, so that every operator reports errors alike. One sweep goes over all nodes
-forward; nodes that are still incomplete then go through a work list, last node first, and come back whenever one of
-their entries becomes better known. A value can only become better known, so the whole takes time linear in nodes +
-edges, where sweeping to and fro (NNVM's way to the same fixed point) may take quadratic time.
+Operator rules *propose* what inputs and outputs are, from what is known of them; the engine merges proposals into its
+values and words the contradictions, so that every operator reports errors alike. One sweep goes over all nodes forward;
+nodes that are still incomplete then go through a work list, last node first, and come back whenever one of their
+entries becomes better known. A value can only become better known, so the whole takes time linear in nodes + edges,
+where sweeping to and fro (NNVM's way to the same fixed point) may take quadratic time.
 
 What the readers of an operator's output say of it, beyond what the operator says itself, is a guess: a loss head takes
 its label to be like its data. A guess helps to learn shapes that were not given. Where the operator cannot produce it,
@@ -82,7 +82,7 @@ class InferenceEngine:
                 self._settle(pending)
 
     def _check_given(self) -> None:
-        """Refuse what was given, by callers or by variables, and cannot be."""
+        """Refuse impossible values that callers or variables gave."""
         for eid, value in enumerate(self.values):
             problem = None if value is None else self.quantity.problem(value)
             if problem is not None:
@@ -107,7 +107,7 @@ class InferenceEngine:
                     self._follow((user for eid in changed for user in users[eid]), users, complete)
 
     def _follow(self, start: Iterable[int], users: Mapping[int, list[int]], complete: set[int]) -> None:
-        """Visit nodes, and whoever uses what they learn, until nothing more can be learnt."""
+        """Visit nodes, and the users of what they learn, until nothing more can be learnt."""
         queue = deque(dict.fromkeys(nid for nid in start if nid not in complete))
         queued = set(queue)
         while queue:
@@ -198,7 +198,7 @@ class InferenceEngine:
         return self.quantity.default_rule if rule is None and op.is_registered and not TIsBackward.get(op) else rule
 
     def _ask(self, rule: Callable[..., Any], inode: IndexedNode, ins: list[Any], outs: list[Any]) -> list[Any]:
-        """What the rule proposes for inputs and outputs, in one list."""
+        """The values that the rule proposes for inputs and outputs, in one list."""
         node = inode.source
         try:
             new_ins, new_outs = rule(node.attrs, ins, outs)

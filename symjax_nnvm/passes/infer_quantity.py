@@ -1,4 +1,4 @@
-"""What the inference engine infers: shapes and dtypes, each as one row of functions."""
+"""The quantities that the inference engine infers: shapes and dtypes, each as one row of functions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Quantity:
     """A quantity that every entry of a graph has.
 
     name: prefix of its graph attributes. pass_name: NNVM's name of its pass. rules: the operator attribute that holds
-    its rules. default_rule: the rule of operators without one. last_rules: the operator attribute that
-    holds rules for what nothing else decides. merge: two values → what either knows; ValueError when
-    they differ. all_known: whether values are all complete. unknown_parts: how much of a value is unknown, as MXNet
-    counts. from_text: a variable's declaration → value. text_form: what from_text takes, for people. from_border: a
-    value in MXNet's spelling → value. conflict: (provided, inferred, node, place) → MXNet's words for a contradiction.
-    show: a value for people. problem: why a value cannot be, or None. result: the type of the graph attribute.
+    its rules. default_rule: the rule of operators without one. last_rules: the operator attribute that holds rules for
+    values that nothing else decides. merge: two values → what either knows; ValueError when they differ. all_known:
+    whether values are all complete. unknown_parts: how much of a value is unknown, as MXNet counts. from_text: a
+    variable's declaration → value. text_form: what from_text takes, for people. from_border: a value in MXNet's
+    spelling → value. conflict: (provided, inferred, node, place) → MXNet's words for a contradiction. show: a value for
+    people. problem: why a value cannot be, or None. result: the type of the graph attribute.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Mirroring: which nodes the backward part computes again instead of keeping what the forward part computed.
+"""Mirroring: the nodes that the backward part computes again instead of keeping the forward part's results.
 
 A *rule* says so node by node. `mirror_plan` applies it to a graph: MXNet's rules (`GraphExecutor::InitFullGraph` of
 1.9.1), any function of a node, or blocks of our own choice. `recompute.py` makes the copies.
@@ -27,7 +27,7 @@ _FORCED = "__force_mirroring__"
 
 @dataclass(frozen=True, slots=True)
 class MirrorPlan:
-    """Which nodes of a graph are computed again, in which groups.
+    """The nodes of a graph that are computed again, and their groups.
 
     recomputed: the nodes. group: the number of every recomputed node's group; the copies of a group read only each
     other and what is kept, so each group can run as one piece. A node that has a group reads copies of that group
@@ -105,7 +105,7 @@ def _can_be_recomputed(node: Node) -> bool:
 
 
 def _forced(node: Node) -> bool:
-    """MXNet's attribute; it does not force Dropout (TRecompute)."""
+    """Whether MXNet's attribute forces a node to be computed again; it does not force Dropout (TRecompute)."""
     text = node.attrs.dict.get(_FORCED)
     if text is None:
         return False

@@ -1,4 +1,4 @@
-"""Blocks of a graph, cut where little crosses: what mirroring by blocks keeps is what crosses a cut.
+"""Blocks of a graph, cut where little crosses: mirroring by blocks keeps the arrays that cross a cut.
 
 With n alike layers and √n blocks, √n boundaries are kept and √n layers computed again at a time: memory falls from n
 to 2√n for one more forward pass (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
@@ -104,7 +104,7 @@ def _window(weights: Sequence[int], start: int, share: float) -> Iterator[tuple[
 def _peak(
     cuts: Sequence[int], weights: Sequence[int], spans: Spans, sizes: Mapping[Node, list[int]], nodes: Sequence[Node]
 ) -> int:
-    """What is held at the worst moment: all that crosses a cut, and the largest block."""
+    """The memory held at the worst moment: all arrays that cross a cut, and the largest block."""
     before = [bisect_left(cuts, i) for i in range(len(nodes))]
     kept = sum(sizes[node][index] for made, read, node, index in spans if before[made] != before[read])
     totals = [0, *accumulate(weights)]

@@ -23,7 +23,7 @@ _REQUEST = ("device_group_attr_key", "device_assign_map", "device_copy_op")
     "PlaceDevice", requires=_REQUEST, provides=("device",), op_attrs=("TIsBackward", "FMutateInputs"), change_graph=True
 )
 def _place_device_pass(graph: Graph) -> Graph:
-    """Place nodes on devices; the request stands in the graph attributes."""
+    """Place nodes on devices as the graph attributes request."""
     attrs = graph.attrs
     rest = {key: value for key, value in attrs.items() if key not in _REQUEST}
     return place_device(
@@ -97,7 +97,7 @@ def _spread(index: IndexedGraph, placed: list[int], group_attr_key: str, assign_
 
 
 class _Transfers:
-    """The rule of the rewriting: copy nodes where data crosses devices. device_of: where each new node runs."""
+    """The rewriting rule: copy nodes where data crosses devices. device_of: the device of each new node."""
 
     def __init__(self, index: IndexedGraph, placed: Sequence[int], copy_op: Op):
         self.index = index
@@ -108,7 +108,7 @@ class _Transfers:
         self.transfers: dict[tuple[NodeEntry, int], Node] = {}
 
     def insert(self, node: Node, draft: Node) -> Node:
-        """The node, or a copy that reads copies of what is on other devices."""
+        """The node, or a copy that reads copies of entries on other devices."""
         nid = self.index.node_id(node)
         self._check_mutation(nid)
         target = self.placed[nid]

@@ -35,7 +35,7 @@ def place_sharding(graph: G, mesh_axis_names: Sequence[str]) -> G:
 
 @register_pass("PlaceSharding", requires=("mesh_axis_names",), op_attrs=("FMutateInputs",), change_graph=True)
 def _place(graph: Graph) -> Graph:
-    """Constraints where nodes say how they are split; see `place_sharding`."""
+    """Insert constraints where nodes say how they are split; see `place_sharding`."""
     attrs = dict(graph.attrs)
     names = attrs.pop("mesh_axis_names")
     texts = {node: declared_text(node, names) for node in graph.nodes() if SHARDING in node.attrs.dict}

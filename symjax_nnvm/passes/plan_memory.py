@@ -26,7 +26,7 @@ DYNAMIC_STORAGE = -3
 NOT_INPLACE = -1
 """`storage_inplace_index`: the output has a block of its own."""
 NEVER_USED = -2
-"""`storage_inplace_index`: nobody reads the output."""
+"""`storage_inplace_index`: nothing reads the output."""
 
 MATCH_RANGE = 16
 """A free block is used again when its size is within this factor of the request (NNVM_EXEC_MATCH_RANGE)."""
@@ -69,7 +69,7 @@ def plan_memory(
     again; `search_match_range` tries 1, 2, 4, … up to `match_range` and keeps the smallest plan.
 
     Result, as graph attributes: `storage_id` and `storage_inplace_index` (per entry: the block; the input whose block
-    the output took over in place, -1 for none, -2 for an output that nobody uses), `storage_allocated_bytes`,
+    the output took over in place, -1 for none, -2 for an output that nothing reads), `storage_allocated_bytes`,
     `storage_num_not_allocated`. Raises PassError for arguments that do not fit the graph and for contradictory
     in-place attributes of an operator.
 
@@ -177,7 +177,7 @@ class _Allocator:
 
     @property
     def total_bytes(self) -> int:
-        """Size of all blocks."""
+        """The size of all blocks in bytes."""
         return sum(block.bytes for block in self.blocks)
 
     def request(self, device: int, size: int) -> int:
@@ -248,12 +248,12 @@ class _Planner:
             self._free_unused(outputs)
 
     def _share(self, node: IndexedNode, outputs: range, ignored: frozenset[int]) -> None:
-        """Let outputs take over the memory of inputs that nobody else needs."""
+        """Let outputs take over the memory of inputs that no other node needs."""
         storage, taken = self.storage, set()
         for (i, o), identity in _inplace_pairs(node):
             source, out = self.index.entry_id(node.inputs[i]), outputs[o]
             sid = storage[source]
-            # An ignored input is not counted among the block's uses: its block may be somebody else's already.
+            # An ignored input is not counted among the block's uses: its block may be another entry's already.
             if i in taken or i in ignored or sid < 0 or storage[out] != BAD_STORAGE or self.ref_count[out] == 0:
                 continue
             block = self.allocator.blocks[sid]

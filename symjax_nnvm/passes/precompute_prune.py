@@ -1,4 +1,4 @@
-"""PrecomputePrune: what depends on constants alone is computed once (NNVM's `precompute_prune.cc`)."""
+"""PrecomputePrune: values that depend on constants alone are computed once (NNVM's `precompute_prune.cc`)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ G = TypeVar("G", bound=Graph)
 
 
 class Constants:
-    """Which nodes of a graph depend on variables of some names alone, none at all included.
+    """The set of a graph's nodes that depend on variables of some names alone, or on none at all.
 
-    None are: what draws random numbers, writes states, has effects or a shape that depends on values; arrays made of
-    nothing whose shape or dtype their readers decide; variables that some node of the graph writes. Nodes that a
-    rewriting adds may be asked for, too. Linear in all that is asked.
+    Not in the set: nodes that draw random numbers, write states, have effects or a shape that depends on values; arrays
+    made of nothing whose shape or dtype their readers decide; variables that some node of the graph writes. Nodes that
+    a rewriting adds may be asked for, too. Linear in all that is asked.
     """
 
     def __init__(self, graph: Graph, names: Collection[str]):
@@ -78,8 +78,8 @@ def _is_decided(node: Node) -> bool:
 
 
 def infer_locally(rules: OpMap[Callable[..., Any]], node: Node, inputs: list[Any]) -> list[Any]:
-    """What an operator's rule says of its outputs' shapes or dtypes when it knows this of the inputs and no more; what
-    does not fit is told where all is inferred."""
+    """The outputs' shapes or dtypes that an operator's rule infers from these inputs alone. A contradiction is no error
+    here: inference over the whole graph reports it."""
     outputs: list[Any] = [None] * node.num_outputs()
     with suppress(NNVMError, ValueError, OverflowError):
         if node.op in rules:
@@ -88,18 +88,18 @@ def infer_locally(rules: OpMap[Callable[..., Any]], node: Node, inputs: list[Any
 
 
 def precompute_prune(graph: G, constants: Collection[str]) -> G:
-    """The graph with variables in place of what depends on variables of these names alone.
+    """The graph with new variables in place of values that depend on variables of these names alone.
 
     Result: graph attribute `precompute`, the graph of the new variables' values, whose attribute `names` are their
-    names, in its outputs' order; without such values the graph is returned as it is. What is much larger than what it
-    is made of (TExpands, arrays made of nothing) is not kept, but made again from what is. Linear; reads no shapes.
+    names, in its outputs' order; without such values the graph is returned as it is. A value much larger than its
+    sources (TExpands, arrays made of nothing) is not kept, but made again from those. Linear; reads no shapes.
     """
     return apply_pass(graph.derive(attrs=graph.attrs | {"constants": frozenset(constants)}), "PrecomputePrune")
 
 
 @register_pass("PrecomputePrune", requires=("constants",), provides=("precompute",), change_graph=True)
 def _prune(graph: Graph) -> Graph:
-    """What depends on constants alone, cut off; see `precompute_prune`."""
+    """Cut off values that depend on constants alone; see `precompute_prune`."""
     attrs = dict(graph.attrs)
     cut = cut_constants(graph, attrs.pop("constants"))
     if not cut.values:
@@ -109,7 +109,7 @@ def _prune(graph: Graph) -> Graph:
 
 
 class Cut(NamedTuple):
-    """A graph in two: outputs that read variables in place of what is constant, and the values of these variables."""
+    """A graph cut in two: outputs that read variables in place of constant values, and these variables' values."""
 
     outputs: list[NodeEntry]
     variables: list[Node]
@@ -117,8 +117,8 @@ class Cut(NamedTuple):
 
 
 def cut_constants(graph: Graph, names: Collection[str]) -> Cut:
-    """Cut off what depends on variables of these names alone, but for what is much larger than what it is made of
-    (TExpands, arrays made of nothing), which is made again. The new variables have names of their own. Linear."""
+    """Cut off values that depend on variables of these names alone. A value much larger than its sources (TExpands,
+    arrays made of nothing) is made again instead. The new variables have names of their own. Linear."""
     border = list(dict.fromkeys(_border(graph, Constants(graph, names))))
     taken = {node.name for node in variables(graph.nodes())}.union(names)
     made = {entry: NodeEntry(create_variable_node(name)) for entry, name in _named(border, taken)}

@@ -1,4 +1,4 @@
-"""The copies that a mirror plan asks for, and what the gradient rules see of them."""
+"""Make the copies that a mirror plan asks for, and show them to the gradient rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ InputGradients = Sequence[NodeEntry | None]
 
 @dataclass(slots=True)
 class Recomputed:
-    """What `Node.info` of a copy says: whose copy it is, and in which group.
+    """The `Node.info` of a copy: its original, and its group.
 
     after: the gradient that flows in when the group is first read; computing any of it earlier would hold the memory
     that mirroring saves. None while nothing has read the group.
@@ -32,7 +32,7 @@ class Copies:
     Copies of one group read one another, and originals otherwise. A state that the original mutates is read at the
     version before, and `Recomputed` tells the schedule that a copy writes nothing.
 
-    This is no `rewrite`: a copy stands beside its original, who reads which of the two depends on the reader's group,
+    This is no `rewrite`: a copy is added beside its original, the reader's group decides which of the two it reads,
     and what waits for a gradient is known only when that is made.
     """
 
@@ -62,7 +62,7 @@ class Copies:
         after: NodeEntry | None,
         rule: Callable[[Node], InputGradients],
     ) -> InputGradients:
-        """What the rule returns when it sees a node's copy, or the node itself with copies among its inputs.
+        """The gradients that the rule returns for a node's copy, or for the node itself with copies among its inputs.
 
         out_grads: the gradients of the node's outputs that the rule is given. after: one of them that is more than
         zeros; copies that are read here for the first time wait for it.
@@ -101,7 +101,7 @@ class Copies:
 
 
 def _replace(stand_in: Node, node: Node, igrads: InputGradients, known: set[Node]) -> None:
-    """Let what a rule made of a stand-in read the node's own outputs. known: the nodes that it was made of.
+    """Let the nodes that a rule made of a stand-in read the node's own outputs. known: the nodes they were made of.
 
     A node that supersedes the stand-in runs in the forward part and reads what the node reads.
     """

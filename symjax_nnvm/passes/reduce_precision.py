@@ -1,9 +1,8 @@
-"""ReducePrecision: matrix products and convolutions in half precision, what is sensitive to rounding in float32.
+"""ReducePrecision: matrix products and convolutions in half precision, operators sensitive to rounding in float32.
 
-The idea and the casting operator are those of MXNet's AMP. An operator's card says what becomes of it
-(TPrecision): it runs in the half-precision dtype, takes what comes, or runs in float32. Arguments and auxiliary states
-stay float32, and so does every output of the graph; since the casts differentiate, gradients of arguments are float32,
-too.
+The idea and the casting operator are those of MXNet's AMP. TPrecision says how an operator runs: in the half-precision
+dtype, in the dtype of its inputs, or in float32. Arguments and auxiliary states stay float32, and so does every output
+of the graph; since the casts differentiate, gradients of arguments are float32, too.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _reduce_precision_pass(graph: Graph) -> Graph:
 
 
 def reduce_precision(graph: Graph, target_dtype: DType, dtypes: Mapping[str, DType] | None = None) -> Graph:
-    """The graph with `amp_cast` nodes where dtypes change; what nothing changes stays the same objects.
+    """The graph with `amp_cast` nodes where dtypes change; nodes that nothing changes stay the same objects.
 
     dtypes: of variables by name; float32 where neither this nor the variable itself says another.
     Raises PassError for another dtype than bfloat16 or float16, InferenceError.
@@ -43,7 +42,7 @@ def reduce_precision(graph: Graph, target_dtype: DType, dtypes: Mapping[str, DTy
 
 
 class _Casts:
-    """The rule of the rewriting: it casts what operators read, and knows the dtype of every new node's outputs."""
+    """The rewriting rule: it casts what operators read, and knows the dtype of every new node's outputs."""
 
     def __init__(self, graph: Graph, target: DType, dtypes: Mapping[str, DType]):
         self._target = target
@@ -52,7 +51,7 @@ class _Casts:
         index = graph.indexed_graph()
         known = {name: dtype for name, dtype in dtypes.items() if name in set(index.input_names)}
         inferred = infer_type(graph, dtypes=known).attrs["dtype"]
-        # What nobody declared is float32, as where graphs are bound.
+        # A variable without a declared dtype is float32, as where graphs are bound.
         self._declared = {
             index.nodes[nid].source: inferred[index.entry_rptr[nid]] or "float32" for nid in index.input_nodes
         }

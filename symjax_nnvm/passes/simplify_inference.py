@@ -1,6 +1,6 @@
-"""SimplifyInference: what trains, or does nothing, in plainer words (NNVM's `simplify_inference.cc`).
+"""SimplifyInference: replace training operators by simpler ones for inference (NNVM's `simplify_inference.cc`).
 
-An operator's card says what it is where nobody trains (FInference): dropout and copies are their data, BatchNorm is a
+FInference gives an operator's form at inference: dropout and copies are their data, BatchNorm is a
 scale and a shift of every channel, which depend on parameters alone.
 """
 
@@ -21,9 +21,9 @@ G = TypeVar("G", bound=Graph)
 
 
 def simplify_inference(graph: G) -> G:
-    """The graph as it is where nobody trains; the same one where there is nothing to simplify.
+    """The graph in its form at inference; the same one where there is nothing to simplify.
 
-    Nodes of which somebody reads another output than the first stay. States that nothing writes any more keep their
+    A node stays if anything reads another of its outputs than the first. States that nothing writes any more keep their
     values, and variables that nothing reads any more are not in the graph. Linear in nodes and edges; reads no shapes.
     """
     if not any(node.op in FInference for node in graph.nodes()):
@@ -33,7 +33,7 @@ def simplify_inference(graph: G) -> G:
 
 @register_pass("SimplifyInference", op_attrs=("FInference",), change_graph=True)
 def _simplify(graph: Graph) -> Graph:
-    """Operators in plainer words, for inference alone; see `simplify_inference`."""
+    """Replace operators by simpler ones, for inference alone; see `simplify_inference`."""
     uses = Uses(graph.outputs)
 
     def rule(node: Node, draft: Node) -> NodeEntry | None:
@@ -45,7 +45,7 @@ def _simplify(graph: Graph) -> Graph:
 
 
 def _plainer(node: Node, uses: Uses) -> NodeEntry | None:
-    """What takes the place of a node, and waits for what it waited for; None where nothing does, or cannot wait."""
+    """The entry that replaces a node, and waits for the same nodes; None where none does, or it cannot wait."""
     made = FInference[node.op](node) if node.op in FInference else None
     if made is None:
         return None

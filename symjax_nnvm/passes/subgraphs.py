@@ -1,4 +1,4 @@
-"""What a pass does to a graph, done to the subgraphs of its nodes: loops' bodies, conditions, branches."""
+"""Apply a pass to the subgraphs of a graph's nodes: loops' bodies, conditions, branches."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ G = TypeVar("G", bound=Graph)
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a graph's variables, by name: which do not change between calls, shapes, dtypes. None: nothing
-    was said; of dtypes, float32 where nothing declares another."""
+    """Facts about a graph's variables, by name: which do not change between calls, shapes, dtypes. None: nothing is
+    known; dtypes are then float32 where nothing declares another."""
 
     constants: frozenset[str] | None = None
     shapes: tuple[tuple[str, Shape], ...] | None = None
@@ -66,7 +66,7 @@ def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]
 
 
 class _Inside:
-    """What is known of the variables of subgraphs."""
+    """Facts about the variables of subgraphs."""
 
     def __init__(self, graph: Graph, known: Known):
         self._known = known
@@ -84,7 +84,7 @@ class _Inside:
             pass
 
     def of(self, node: Node) -> Iterable[Known]:
-        """What is known inside each subgraph of a node."""
+        """The facts about the variables of each subgraph of a node."""
         shapes = self._fed(SHAPES, node, self._shapes)
         dtypes = self._fed(DTYPES, node, self._dtypes)
         invariants = FSubgraphInvariants[node.op](node.attrs) if node.op in FSubgraphInvariants else None
@@ -111,7 +111,7 @@ class _Inside:
 
 
 def _by_name(names: Sequence[str], values: Sequence[Any], told: Callable[[Any], bool]) -> tuple[tuple[str, Any], ...]:
-    """What is told of the names that stand for one thing."""
+    """The values of names that have exactly one, as pairs. told: whether a value is known."""
     found: Mapping[str, set[Any]] = {}
     for name, value in zip(names, values, strict=False):
         if value is not None and told(value):

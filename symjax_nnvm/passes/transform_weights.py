@@ -1,7 +1,7 @@
-"""TransformWeights: where a weight is constant, what a convolution's fastest algorithm makes of it becomes nodes.
+"""TransformWeights: nodes that transform a constant weight as a convolution's fastest algorithm needs it.
 
-So it is computed once, with all else that depends on constants alone. Operators say it on their cards
-(FTransformWeight); ChooseAlgorithm chooses what is left.
+So the transformed weight is computed once, with all else that depends on constants alone. FTransformWeight makes the
+nodes; ChooseAlgorithm chooses for the remaining convolutions.
 """
 
 from __future__ import annotations

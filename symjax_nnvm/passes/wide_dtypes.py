@@ -1,4 +1,4 @@
-"""Which nodes of a graph ask for 64-bit numbers: JAX has them only when they are switched on."""
+"""Find the nodes of a graph that ask for 64-bit numbers: JAX has them only when they are switched on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Surgery on symbols: each function gives a new symbol; what it was given stays as it is."""
+"""Surgery on symbols: each function gives a new symbol, and leaves its argument as it is."""
 
 from symjax_nnvm.surgery.batch_size import HardCodedBatch as HardCodedBatch
 from symjax_nnvm.surgery.batch_size import hard_coded_batch as hard_coded_batch

@@ -31,7 +31,7 @@ class HardCodedBatch:
     """One place of a graph where a batch size is written.
 
     node: its name, `outer/inner` inside a subgraph. op: its operator, None for a variable. param: the parameter or
-    attribute. text: its value. axis: the batch axis. size: the number that stands there.
+    attribute. text: its value. axis: the batch axis. size: the number written there.
     """
 
     node: str
@@ -46,7 +46,7 @@ class HardCodedBatch:
 
 
 def hard_coded_batch(symbol: Symbol) -> list[HardCodedBatch]:
-    """The places where a batch size may be written into the graph: what `set_batch_size` is going to look at."""
+    """The places where a batch size may be written into the graph, which `set_batch_size` looks at."""
     expect_symbol(symbol, "hard_coded_batch")
     return list(_places(symbol).values())
 
@@ -125,7 +125,7 @@ def _contradiction(symbol: Symbol) -> InferenceError | None:
 
 
 def _places(symbol: Symbol) -> dict[Node, HardCodedBatch]:
-    """Node → what is written there, for the graph and its subgraphs."""
+    """Node → the batch size written in it, for the graph and its subgraphs."""
     found: dict[Node, HardCodedBatch] = {}
     graphs = [(symbol, "")]
     while graphs:

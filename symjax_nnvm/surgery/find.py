@@ -1,4 +1,4 @@
-"""Outputs and nodes by name."""
+"""Find outputs and nodes by name."""
 
 from __future__ import annotations
 

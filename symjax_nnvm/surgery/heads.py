@@ -1,4 +1,4 @@
-"""Cutting a network at an internal output, and giving it another head."""
+"""Cut a network at an internal output, and give it another head."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _uses(head: Symbol, trunk: Symbol) -> bool:
 
 
 def _refuse_repeated_variables(outputs: Sequence[NodeEntry], before: Sequence[NodeEntry]) -> None:
-    """Two variables of one name would get one array. Raises ComposeError for names that the new head repeats."""
+    """Raise ComposeError for names that the new head repeats: two variables of one name would get one array."""
     had = Counter(node.name for node in post_order(before) if node.is_variable)
     have = Counter(node.name for node in post_order(outputs) if node.is_variable)
     repeated = [name for name, count in have.items() if count > max(had[name], 1)]

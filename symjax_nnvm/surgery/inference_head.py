@@ -1,4 +1,4 @@
-"""A trained network as it is used: training heads become what they compute, labels and losses fall away.
+"""A trained network for inference: training heads become their forward values, labels and losses are left out.
 
 A training head is an operator whose gradient is a loss's; its forward value is a plain function of its data. The new
 symbol computes the same outputs, save those that cannot be computed without a label.

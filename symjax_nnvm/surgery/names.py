@@ -1,4 +1,4 @@
-"""Names: giving nodes others, and choosing by name what is trained."""
+"""Rename nodes, and choose by name which parameters are trained."""
 
 from __future__ import annotations
 

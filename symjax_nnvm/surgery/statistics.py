@@ -1,4 +1,4 @@
-"""Batch norms whose statistics stay as they are while the rest of the network is trained."""
+"""Keep the statistics of batch norms as they are while the rest of the network is trained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARAM = "use_global_stats"
 def freeze_statistics(symbol: Symbol, pattern: str | Sequence[str] = "*") -> Symbol:
     """The symbol with batch norms that normalise with their moving averages in training, too, and leave them alone.
 
-    What MXNet's users write as `use_global_stats=True`, for a network that is there already. pattern: names of the
+    What MXNet's users write as `use_global_stats=True`, for a network that exists already. pattern: names of the
     nodes, or of their gamma; shell patterns such as `stage[12]_*`, or several. Gradients then flow through the
     batch norms as through any other scale and shift.
     Raises SymbolValueError for a pattern that matches no batch norm, with close matches.

@@ -1,7 +1,7 @@
 """The symbolic front end: `Variable`, `Group`, scopes, and one function per registered operator.
 
-Operator functions are made from the registry when they are first asked for, so operators that a user registers later
-are there too.
+Operator functions are made from the registry when they are first asked for, so they include operators that a user
+registers later.
 """
 
 from __future__ import annotations

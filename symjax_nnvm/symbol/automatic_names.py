@@ -1,4 +1,4 @@
-"""Automatic names without the count of what the process made before: the names that parameters draw numbers by."""
+"""Automatic names, numbered anew in each network whatever the process made before: parameters draw numbers by them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def names_by_rank(symbol: Symbol) -> dict[str, str]:
 
 
 def _hints(node: Node) -> tuple[str, ...]:
-    """What automatic names of an operator's nodes begin with."""
+    """The beginnings of automatic names of an operator's nodes."""
     assert node.op is not None
     return tuple(name.lower() for name in (node.op.name, *node.op.aliases))
 

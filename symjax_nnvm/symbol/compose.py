@@ -160,7 +160,7 @@ def _gather_inputs(
     kwargs: Mapping[str, Heads],
     name: str,
 ) -> list[NodeEntry]:
-    """Positional arguments first, then keywords, then new variables."""
+    """Gather the inputs: positional arguments first, then keywords, then new variables."""
     if required is None:
         if kwargs:
             raise ComposeError(
@@ -194,7 +194,7 @@ def _gather_inputs(
 
 
 def _check_keywords(kwargs: Iterable[str], candidates: Sequence[str], node: Node | None = None) -> None:
-    """NNVM's KeywordArgumentMismatch, for the first keyword that is no candidate."""
+    """Raise NNVM's KeywordArgumentMismatch for the first keyword that is no candidate."""
     for key in kwargs:
         if key not in candidates:
             where = "" if node is None or node.op is None else f" (operator '{node.op.name}')"

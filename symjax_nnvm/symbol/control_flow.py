@@ -1,8 +1,8 @@
 """`foreach`, `while_loop` and `cond`: control flow whose bodies are Python functions of symbols.
 
-A body is called once, on fresh variables; what it built becomes a subgraph of one node. Whatever it reads from outside
-becomes an input of that node: variables under their own names, outputs of outer nodes under those of the outputs.
-Source of the semantics: MXNet's `symbol.contrib`.
+A body is called once, on fresh variables; the nodes it built become a subgraph of one node. Whatever it reads from
+outside becomes an input of that node: variables under their own names, outputs of outer nodes under those of the
+outputs. Source of the semantics: MXNet's `symbol.contrib`.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _flatten(nested: Nested, what: str) -> tuple[list[Symbol], Any]:
 
 
 def _nest(symbols: Sequence[Symbol], nesting: Any) -> Nested:
-    """The reverse of `_flatten`."""
+    """Nest flat values, the reverse of `_flatten`."""
     remaining = iter(symbols)
 
     def build(part: Any) -> Nested:
@@ -266,7 +266,7 @@ class _Body:
         self.outer = [outer_of[node] for node in self.variables]
 
     def position(self, i: int, what: str) -> int:
-        """Where formal i stands among the variables. Raises ComposeError when the function did not use it."""
+        """The place of formal i among the variables. Raises ComposeError when the function did not use it."""
         node = self.formals[i].outputs[0].node
         if node not in self.variables:
             problem = f"The {what} must be used in the body of the loop, but {self._actuals[i].name!r} is not"
@@ -278,7 +278,7 @@ class _Body:
         return [entry for i in positions if (entry := self.outer[i]) is not None]
 
     def actual_entries(self) -> list[NodeEntry]:
-        """What feeds each variable: the symbol that a formal stands for, or the outer entry."""
+        """The entry that feeds each variable: the symbol that a formal stands for, or the outer entry."""
         actual = {f.outputs[0].node: a.outputs[0] for f, a in zip(self.formals, self._actuals, strict=True)}
         return [
             actual[node] if outer is None else outer for node, outer in zip(self.variables, self.outer, strict=True)
@@ -293,7 +293,7 @@ def _unite(*bodies: _Body) -> tuple[list[NodeEntry], list[list[int]]]:
 
 
 def _create(op: str, graphs: Sequence[Symbol], inputs: Sequence[NodeEntry], **params: object) -> list[Symbol]:
-    """The node, as one symbol per output."""
+    """Create the node, as one symbol per output."""
     texts = {hidden_key(key): value for key, value in AttrScope.current.get(None).items()}
     texts |= {key: value_to_text(value) for key, value in params.items()}
     texts["num_args"] = str(len(graphs) + len(inputs))

@@ -22,7 +22,7 @@ def _method(function: str) -> _Method:
 
 
 def _in_shape(function: str) -> _Method:
-    """As `_method`, for functions whose method in MXNet takes an `inplace` that means nothing for symbols."""
+    """A method as of `_method`, for functions whose method in MXNet takes an `inplace`, which symbols ignore."""
     call = _method(function)
 
     def method(self: Fluent, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
@@ -33,7 +33,7 @@ def _in_shape(function: str) -> _Method:
 
 
 def _refusing(method: str, reason: str) -> Callable[..., NoReturn]:
-    """A method of MXNet that is here only to say what to do instead."""
+    """A method of MXNet that symbols lack: it raises an error with the replacement."""
 
     def refuse(self: Fluent, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedForSymbol(f"Symbol.{method}: {reason}")
@@ -53,7 +53,7 @@ _ELSEWHERE = {
     "data": "A symbol has no array: lowering.to_jax(symbol)(args, aux) computes its values.",
     "T": "Write symbol.transpose().",
 }
-"""What arrays have and symbols have not, and where it is instead."""
+"""Attributes that arrays have and symbols lack, each with its replacement."""
 
 
 class Fluent:
@@ -176,6 +176,6 @@ class Fluent:
     if not TYPE_CHECKING:  # for which every name would then be an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Only asked for what is not there: the error says what is."""
+            """Raise the error for a missing attribute, which proposes a replacement or close names."""
             fix = "" if name.startswith("_") else _ELSEWHERE.get(name) or did_you_mean(name, dir(type(self)))
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{fix and '. '}{fix}")

@@ -133,7 +133,7 @@ def _param_text(key: str, value: object) -> str:
 
 
 def _not_a_symbol(problem: str, value: object) -> SymbolTypeError:
-    """The error for what came in the place of a symbol, and how it becomes one."""
+    """The error for a value in the place of a symbol, which says how to make one of it."""
     if isinstance(value, (list, tuple)) and any(isinstance(item, Symbol) for item in value):
         return SymbolTypeError(
             f"{problem}, but got a {type(value).__name__} of them. Pass them one by one: op(*symbols)."

@@ -1,4 +1,4 @@
-"""What a symbol asks of MXGradient: by which variables, and from which head gradients where none are given."""
+"""A symbol's call of MXGradient: the variables to differentiate by, and the head gradients where none are given."""
 
 from __future__ import annotations
 

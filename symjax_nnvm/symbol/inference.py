@@ -1,4 +1,4 @@
-"""What a symbol asks of the inference passes, in MXNet's conventions: who knows what, and how results are listed."""
+"""A symbol's calls of the inference passes, in MXNet's conventions for known values and lists of results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def infer_dtypes(outputs: Sequence[NodeEntry], args: Sequence[Any], kwargs: Mapp
 
 
 def warn_undecided_shapes(outputs: Sequence[NodeEntry], arguments: Sequence[Any], heads: Sequence[Any]) -> None:
-    """Name the arguments, else the heads, whose shape nobody knows."""
+    """Warn of the arguments, else the heads, whose shape is undecided."""
     named = [*zip(input_names(outputs, "read_only"), arguments, strict=True)]
     unknown = [(name, shape) for name, shape in named if not is_known(shape)]
     if not unknown:
@@ -53,7 +53,7 @@ def warn_undecided_shapes(outputs: Sequence[NodeEntry], arguments: Sequence[Any]
 
 
 def warn_undecided_dtypes(outputs: Sequence[NodeEntry], arguments: Sequence[Any]) -> None:
-    """Name the arguments whose dtype nobody knows."""
+    """Warn of the arguments whose dtype is undecided."""
     named = zip(input_names(outputs, "read_only"), arguments, strict=True)
     _warn("type", [name for name, dtype in named if dtype is None], "")
 
@@ -75,7 +75,7 @@ def _given(
     kwargs: Mapping[str, Any],
     convert: Callable[[object, Any], Any],
 ) -> dict[Node, Any]:
-    """What the caller knows, by variable node; a name that several variables share reaches all of them."""
+    """The values that the caller gives, by variable node; a name that several variables share reaches all of them."""
     if args and kwargs:
         raise SymbolValueError("Can only specify known argument shapes either by positional or kwargs way.")
     given: dict[Node, Any] = {}

@@ -1,4 +1,4 @@
-"""What `help`, completion and `inspect.signature` show of an operator function: its inputs and parameters by name."""
+"""The signature of an operator function for `help`, completion and `inspect.signature`: inputs, parameters by name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Symbol: how a person writes a graph — compose, list, attributes, internals, copy, print.
+"""Symbol: the class by which a user writes a graph — compose, list, attributes, internals, copy, print.
 
 A symbol is a value that holds only its output entries; copying the object shares nodes, `copy()` does not. Behaviour
-follows NNVM's `symbolic.h`, spelled in Python as both NNVM's and MXNet's front ends spell it. What needs a pass
-(`infer_shape`, `tojson`, `gradient`) asks the pass registry for it by name.
+follows NNVM's `symbolic.h`, spelled in Python as both NNVM's and MXNet's front ends spell it. Methods that need a pass
+(`infer_shape`, `tojson`, `gradient`) find it in the pass registry by name.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Symbol(Arithmetic, Fluent):
         return node.attrs.dict.get(key)
 
     def attr(self, key: str) -> str | None:
-        """As `get_attr`; a hidden key such as `lr_mult` also finds `__lr_mult__`."""
+        """An attribute's value, as of `get_attr`; a hidden key such as `lr_mult` also finds `__lr_mult__`."""
         value = self.get_attr(key)
         if value is None and key in HIDDEN_KEYS:
             value = self.get_attr(f"__{key}__")
@@ -253,7 +253,7 @@ class Symbol(Arithmetic, Fluent):
         return [(n.name, key, value) for n in post_order(self.outputs) for key, value in n.attrs.dict.items()]
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
-        """As `list_attrs`; hidden keys appear both as `__key__` and as `key`."""
+        """The attributes, as `list_attrs` gives them; hidden keys appear both as `__key__` and as `key`."""
         if recursive:
             return self.list_attrs("recursive")
         return with_hidden(self.list_attrs("shallow"))
@@ -361,7 +361,7 @@ class Symbol(Arithmetic, Fluent):
         return None, None, None
 
     def infer_shape_partial(self, *args: Sequence[int] | None, **kwargs: Sequence[int]) -> Lists:
-        """As `infer_shape`, but reports what is known: unknown shapes are `()`, unknown dimensions 0."""
+        """Infer as `infer_shape` does, but report what is known: unknown shapes are `()`, unknown dimensions 0."""
         _, *lists = infer_shapes(self.outputs, args, kwargs)
         arguments, outputs, aux = ([shape_to_legacy(shape) for shape in shapes] for shapes in lists)
         return arguments, outputs, aux
@@ -380,7 +380,7 @@ class Symbol(Arithmetic, Fluent):
         return arguments, outputs, aux
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Lists:
-        """As `infer_type`, but reports what is known; unknown dtypes are None."""
+        """Infer dtypes as `infer_type` does, but report what is known; unknown dtypes are None."""
         _, *lists = infer_dtypes(self.outputs, args, kwargs)
         arguments, outputs, aux = ([numpy_type(dtype) for dtype in dtypes] for dtypes in lists)
         return arguments, outputs, aux
@@ -459,7 +459,7 @@ def create_operator(
     name: str | None,
     hint: str,
 ) -> Symbol:
-    """Create an operator node, name it, and compose it: what every operator function ends in.
+    """Create an operator node, name it, and compose it: the last step of every operator function.
 
     attrs: parameters and attributes as text; the current AttrScope is applied by the caller.
     Raises ParamError, ComposeError.

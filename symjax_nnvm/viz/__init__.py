@@ -1,1 +1,1 @@
-"""A network as a drawing."""
+"""Draw a network as boxes and arrows."""

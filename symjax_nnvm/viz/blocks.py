@@ -81,7 +81,7 @@ def repeated_blocks(index: IndexedGraph, shapes: Sequence[Shape | None] | None =
 
 
 class _Order:
-    """Operators in order: what each says, what it reads, and who reads it last."""
+    """Operators in order: each one's signature, the operators it reads, and its last reader."""
 
     def __init__(self, index: IndexedGraph, shapes: Sequence[Shape | None] | None):
         nids = [nid for nid, node in enumerate(index.nodes) if not node.source.is_variable]
@@ -166,7 +166,7 @@ class _Order:
         return any(self.last_reader[inner] >= run.end for inner in range(first, last_copy))
 
     def _alike(self, a: int, b: int, begin: int) -> bool:
-        """Whether node b says and reads, one block later in a run from place `begin` on, what node a does."""
+        """Whether node b equals node a, and reads the same, one block later in a run from place `begin` on."""
         if self.says[a] != self.says[b] or len(self.reads[a]) != len(self.reads[b]):
             return False
         distance = b - a
@@ -201,13 +201,13 @@ class _Order:
 
 
 def common_start(names: Sequence[str]) -> str:
-    """What all names begin with."""
+    """The beginning that all names share."""
     first, last = min(names), max(names)  # in alphabetical order all others are between them
     return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
 
 
 def _said(node: Node) -> Hashable:
-    """What a node says besides its name: attributes of the form `__x__` are remarks."""
+    """A node's operator and attributes, without its name: attributes of the form `__x__` are remarks."""
     attrs = node.attrs
     text = tuple(sorted((k, v) for k, v in attrs.dict.items() if not (k.startswith("__") and k.endswith("__"))))
     assert attrs.op is not None

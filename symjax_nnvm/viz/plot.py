@@ -1,4 +1,4 @@
-"""`plot_network`: a network as a drawing, in SVG and in Graphviz's DOT language.
+"""`plot_network`: draw a network, in SVG and in Graphviz's DOT language.
 
 Named after MXNet's `mx.viz.plot_network`. Repeated blocks are drawn once with how often they occur (`blocks.py`), so
 that a network of 150 layers fits on a page; parameters are hidden or small print; subgraphs of control flow are frames.
@@ -36,7 +36,7 @@ class RenderingError(NNVMError):
 
 @dataclass(frozen=True)
 class NetworkPlot:
-    """A drawing, which notebooks show. drawn, folded: operators in it, and behind one that is."""
+    """A drawing, which notebooks show. drawn: how many operators are in it. folded: how many a drawn one stands for."""
 
     drawing: Drawing = field(repr=False)
     drawn: int
@@ -44,7 +44,7 @@ class NetworkPlot:
 
     @property
     def source(self) -> str:
-        """DOT text."""
+        """The drawing as DOT text."""
         return dot_text(self.drawing)
 
     def svg(self) -> str:
@@ -54,14 +54,14 @@ class NetworkPlot:
     def save(self, path: str | Path, *, graphviz: bool = False) -> Path:
         """Write `.svg`, or `.dot` (`.gv`) text, or render `.png`, `.pdf` by Graphviz; returns the path.
 
-        graphviz: have Graphviz lay out `.svg`, too. Raises MissingExtraError, RenderingError, OSError.
+        graphviz: Graphviz makes the layout of `.svg`, too. Raises MissingExtraError, RenderingError, OSError.
         """
         path = Path(path)
         write_file(path, self.content(path, graphviz=graphviz))
         return path
 
     def content(self, path: Path, *, graphviz: bool = False) -> bytes:
-        """What a file of this name holds. graphviz: as of `save`. Raises MissingExtraError, RenderingError."""
+        """The bytes of a file of this name. graphviz: as of `save`. Raises MissingExtraError, RenderingError."""
         suffix = path.suffix.lower().removeprefix(".")
         if suffix in ("dot", "gv"):
             return self.source.encode()
@@ -92,7 +92,7 @@ class NetworkPlot:
         return f"<NetworkPlot: {self.drawn} operators drawn, {self.folded} folded into them>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """What notebooks show: HTML; the rest is for what makes other documents of them."""
+        """The forms that notebooks show: HTML; the others are for tools that make other documents of them."""
         svg = self.svg()
         html = f'<div style="overflow-x:auto">{in_page(svg)}</div>'
         return {"text/html": html, "image/svg+xml": svg, "text/plain": repr(self)}
@@ -134,5 +134,5 @@ def plot_network(
 
 @register_pass("PlotNetwork", provides=("plot",))
 def _plot_pass(graph: Graph) -> Graph:
-    """`plot_network` of a graph: what a symbol asks for to show itself."""
+    """`plot_network` of a graph, by which a symbol shows itself."""
     return graph.derive((), {"plot": plot_network(Symbol(graph.outputs))})

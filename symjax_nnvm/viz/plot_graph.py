@@ -1,4 +1,4 @@
-"""A graph as what is in its drawing: operators are boxes; repeated blocks, drawn once, and subgraphs are frames."""
+"""The boxes and arrows of a graph: operators are boxes; repeated blocks, drawn once, and subgraphs are frames."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FACT = 200  # characters of one fact
 
 @dataclass(frozen=True)
 class Drawn:
-    """A drawing; how many operators are in it, and how many stand behind one that is."""
+    """A drawing. drawn: how many operators are in it. folded: how many a drawn one stands for."""
 
     drawing: Drawing
     drawn: int
@@ -33,7 +33,7 @@ class Drawn:
 def draw_graph(
     title: str, index: IndexedGraph, shapes: Shapes | None, data: set[str], *, hide_weights: bool, fold: bool
 ) -> Drawn:
-    """What is in the drawing of a graph, and of the graphs that its nodes run.
+    """Draw a graph, and the graphs that its nodes run.
 
     shapes: one per entry. data: names of the variables that are drawn; others are parameters.
     """
@@ -53,7 +53,7 @@ def draw_graph(
 
 
 class _Canvas:
-    """What has been drawn so far."""
+    """The boxes, frames and arrows drawn so far."""
 
     def __init__(self, hide_weights: bool, fold: bool):
         self.boxes: list[Box] = []
@@ -65,15 +65,15 @@ class _Canvas:
         self._seen: set[int] = set()
 
     def frame(self, lines: tuple[str, ...], parent: int | None) -> int:
-        """A new frame's number."""
+        """Add a frame; returns its number."""
         self.frames.append(Frame(tuple(map(printable, lines)), parent))
         return len(self.frames) - 1
 
     def graph(
         self, index: IndexedGraph, shapes: Shapes | None, data: set[str], runner: str, frame: int | None
     ) -> list[tuple[Node, str, Subgraph, int | None]]:
-        """Draw one graph, whose heads go to the box `runner` where there is one. What is left to be drawn: the node
-        that runs a subgraph, its key, the subgraph, and the frame that the node is in."""
+        """Draw one graph, whose heads go to the box `runner` where there is one. Returns the subgraphs that are still
+        to be drawn: for each the node that runs it, the node's key, the subgraph, and the frame that the node is in."""
         self._graphs += 1
         graph = _OneGraph(self._graphs, index, shapes, data)
         nids = [nid for nid, node in enumerate(index.nodes) if not node.source.is_variable]
@@ -125,7 +125,7 @@ class _OneGraph:
         return [nid for nid in self.index.input_nodes if self.index.nodes[nid].source.name in self.data]
 
     def input(self, nid: int, head: bool, frame: int | None) -> Box:
-        """A variable's oval."""
+        """The oval of a variable."""
         name = printable(self.index.nodes[nid].source.name)
         said = " ".join(filter(None, (shortened(name, _FACT), self._size(IndexedEntry(nid, 0, 0)))))
         return Box(self.key(nid), (shortened(name, _LONGEST),), colour_of(None), said, True, head, frame)
@@ -141,7 +141,7 @@ class _OneGraph:
         return Box(self.key(nid), lines, colour_of(node.op), self._facts(nid), False, head, frame)
 
     def arrows(self, nid: int, stands_for: Mapping[int, int]) -> list[Arrow]:
-        """What comes to a node from operators and inputs that are drawn."""
+        """The arrows to a node from operators and inputs that are drawn."""
         hidden = {entry.node_id for entry, _ in self._parameters(nid)}
         entries = [entry for entry in self.index.nodes[nid].inputs if entry.node_id not in hidden]
         sources = [self.key(stands_for.get(entry.node_id, entry.node_id)) for entry in entries]
@@ -160,7 +160,7 @@ class _OneGraph:
         return tuple(lines)
 
     def _facts(self, nid: int) -> str:
-        """All there is to say of an operator: lines that a pointer's rest shows."""
+        """All facts about an operator: lines that are shown when a pointer rests on it."""
         node = self.index.nodes[nid]
         assert node.source.op is not None
         lines = [f"{node.source.op.name} {node.source.name}"]
@@ -173,7 +173,7 @@ class _OneGraph:
         return "\n".join(shortened(printable(line), _FACT) for line in lines)
 
     def _parameters(self, nid: int) -> list[tuple[IndexedEntry, str]]:
-        """The inputs of a node that are not drawn, and what is said of them."""
+        """The inputs of a node that are not drawn, as text."""
         found = []
         for entry in self.index.nodes[nid].inputs:
             source = self.index.nodes[entry.node_id].source

@@ -1,4 +1,4 @@
-"""What a drawing says of an operator: its family's colour, and the parameters that matter most."""
+"""The style of an operator in a drawing: its family's colour, and the parameters that matter most."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOURS = {
     **dict.fromkeys(("elementwise", "sparse"), "#ccebc5"),
     **dict.fromkeys(("shape", "indexing"), "#d9d9d9"),
 }
-"""Family, as TDrawing says it → colour. By default an operator is of the family whose folder its file lies in."""
+"""Family, as TDrawing says it → colour. By default an operator's family is the folder of its file."""
 
 _DATA, _OTHER = "#8dd3c7", "#f0f0f0"
 

@@ -15,7 +15,7 @@ _repr.maxstring = _repr.maxother = 80
 
 
 def brief(value: object) -> str:
-    """A value for an error message, cut short: what comes from a file may be of any size and depth."""
+    """A value for an error message, cut short: values from a file may be of any size and depth."""
     return _repr.repr(value)
 
 

@@ -1,4 +1,4 @@
-"""What must hold of loaded nodes once their operators are known: parameters, numbers of inputs and outputs."""
+"""Check loaded nodes once their operators are known: parameters, numbers of inputs and outputs."""
 
 from __future__ import annotations
 

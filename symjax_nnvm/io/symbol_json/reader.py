@@ -1,7 +1,8 @@
-"""Reading NNVM's graph JSON: everything is checked, and nothing is returned unless all of it is well.
+"""Read NNVM's graph JSON: check everything, and return nothing unless all of it is valid.
 
-Files come from strangers. Where MXNet's reader trusts them (output numbers, cycles, arity, inputs of variables), this
-one checks; what MXNet accepts otherwise is accepted: all generations' field names, forward references, aliases.
+Files come from untrusted sources. Where MXNet's reader trusts them (output numbers, cycles, arity, inputs of
+variables), this one checks; what MXNet accepts otherwise is accepted: all generations' field names, forward references,
+aliases.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class _Reader:
         return {key: attr_from_json(key, type_name, value) for key, (type_name, value) in attrs.items()}
 
     def _read_node(self, i: int, item: Any, graph: str, depth: int) -> Node:
-        """One node object without its edges."""
+        """Read one node object, without its edges."""
         if (
             type(item) is not dict
             or not item.keys() <= _KNOWN_NODE_FIELDS

@@ -1,4 +1,4 @@
-"""Text → JSON values, bounded before anything is decoded: the first thing that a file from a stranger meets."""
+"""Text → JSON values, bounded before anything is decoded: the first check of a file from an untrusted source."""
 
 from __future__ import annotations
 
