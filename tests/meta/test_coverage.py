@@ -53,10 +53,10 @@ NOT_DIFFERENTIABLE: dict[str, str] = {
         ),
         "takes no input",
     ),
-    "_blocked_weight": "TransformWeights makes it where nobody asks for gradients",
-    "_fused_convolution": "FuseConvolution makes it where nobody asks for gradients",
-    "_fused_fully_connected": "FuseConvolution makes it where nobody asks for gradients",
-    "_winograd_convolution": "TransformWeights makes it where nobody asks for gradients",
+    "_blocked_weight": "TransformWeights makes it where no gradients are asked for",
+    "_fused_convolution": "FuseConvolution makes it where no gradients are asked for",
+    "_fused_fully_connected": "FuseConvolution makes it where no gradients are asked for",
+    "_winograd_convolution": "TransformWeights makes it where no gradients are asked for",
     "_shuffle": "MXNet has no gradient of it",
 }
 
