@@ -111,6 +111,7 @@ _FLAG = Kind(_flag, "True or False")
 _WHOLE = Kind(whole_number, "a whole number")
 _NUMBER = Kind(_number, "a number")
 _NAMES = Kind(_names, "a list of names")
+_ANY_NAMES = Kind(lambda value: _names([*value] if isinstance(value, Mapping) else value), "names")
 _DTYPE = Kind(_dtype, "a dtype such as 'bfloat16' or jnp.bfloat16")
 _SEED = Kind(_key_or_seed, "a seed or a PRNG key, jax.random.key(0)")
 _SIZE = Kind(
@@ -139,7 +140,7 @@ _KINDS: Mapping[str, Kind] = {
     "int | jax.Array": _SEED,
     "Sequence[str]": _NAMES,
     "str | Sequence[str]": _NAMES,
-    "Collection[str]": _NAMES,
+    "Collection[str]": _ANY_NAMES,  # a dict of the arrays, too
     "DTypeLike": _DTYPE,
     "str | os.PathLike[str]": _PATH,
     "Mapping[str, Any]": _BY_NAME,
