@@ -18,7 +18,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import prod
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lowering.xla.host_memory import installed_memory
 from symjax_nnvm.errors import FileError, NNVMError, explain, printable
 from symjax_nnvm.io.files import StrPath, atomic_writes, make_folder, one_writer, open_regular, read_bounded, write_file
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape
@@ -182,14 +182,6 @@ def _mark(path: Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _installed_memory() -> int:
-    """The bytes of memory that the machine has; `sys.maxsize` where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return sys.maxsize
-
-
 def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
     """Raise FileError for another file than the one that was saved; one of another size is not read."""
     if not path.is_file():
@@ -197,7 +189,7 @@ def _require_as_saved(path: Path, saved: Mapping[str, Any]) -> None:
     size = path.stat().st_size
     if size != saved["bytes"]:
         raise _refused(path.parent, f"{path.name} of {saved['bytes']} bytes, as it was saved", f"{size} bytes")
-    if size > (most := _installed_memory()):  # which may be 24 KB on the disk, and nothing between them
+    if size > (most := installed_memory()):  # which may be 24 KB on the disk, and nothing between them
         raise _refused(path.parent, f"{path.name} of at most {most} bytes, the memory of this machine", f"{size} bytes")
     found = _sum(path)["sha256"]
     if found != saved["sha256"]:

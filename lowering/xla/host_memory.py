@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -120,3 +121,11 @@ def _ask_for_large_pages(libc: ctypes.CDLL) -> None:
     if start < end:  # where the block came from the heap
         libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _ADVISE_LARGE_PAGES)
     libc.free(ctypes.c_void_p(grown))
+
+
+def installed_memory() -> int:
+    """Bytes of memory that this machine has; as many as there can be where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize

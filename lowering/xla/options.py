@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from lowering.native.unpromised import OURS_ALONE, knows_option
+from lowering.xla.host_memory import installed_memory
 from lowering.xla.platforms import here
 from symjax_nnvm.errors import LoweringError, NNVMError
 from symjax_nnvm.inspect.footprint import Footprint, bytes_text, estimate
@@ -77,7 +78,10 @@ class Jitted:
         @wraps(function)
         def traced(*args: Any) -> Any:
             self._made = True
-            return function(*args)
+            found = function(*args)
+            if (platform or here()) == "cpu" and (most := _bytes_of_largest(found)) > installed_memory():
+                raise _too_large(MemoryError(f"a result of {bytes_text(most)}"), self._estimated(args))
+            return found
 
         self._function = traced
         self._platform, self._once, self._options, self._symbol = platform, once, options, symbol
@@ -180,6 +184,17 @@ def estimated(symbol: Symbol, shapes: Mapping[str, Any]) -> Footprint | None:
         return estimate(symbol, {name: shape for name, shape in shapes.items() if name in known})
     except NNVMError:
         return None
+
+
+HUGE = 1 << 36
+"""Elements of a result from which on XLA is not asked whether there is memory for it: XLA:CPU of JAX 0.12 ends the
+process, dividing by 0, from 2³⁸ on."""
+
+
+def _bytes_of_largest(results: Any) -> int:
+    """Bytes of the largest huge array among results; 0 where there is none."""
+    sizes = [(each.size, each.dtype.itemsize) for each in jax.tree.leaves(results) if isinstance(each, jax.Array)]
+    return max((n * size for n, size in sizes if isinstance(n, int) and n >= HUGE), default=0)
 
 
 def _is_of_memory(error: Exception) -> bool:

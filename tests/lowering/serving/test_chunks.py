@@ -7,6 +7,7 @@ import lowering
 from lowering.serving import microbatch
 from lowering.serving.signature import chunk_for
 from symjax_nnvm import symbol as sym
+from symjax_nnvm.errors import LoweringError
 from tests.support.comparison import assert_close
 
 x = sym.Variable("data")
@@ -82,4 +83,5 @@ def test_a_huge_batch_is_divided_at_once():
     assert microbatch._largest_divisor(2**50, 1 << 20) == 1 << 20
     net = sym.FullyConnected(x, num_hidden=2, name="fc")
     small = lowering.Predictor(net, {"fc_weight": np.ones((2, 5), np.float32), "fc_bias": np.ones(2, np.float32)})
-    assert small.warm(data=(2**50, 5)) is small
+    with pytest.raises(LoweringError, match="more memory than there is"):
+        small.warm(data=(2**50, 5))
