@@ -169,8 +169,8 @@ class Program:
     def _subprogram(self, graph: Subgraph) -> Program:
         """The program of a loop's body or a branch, which went through the pipeline with the graph around it."""
         body = subgraph(graph.outputs, subgraph_variables(graph))
-        planned = {key: self.graph.attrs[key] for key in ("algorithm",) if key in self.graph.attrs}
-        return Program(body.derive(attrs={**body.attrs, **planned}), self.options, inside=True)
+        planned = self.graph.attrs.get("algorithm", {})
+        return Program(body.derive(attrs={**body.attrs, "algorithm": planned}), self.options, inside=True)
 
     def draws(self, step: Step) -> bool:
         """Whether a step draws random numbers."""

@@ -71,7 +71,17 @@ def mutants_of(file: str) -> Iterator[Mutant]:
             continue
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
-        yield Mutant(file, node.lineno, data[start:end].decode(), f"({ast.unparse(changed)})", start, end)
+        before = data[start:end].decode(errors="replace")
+        if _is(before, node):  # Python 3.11 gives parts of f-strings other places
+            yield Mutant(file, node.lineno, before, f"({ast.unparse(changed)})", start, end)
+
+
+def _is(text: str, node: ast.expr) -> bool:
+    """Whether a text is an expression."""
+    try:
+        return ast.dump(ast.parse(f"({text})", mode="eval").body) == ast.dump(node)
+    except SyntaxError:
+        return False
 
 
 def _changed(node: ast.AST) -> ast.expr | None:
@@ -120,7 +130,8 @@ def tests_of(file: str) -> list[str]:
 
 
 def fate(mutant: Mutant, place: Path, seconds: float) -> tuple[str, str]:
-    """What becomes of a mutant in a copy of the project ("killed", "survived", "not decided in time"), and by what."""
+    """What becomes of a mutant in a copy of the project: "killed", "survived", "met no test" or "not decided in time";
+    and by which tests."""
     path = place / mutant.file
     whole = path.read_bytes()
     path.write_bytes(whole[: mutant.start] + mutant.after.encode() + whole[mutant.end :])
@@ -132,10 +143,14 @@ def fate(mutant: Mutant, place: Path, seconds: float) -> tuple[str, str]:
         return "not decided in time", " ".join(tests)
     finally:
         path.write_bytes(whole)
-    if ended.returncode == 0:
-        return "survived", " ".join(tests)
+    if ended.returncode in _WITHOUT_FAILURE:
+        return _WITHOUT_FAILURE[ended.returncode], " ".join(tests)
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", ended.stdout, re.MULTILINE)
     return "killed", failed[1] if failed else f"pytest ended with {ended.returncode}"
+
+
+_WITHOUT_FAILURE = {0: "survived", 5: "met no test"}
+"""Exit codes of pytest: all tests passed; none was collected."""
 
 
 def copy_of_the_project(place: Path) -> Path:

@@ -47,7 +47,7 @@ def branches() -> sym.Symbol:
 
 
 SHAPES: dict[str, Any] = {"data": (2, 8, 16, 16), "filter": (32, 1, 4, 4)}
-GRADIENTS = ("data_gradient", "weight_gradient", "forward")
+DIRECTIONS = ("data_gradient", "weight_gradient", "forward")
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """How often each algorithm is called for, by a rule with channels last or one with channels first."""
     found: Counter[str] = Counter()
     with monkeypatch.context() as patch:
-        for name in GRADIENTS:
+        for name in DIRECTIONS:
             last, first = getattr(convolutions, name), getattr(pointwise, name)
 
             def by_name(*given: Any, of: Any = last) -> Any:
