@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,7 +11,7 @@ from pathlib import Path
 
 __all__ = ["caller", "source_info"]
 
-_OURS = tuple(str(Path(__file__).parents[2] / package) for package in ("symjax_nnvm", "lowering"))
+_OURS = tuple(f"{Path(__file__).parents[2] / package}{os.sep}" for package in ("symjax_nnvm", "lowering"))
 
 _remembered: ContextVar[bool] = ContextVar("remembered", default=False)
 

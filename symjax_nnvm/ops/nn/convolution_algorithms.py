@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symjax_nnvm.algorithms import choose
-from symjax_nnvm.geometry import LIBRARY, Direction, Geometry, Library, Machine, applies, winograd_tile
+from symjax_nnvm.geometry import LIBRARY, XLA, Direction, Geometry, Library, Machine, applies, winograd_tile
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import DType
@@ -63,7 +63,7 @@ def _channels_last(direction: Direction, g: Geometry, machine: Machine) -> str:
     return name
 
 
-def _last(direction: Direction, data: int) -> Rule:
+def _with_channels_last(direction: Direction, data: int) -> Rule:
     """FAlgorithm of an operator whose input number `data` is the convolution's."""
     return lambda attrs, shapes, dtype, machine: _channels_last(
         direction, geometry(attrs.parsed, shapes[data], dtype), machine
@@ -83,11 +83,11 @@ def _fused(attrs: NodeAttrs, shapes: Sizes, dtype: DType, machine: Machine) -> s
 def of_layout(direction: Direction, p: ConvolutionGeometry, data: Sequence[int], dtype: DType, platform: str) -> str:
     """Of a convolution of data of this shape, in the layout that it says."""
     if platform != "cpu":
-        return "xla"
+        return XLA
     if p.channel_axis == 1 and is_pointwise(p):
         return "product"
     if p.num_group == 1:
-        return "xla"
+        return XLA
     g = geometry(p, [data[axis] for axis in (0, *p.spatial_axes, p.channel_axis)], dtype)
     if applies("shifts", direction, g):
         return "rows" if applies("rows", direction, g) else "shifts"
@@ -98,7 +98,7 @@ Convolution = tuple[ConvolutionGeometry, Sequence[int]]
 """A convolution's parameters, and the shape of its data."""
 
 
-def _first(direction: Direction, of: Callable[[Any, Sizes], Convolution | None]) -> Rule:
+def _in_any_layout(direction: Direction, of: Callable[[Any, Sizes], Convolution | None]) -> Rule:
     """FAlgorithm of an operator that is a direction of a convolution. of: its parameters and the shapes of its inputs →
     that convolution."""
 
@@ -133,23 +133,23 @@ def _of_bilinear(p: up_sampling.FilterParams, shapes: Sizes) -> Convolution:
     return up_sampling.convolution_of(p, shapes[0][1]), shapes[0]
 
 
-of_convolution = _first("forward", _data_is(0))
+of_convolution = _in_any_layout("forward", _data_is(0))
 """FAlgorithm of a convolution in the layout that it says."""
 
 for _name, _rule in {
-    "_channels_last_convolution": _last("forward", 0),
-    "_backward_channels_last_convolution_data": _last("data", 2),
-    "_backward_channels_last_convolution_weight": _last("weight", 1),
+    "_channels_last_convolution": _with_channels_last("forward", 0),
+    "_backward_channels_last_convolution_data": _with_channels_last("data", 2),
+    "_backward_channels_last_convolution_weight": _with_channels_last("weight", 1),
     "_fused_convolution": _fused,
     "_winograd_convolution": lambda attrs, shapes, dtype, machine: attrs.parsed.algorithm,
     "Convolution": of_convolution,
-    "_backward_Convolution_data": _first("data", _data_is(2)),
-    "_backward_Convolution_weight": _first("weight", _data_is(1)),
-    "Deconvolution": _first("data", _deconvolution),
-    "_backward_Deconvolution_data": _first("forward", _of_deconvolution(2)),
-    "_backward_Deconvolution_weight": _first("weight", _of_deconvolution(1)),
-    "UpSampling": _first("data", _bilinear),
-    "_backward_UpSampling_data": _first("forward", _of_bilinear),
-    "_backward_UpSampling_weight": _first("weight", _of_bilinear),
+    "_backward_Convolution_data": _in_any_layout("data", _data_is(2)),
+    "_backward_Convolution_weight": _in_any_layout("weight", _data_is(1)),
+    "Deconvolution": _in_any_layout("data", _deconvolution),
+    "_backward_Deconvolution_data": _in_any_layout("forward", _of_deconvolution(2)),
+    "_backward_Deconvolution_weight": _in_any_layout("weight", _of_deconvolution(1)),
+    "UpSampling": _in_any_layout("data", _bilinear),
+    "_backward_UpSampling_data": _in_any_layout("forward", _of_bilinear),
+    "_backward_UpSampling_weight": _in_any_layout("weight", _of_bilinear),
 }.items():
     Op.get(_name).set_attr("FAlgorithm", _rule)

@@ -12,7 +12,7 @@ from math import prod
 from typing import Literal
 
 from symjax_nnvm.algorithms import SMALL
-from symjax_nnvm.geometry import LIBRARY, Blocks, Epilogue, Geometry, Library, Machine
+from symjax_nnvm.geometry import LIBRARY, XLA, Blocks, Epilogue, Geometry, Library, Machine
 from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered, apply
 from symjax_nnvm.ir.op import Op
@@ -123,7 +123,7 @@ def _transform(
 def _algorithm(attrs: NodeAttrs, shapes: Sequence[tuple[int, ...]], dtype: DType, machine: Machine) -> str:
     """FAlgorithm."""
     p: FusedFullyConnectedParams = attrs.parsed
-    return LIBRARY if machine.takes(p.block, product_geometry(p, shapes[0], dtype), p.epilogue) else "xla"
+    return LIBRARY if machine.takes(p.block, product_geometry(p, shapes[0], dtype), p.epilogue) else XLA
 
 
 Op.get("_fused_fully_connected").set_attr("FAlgorithm", _algorithm)
