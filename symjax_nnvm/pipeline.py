@@ -24,8 +24,8 @@ from symjax_nnvm.passes.alter_op_layout import alter_op_layout
 from symjax_nnvm.passes.choose_algorithm import choose_algorithm
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.fold_scale_axis import fold_scale_axis
-from symjax_nnvm.passes.full_graph import add_gradients
 from symjax_nnvm.passes.fuse_convolution import fuse_convolution
+from symjax_nnvm.passes.gradient.full_graph import add_gradients
 from symjax_nnvm.passes.hoist_invariants import hoist_invariants
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.passes.place_sharding import place_sharding
@@ -85,7 +85,7 @@ class Options:
 
     is_train: the train flag that operators read. wrt: names of the arguments whose gradients are computed; None: no
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
-    JAX runs. mirror: the nodes that the backward part computes again (`passes/mirror.py`). shapes, dtypes: of variables
+    JAX runs. mirror: the nodes that the backward part computes again (`passes/mirror`). shapes, dtypes: of variables
     by name, as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read them, and mirror
     "blocks". precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness:
     JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads. constants:

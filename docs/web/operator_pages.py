@@ -16,8 +16,8 @@ from io import StringIO
 from docs.generate import arguments_of, by_family, gradient_word
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FDeviation, FDraws, FGradient, FInferShape
-from symjax_nnvm.ir.linear import Linear, self_adjoint
 from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.rules.linear import Linear, self_adjoint
 from symjax_nnvm.symbol.namespaces import Namespace
 from tests.cases import Case
 from tests.support.import_graph import ROOT

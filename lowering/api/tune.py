@@ -25,7 +25,7 @@ from lowering.xla.platforms import here
 from symjax_nnvm import algorithms
 from symjax_nnvm.algorithms import Measured, Table, read_table, user_table, write_table
 from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry, applicable, winograd_tile
-from symjax_nnvm.ir.card import FGeometry
+from symjax_nnvm.ir.attributes import FGeometry
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.choose_algorithm import nodes_with_shapes
 from symjax_nnvm.passes.infer import infer_shape

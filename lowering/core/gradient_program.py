@@ -14,7 +14,7 @@ from lowering.core.program import Program
 from lowering.core.steps import Recomputation, Step
 from symjax_nnvm.errors import GradientError, explain, listed
 from symjax_nnvm.ir.attributes import TSupersedes
-from symjax_nnvm.passes.recompute import Recomputed
+from symjax_nnvm.passes.mirror.recompute import Recomputed
 from symjax_nnvm.pipeline import Plan
 from symjax_nnvm.symbol.symbol import Symbol
 

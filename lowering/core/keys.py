@@ -15,7 +15,7 @@ from symjax_nnvm.ir.node import Node, NodeEntry, Subgraph
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.gradient import GradientOf
-from symjax_nnvm.passes.recompute import Recomputed
+from symjax_nnvm.passes.mirror.recompute import Recomputed
 
 __all__ = ["fold_key", "key_places", "with_places"]
 

@@ -35,10 +35,10 @@ from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.listing import InputOption, subgraph, subgraph_variables, variables
 from symjax_nnvm.ir.node import Node, Subgraph
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.open_sizes import are_undecided, is_at_most, is_open, needed
+from symjax_nnvm.ir.rules.open_sizes import are_undecided, is_at_most, is_open, needed
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.passes.choose_algorithm import algorithm_of
-from symjax_nnvm.passes.recompute import Recomputed
+from symjax_nnvm.passes.mirror.recompute import Recomputed
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 

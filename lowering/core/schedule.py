@@ -14,7 +14,7 @@ from operator import itemgetter
 from symjax_nnvm.errors import LoweringError, explain
 from symjax_nnvm.ir.attributes import TIsBackward, TSupersedes
 from symjax_nnvm.ir.indexed_graph import IndexedEntry, IndexedGraph
-from symjax_nnvm.passes.recompute import Recomputed
+from symjax_nnvm.passes.mirror.recompute import Recomputed
 
 __all__ = ["Needed", "Schedule"]
 

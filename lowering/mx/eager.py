@@ -20,8 +20,7 @@ from lowering.core.python_calls import is_python
 from lowering.core.rules import FLowering
 from lowering.mx.keys import next_key
 from symjax_nnvm.errors import CallError, listed
-from symjax_nnvm.ir.attributes import FDraws
-from symjax_nnvm.ir.card import FInference
+from symjax_nnvm.ir.attributes import FDraws, FInference
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import Options

@@ -1,4 +1,4 @@
-"""Numbers with nilpotent parts: how rules of recurrences run along directions (`symjax_nnvm/ir/derivatives.py`).
+"""Numbers with nilpotent parts: how rules of recurrences run along directions (`symjax_nnvm/ir/rules/derivatives.py`).
 
 A `Dual` is value + ε slope with ε² = 0; its two parts are arrays, or Duals of a further direction. A computation
 written with the operations below, run on x + ε v, yields its result and its directional derivative along v; run on

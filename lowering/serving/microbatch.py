@@ -15,7 +15,7 @@ import jax
 
 from lowering.core.program import Program
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.samples import FSamples
+from symjax_nnvm.ir.attributes import FSamples
 from symjax_nnvm.ir.types import DType, Shape
 
 CHUNK_BYTES = 16 << 20

@@ -19,7 +19,7 @@ from lowering.messages.arguments import whole_number
 from lowering.ops.control.flow import Here
 from lowering.training.placing import ONE_DEVICE, Placing
 from symjax_nnvm.errors import TrainingError, cut
-from symjax_nnvm.ir.card import TStopsGradient
+from symjax_nnvm.ir.attributes import TStopsGradient
 from symjax_nnvm.symbol.symbol import Symbol
 
 Arrays = Mapping[str, jax.Array]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import TNumbers, TSameValues
+from symjax_nnvm.ir.attributes import TNumbers, TSameValues
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order

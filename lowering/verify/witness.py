@@ -14,8 +14,7 @@ import jax.numpy as jnp
 
 from lowering.core.cache import Programs
 from lowering.core.program import Program
-from symjax_nnvm.ir.attributes import FLossEquivalent
-from symjax_nnvm.ir.card import TStopsGradient
+from symjax_nnvm.ir.attributes import FLossEquivalent, TStopsGradient
 from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.pipeline import Options

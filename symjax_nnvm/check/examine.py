@@ -20,7 +20,7 @@ from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.types import DTYPE_CODES, DType, Shape, dtype_name, is_known
 from symjax_nnvm.passes.infer import infer_shape, infer_type
-from symjax_nnvm.passes.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
+from symjax_nnvm.passes.infer.wide_dtypes import WIDE_DTYPES, asking_for_64_bits
 from symjax_nnvm.surgery.batch_size import hard_coded_batch
 from symjax_nnvm.symbol.given import known_shapes
 from symjax_nnvm.symbol.symbol import Symbol

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError, SymbolValueError
-from symjax_nnvm.ir.attributes import FIgnoreInputs, FInplaceOption, FMutateInputs, FSubgraphRuns, FWorkspace
-from symjax_nnvm.ir.card import FFlops
+from symjax_nnvm.ir.attributes import FFlops, FIgnoreInputs, FInplaceOption, FMutateInputs, FSubgraphRuns, FWorkspace
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph, IndexedNode
 from symjax_nnvm.ir.listing import input_nodes, subgraph_variables
 from symjax_nnvm.ir.node import Subgraph
-from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ir.pass_registry import apply_pass
+from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ir.types import (
     MAX_ELEMENTS,
     DType,

@@ -11,10 +11,11 @@ from typing import Any
 
 from symjax_nnvm.errors import plain_list, printable
 from symjax_nnvm.inspect.roles import data_inputs
-from symjax_nnvm.ir.card import FFlops, Flops
+from symjax_nnvm.ir.attributes import FFlops
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.rules.costs import Flops
 from symjax_nnvm.ir.types import Shape, format_shape, is_known, shape_size
 from symjax_nnvm.passes.infer import infer_shape
 from symjax_nnvm.symbol.given import expect_symbol, known_shapes

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from symjax_nnvm.ir.op import Deviation, Op, OpMap
 
 if TYPE_CHECKING:
+    from symjax_nnvm.geometry import Geometry, Library, Machine
     from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
+    from symjax_nnvm.ir.rules.costs import Flops, Sizes
+    from symjax_nnvm.ir.rules.layout import CorrectLayout
     from symjax_nnvm.ir.types import DType, Shape
+
+Precision = Literal["half", "either", "float32"]
+Recompute = Literal["freely", "if forced", "in blocks", "never"]
+When = Literal["always", "training"] | None
+
+# -- NNVM's and MXNet's ------------------------------------------------------------------------------------------------
 
 FListInputNames: OpMap[Callable[[NodeAttrs], Iterable[str]]] = Op.get_attr("FListInputNames")
 """attrs → names of the inputs, for keywords and automatic variables; default `["data"]`."""
@@ -83,7 +92,7 @@ TIsBackward: OpMap[bool] = Op.get_attr("TIsBackward")
 """The operator is the backward of `control_deps[0]`; its shapes may be inferred from there."""
 
 TAdjointOf: OpMap[str] = Op.get_attr("TAdjointOf")
-"""The operator whose declaration as linear (`ir/linear.py`) this one, its adjoint, was derived from."""
+"""The operator whose declaration as linear (`ir/rules/linear.py`) this one, its adjoint, was derived from."""
 
 TSupersedes: OpMap[bool] = Op.get_attr("TSupersedes")
 """The operator's first outputs are those of `control_deps[0]`, which need not run where this one does."""
@@ -91,7 +100,7 @@ TSupersedes: OpMap[bool] = Op.get_attr("TSupersedes")
 TDataDependentShape: OpMap[bool] = Op.get_attr("TDataDependentShape")
 """The shape of the operator's outputs depends on values, which compiled code does not know."""
 
-FDraws: OpMap[Callable[[NodeAttrs], Literal["always", "training"] | None]] = Op.get_attr("FDraws")
+FDraws: OpMap[Callable[[NodeAttrs], When]] = Op.get_attr("FDraws")
 """attrs → when the operator draws random numbers; default never."""
 
 FDeviation: OpMap[Callable[[NodeAttrs], Deviation | None]] = Op.get_attr("FDeviation")
@@ -137,6 +146,115 @@ FSubgraphSizes: OpMap[Callable[[NodeAttrs], Sequence[tuple[int, int]]]] = Op.get
 FNumFileOutputs: OpMap[Callable[[NodeAttrs], int]] = Op.get_attr("FNumFileOutputs")
 """attrs → outputs that MXNet's wheel counts in `node_row_ptr`, where its hidden ones are not ours: oneDNN's workspaces
 there, what gradients read here. Nothing reads that table of a file."""
+
+FFlops: OpMap[Callable[[NodeAttrs, Sizes, Sizes], Flops]] = Op.get_attr("FFlops")
+"""(attrs, input shapes, output shapes), all known → `Flops` of one call at inference."""
+
+TUncounted: OpMap[str] = Op.get_attr("TUncounted")
+"""Why an operator has no FFlops: a report of a sum says that the operator is left out."""
+
+TPrecision: OpMap[Precision] = Op.get_attr("TPrecision")
+"""How ReducePrecision treats the operator. "half": its time goes into products, whose sums XLA keeps in float32, so
+it runs in half precision; "either": it runs in the dtype of its inputs, where its type rule wants one dtype and two
+come, in float32; "float32", the default: losses, softmax, exponents, reductions, loops."""
+
+TDrawing: OpMap[str] = Op.get_attr("TDrawing")
+"""The family that a drawing shows the operator as; of ours by default the folder of its file."""
+
+TRecompute: OpMap[Recompute] = Op.get_attr("TRecompute")
+"""When the backward part may compute the operator again. "freely", the default; "if forced": MXNet's rule do_mirror
+keeps it, as it is dear, unless a node asks for it; "in blocks": neither that rule nor a node's attribute makes a copy;
+"never": it may do what must be done once."""
+
+TShapeParameters: OpMap[tuple[str, ...]] = Op.get_attr("TShapeParameters")
+"""The parameters that may spell out the shape of the operator's result, a batch size with it."""
+
+FPrediction: OpMap[Callable[[Node, str, Callable[[], int | None]], NodeEntry]] = Op.get_attr("FPrediction")
+"""(a copy of a training head, the name for what replaces it, the number of its data's axes) → what the head computes,
+without its label and its loss."""
+
+TNumbers: OpMap[tuple[int, Callable[[Any, list[tuple[int, ...]]], int | None]]] = Op.get_attr("TNumbers")
+"""(the input that numbers something, classes or rows; (parameters, input shapes) → how many there are, None where any
+number is meant): an operator takes any number, a trainer need not."""
+
+FInference: OpMap[Callable[[Node], NodeEntry | None]] = Op.get_attr("FInference")
+"""A node → its first output at inference, made of simpler operators; None: there are none simpler. States that it
+writes then keep their values. A caller makes sure that nothing reads the other outputs."""
+
+FScaled: OpMap[Callable[[Node, NodeEntry, NodeEntry, int], Node | None]] = Op.get_attr("FScaled")
+"""(a node, a scale and a shift (c,), an axis of its result) → a node of the same operator, whose result is that of the
+node scaled and shifted along the axis; None where it cannot be. What it does to weight and bias is done by other nodes,
+which depend on these and on scale and shift alone."""
+
+FScaledData: OpMap[Callable[[Node, NodeEntry, NodeEntry, int, Shape | None], Node | None]] = Op.get_attr("FScaledData")
+"""(a node, a scale and a shift (c,) of its first input, along an axis of it; the input's shape as far as it is known) →
+a node of the same operator, with the same result of the input as it was before; None where it cannot be. As FScaled."""
+
+FScaledParts: OpMap[Callable[[NodeAttrs, int, list[Shape | None]], Sequence[tuple[int, int] | None] | None]] = (
+    Op.get_attr("FScaledParts")
+)
+"""(attrs, an axis of the result, shapes of the inputs as far as they are known) → which part, from and to or None for
+all, of a scale and a shift along the axis each input would have to be scaled and shifted by, along the same axis, for
+the same result; None where nothing comes to the same."""
+
+FGeometry: OpMap[Callable[[NodeAttrs, tuple[int, ...], DType], Geometry]] = Op.get_attr("FGeometry")
+"""(attrs, shape and dtype of the first input) → the geometry by which an operator's algorithm is chosen."""
+
+FTransformWeight: OpMap[Callable[[Node, tuple[int, ...], DType, str, Library | None], NodeEntry | None]] = Op.get_attr(
+    "FTransformWeight"
+)
+"""(a node whose weight is constant, shape and dtype of its first input, the platform, a library of it) → its output by
+an algorithm that makes something of the weight first, in nodes of its own that depend on the weight alone; None where
+none is faster."""
+
+FAlgorithm: OpMap[Callable[[NodeAttrs, Sequence[tuple[int, ...]], DType, Machine], str | None]] = Op.get_attr(
+    "FAlgorithm"
+)
+"""(attrs, shapes of the inputs, dtype of the first, where it runs) → the name of the algorithm that computes a
+convolution or a gradient of one there; None where there is nothing to choose."""
+
+FFuse: OpMap[Callable[[Node, Node, NodeEntry | None, str], Node | None]] = Op.get_attr("FFuse")
+"""(a node, the one that alone reads it, what that adds to it or None, else the activation) → a node that does both, by
+the name of the second; None where it cannot."""
+
+TAdds: OpMap[bool] = Op.get_attr("TAdds")
+"""The sum of two arrays of one shape."""
+
+FActivation: OpMap[Callable[[NodeAttrs], str | None]] = Op.get_attr("FActivation")
+"""attrs → "relu", "relu6" or "gelu", which the operator does to every element of its one input; None where it does
+others."""
+
+TExpands: OpMap[bool] = Op.get_attr("TExpands")
+"""The result may be much larger than all inputs together, and is made as fast as it is read."""
+
+TBroadcasts: OpMap[bool] = Op.get_attr("TBroadcasts")
+"""Inputs, or axes, of size 1 are repeated as far as the result is larger."""
+
+TSameValues: OpMap[bool] = Op.get_attr("TSameValues")
+"""The result holds values of the first input and no others: it only arranges them."""
+
+TOutGradsRead: OpMap[int] = Op.get_attr("TOutGradsRead")
+"""How many head gradients, the first ones, FGradient reads, if not those of all outputs: no zeros are made for the
+rest."""
+
+TStopsGradient: OpMap[bool] = Op.get_attr("TStopsGradient")
+"""The data themselves, through which no gradient passes."""
+
+FCorrectLayout: OpMap[CorrectLayout] = Op.get_attr("FCorrectLayout")
+"""`CorrectLayout`; None: the operator needs the order it has."""
+
+FAlterOpLayout: OpMap[Callable[[Node, Callable[[int], NodeEntry], Sequence[NodeEntry]], NodeEntry | None]] = (
+    Op.get_attr("FAlterOpLayout")
+)
+"""(node, number of axes → data in the new order, inputs as they are) → the output in the new order, made by another
+operator; None where there is no gain in it."""
+
+FEitherLayout: OpMap[Callable[[Any], bool]] = Op.get_attr("FEitherLayout")
+"""parameters → whether an operator that has FAlterOpLayout runs about as fast in the order it has: one alone is not
+worth transpositions."""
+
+FSamples: OpMap[Callable[[NodeAttrs, Sizes, Sizes], bool]] = Op.get_attr("FSamples")
+"""`SamplesRule` of attrs; operators without it may mix samples."""
 
 FLowering: OpMap[Any] = Op.get_attr("FLowering")
 """How the operator runs, set by the package that runs it; `lowering.core.rules` says what a value is there."""

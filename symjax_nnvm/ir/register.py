@@ -5,30 +5,21 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import completed
-from symjax_nnvm.ir.card import (
-    DeviationRule,
-    DrawsRule,
-    FlopsRule,
-    Numbers,
-    Precision,
-    Prediction,
-    Recompute,
-    When,
-    WorkspaceRule,
-    fill_card,
-)
-from symjax_nnvm.ir.layout import Layout
+from symjax_nnvm.ir.attributes import Precision, Recompute, When
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry
-from symjax_nnvm.ir.op import ArgumentInfo, Op, register
+from symjax_nnvm.ir.op import GROUP_PLEVEL, ArgumentInfo, Deviation, Op, register
 from symjax_nnvm.ir.params import Params, ParamSchema, schema_of
-from symjax_nnvm.ir.samples import Samples
+from symjax_nnvm.ir.rules.axes import completed
+from symjax_nnvm.ir.rules.costs import FlopsRule, Sizes, WorkspaceRule, per_output
+from symjax_nnvm.ir.rules.layout import AGNOSTIC, Layout
+from symjax_nnvm.ir.rules.samples import Samples
 from symjax_nnvm.ir.types import DType, Shape, is_float
 
 Entries = list[NodeEntry]
@@ -39,6 +30,11 @@ ShapeRule = Callable[[Any, Shapes, Shapes], tuple[Iterable[Shape | None], Iterab
 
 TypeRule = Callable[[Any, Types, Types], tuple[Iterable[DType | None], Iterable[DType | None]]]
 """(parameters, known input dtypes, known output dtypes) → proposed (inputs, outputs)."""
+
+DrawsRule = Callable[[Any], When]
+DeviationRule = str | Deviation | Sequence[Deviation]
+Prediction = Callable[[Node, str, Callable[[], int | None]], NodeEntry]
+Numbers = tuple[int, Callable[[Any, list[tuple[int, ...]]], int | None]]
 
 
 class NoParams(Params):
@@ -171,10 +167,10 @@ def register_op(
     random numbers, which are then never merged, and whose lowering rule gets a key. deviation: how it differs from
     MXNet 1.9.1, a text, a `Deviation` or several. not_derivative: why the gradient is, on purpose, not the derivative
     of the outputs, or a rule parameters → why or None. drawing: TDrawing, by default the folder of our file.
-    What passes do with it: layout: FCorrectLayout, "agnostic" or a rule of
-    `ir/layout.py`. samples: FSamples, "each" or a rule of `ir/samples.py`, of operators that do not mix samples; those
-    of any layout do not. recompute: TRecompute. The others are TShapeParameters, FPrediction, TNumbers, TSameValues,
-    TBroadcasts, TStopsGradient and TOutGradsRead of `ir/card.py`.
+    What passes do with it: layout: FCorrectLayout, "agnostic" or a rule of `ir/rules/layout.py`. samples: FSamples,
+    "each" or a rule of `ir/rules/samples.py`, of operators that do not mix samples; those of any layout do not.
+    recompute: TRecompute. The others are TShapeParameters, FPrediction, TNumbers, TSameValues, TBroadcasts,
+    TStopsGradient and TOutGradsRead of `ir/attributes.py`.
     """
     if unlisted_inputs is None:
         unlisted_inputs = inputs is None and variadic is None
@@ -233,7 +229,7 @@ def register_op(
         op.set_attr("FLossEquivalent", loss)
     if inplace:
         op.set_attr("FInplaceOption", lambda attrs: inplace)
-    fill_card(
+    _fill_card(
         op,
         flops=flops,
         workspace=workspace,
@@ -280,3 +276,72 @@ def _parser(name: str, schema: ParamSchema) -> Callable[[NodeAttrs], None]:
         attrs.parsed = parse(attrs.dict, name, attrs.name)
 
     return parser
+
+
+class Deviations(tuple[Deviation, ...]):
+    """An operator's differences from MXNet, as a value of FDeviation: called with attrs, it says which are a node's."""
+
+    __slots__ = ()
+
+    def __call__(self, attrs: NodeAttrs) -> Deviation | None:
+        """All deviations that the parameters bring about, as one; None where there are none."""
+        found = [one for one in self if one.when is None or one.when(attrs.parsed)]
+        if not found:
+            return None
+        affects = "outputs" if any(one.affects == "outputs" for one in found) else "training"
+        return Deviation("; ".join(one.what for one in found), affects)
+
+
+def _fill_card(
+    op: Op,
+    *,
+    flops: FlopsRule | int | str | None,
+    workspace: WorkspaceRule | None,
+    draws: DrawsRule | When,
+    deviation: DeviationRule,
+    not_derivative: str | Callable[[Any], str | None] | None,
+    layout: Layout | None,
+    samples: Samples | None,
+    **constants: Any,
+) -> None:
+    """Set these facts as attributes of an operator; see `register_op`. constants: attributes by their key,
+    None where the operator has none."""
+    if isinstance(flops, str):
+        op.set_attr("TUncounted", flops, plevel=GROUP_PLEVEL)
+    elif flops is not None:
+        op.set_attr("FFlops", _of_attrs(_constant_flops(flops) if isinstance(flops, int) else flops), GROUP_PLEVEL)
+    if workspace is not None:
+        op.set_attr("FWorkspace", _of_attrs(workspace), plevel=GROUP_PLEVEL)
+    if draws is not None:
+        op.set_attr("FDraws", _of_parameters(draws))
+        op.set_attr("THasDeterministicOutput", False, plevel=GROUP_PLEVEL)
+    if deviation:
+        rows = [Deviation(deviation)] if isinstance(deviation, str) else deviation
+        op.set_attr("FDeviation", Deviations([rows] if isinstance(rows, Deviation) else rows))
+    if not_derivative is not None:
+        op.set_attr("FNotDerivative", _of_parameters(not_derivative))
+    if layout is not None:
+        op.set_attr("FCorrectLayout", AGNOSTIC if layout == "agnostic" else layout)
+    if samples is not None or layout == "agnostic":  # what has no order of axes goes element by element
+        op.set_attr("FSamples", _of_attrs(samples if callable(samples) else _each))
+    for key, value in constants.items():
+        if value is not None:
+            op.set_attr(key, value)
+
+
+def _each(p: Any, ins: Sizes, outs: Sizes) -> bool:
+    return True
+
+
+_constant_flops = cache(per_output)
+
+
+@cache
+def _of_attrs(rule: Callable[[Any, Sizes, Sizes], Any]) -> Callable[[NodeAttrs, Sizes, Sizes], Any]:
+    """A rule of parameters as one of attrs, the same for operators that share it."""
+    return lambda attrs, ins, outs: rule(attrs.parsed, ins, outs)
+
+
+def _of_parameters(fact: Any) -> Callable[[NodeAttrs], Any]:
+    """A fact, or a rule from parameters to one, as a rule of attrs."""
+    return (lambda attrs: fact(attrs.parsed)) if callable(fact) else (lambda attrs: fact)

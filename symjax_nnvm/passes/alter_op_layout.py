@@ -16,11 +16,11 @@ from collections.abc import Callable, Container
 from functools import cached_property
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import TBroadcasts
+from symjax_nnvm.ir.attributes import FAlterOpLayout, FCorrectLayout, FEitherLayout, TBroadcasts
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.layout import ChannelsLast, FAlterOpLayout, FCorrectLayout, FEitherLayout
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
+from symjax_nnvm.ir.rules.layout import ChannelsLast
 
 
 @register_pass("AlterOpLayout", op_attrs=("FAlterOpLayout", "FCorrectLayout", "FEitherLayout"), change_graph=True)

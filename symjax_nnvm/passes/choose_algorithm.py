@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.geometry import Machine
-from symjax_nnvm.ir.card import FAlgorithm
+from symjax_nnvm.ir.attributes import FAlgorithm
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import OpMap

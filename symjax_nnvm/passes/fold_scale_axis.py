@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TypeVar
 
-from symjax_nnvm.ir.attributes import FInferShape
-from symjax_nnvm.ir.card import FScaled, FScaledData, FScaledParts
+from symjax_nnvm.ir.attributes import FInferShape, FScaled, FScaledData, FScaledParts
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass

@@ -13,9 +13,10 @@ from symjax_nnvm.ir.attributes import (
     FInferType,
     FMutateInputs,
     TDataDependentShape,
+    TExpands,
     THasDeterministicOutput,
+    TRecompute,
 )
-from symjax_nnvm.ir.card import TExpands, TRecompute
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import variables
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from symjax_nnvm.errors import InferenceError, PassError
-from symjax_nnvm.ir.attributes import FInferDefaultType, FInferType, FMutateInputs
-from symjax_nnvm.ir.card import Precision, TPrecision
+from symjax_nnvm.ir.attributes import FInferDefaultType, FInferType, FMutateInputs, Precision, TPrecision
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.pass_registry import register_pass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from symjax_nnvm.ir.card import FInference
+from symjax_nnvm.ir.attributes import FInference
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass

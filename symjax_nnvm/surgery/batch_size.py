@@ -12,7 +12,7 @@ from numbers import Integral
 
 from symjax_nnvm.errors import GraphError, InferenceError, SymbolValueError, printable
 from symjax_nnvm.inspect.roles import learned_variables
-from symjax_nnvm.ir.card import TBroadcasts, TShapeParameters
+from symjax_nnvm.ir.attributes import TBroadcasts, TShapeParameters
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.params import value_to_text

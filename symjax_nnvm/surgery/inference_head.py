@@ -11,7 +11,7 @@ from functools import cache
 
 from symjax_nnvm.errors import GraphError, InferenceError, plain_list
 from symjax_nnvm.inspect.roles import label_variables
-from symjax_nnvm.ir.card import FPrediction
+from symjax_nnvm.ir.attributes import FPrediction
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.rewrite import count_versions, reachable_from, rebuild

@@ -23,13 +23,13 @@ from symjax_nnvm.errors import (
 )
 from symjax_nnvm.io.files import read_bounded, write_file
 from symjax_nnvm.io.guess import naming, require_file, symbol_text
-from symjax_nnvm.ir.gradients import gradient_entries
 from symjax_nnvm.ir.graph import MXNET_VERSION, Graph
 from symjax_nnvm.ir.listing import InputOption, input_nodes, output_names
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.rewrite import rewrite
+from symjax_nnvm.ir.rules.gradients import gradient_entries
 from symjax_nnvm.ir.source_info import caller
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import is_known, numpy_type, shape_to_legacy

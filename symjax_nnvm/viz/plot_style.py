@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symjax_nnvm.ir.card import TDrawing
+from symjax_nnvm.ir.attributes import TDrawing
 from symjax_nnvm.ir.node import Node
 from symjax_nnvm.ir.op import Op
 

@@ -8,12 +8,19 @@ import pytest
 import lowering
 from lowering.core.rules import FLowering
 from symjax_nnvm import pipeline
-from symjax_nnvm.ir.attributes import FDeviation, FDraws, THasDeterministicOutput
-from symjax_nnvm.ir.card import Deviations, FFlops, TUncounted
-from symjax_nnvm.ir.layout import AGNOSTIC, ChannelsLast, Corrected, FCorrectLayout
+from symjax_nnvm.ir.attributes import (
+    FCorrectLayout,
+    FDeviation,
+    FDraws,
+    FFlops,
+    FSamples,
+    THasDeterministicOutput,
+    TUncounted,
+)
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered
 from symjax_nnvm.ir.op import Op, list_unique_ops
-from symjax_nnvm.ir.samples import FSamples
+from symjax_nnvm.ir.register import Deviations
+from symjax_nnvm.ir.rules.layout import AGNOSTIC, ChannelsLast, Corrected
 from symjax_nnvm.symbol.symbol import Symbol
 from tests.cases import Case, families
 from tests.support import ladder

@@ -12,8 +12,9 @@ import pytest
 import lowering
 import symjax_nnvm as nn
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.ir.card import FFlops, Flops
+from symjax_nnvm.ir.attributes import FFlops
 from symjax_nnvm.ir.op import Op
+from symjax_nnvm.ir.rules.costs import Flops
 from tests.cli.networks import resnet
 
 

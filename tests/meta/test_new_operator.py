@@ -14,12 +14,12 @@ import lowering
 import symjax_nnvm as nn
 from lowering.core.rules import lowers
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.ir.attributes import FNotDerivative
-from symjax_nnvm.ir.card import Flops
+from symjax_nnvm.ir.attributes import FCorrectLayout, FNotDerivative
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.layout import ChannelsLast, Corrected, FCorrectLayout
 from symjax_nnvm.ir.op import Deviation, Op
 from symjax_nnvm.ir.register import register_op, same_shape
+from symjax_nnvm.ir.rules.costs import Flops
+from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.mirror import mirror_plan
 from symjax_nnvm.passes.reduce_precision import reduce_precision

@@ -7,7 +7,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import PassError
 from symjax_nnvm.ir.node import NodeEntry, apply, create_variable_node
 from symjax_nnvm.ir.traverse import post_order
-from symjax_nnvm.passes.full_graph import LONGEST_SUM, aggregate_gradient, init_full_graph
+from symjax_nnvm.passes.gradient.full_graph import LONGEST_SUM, aggregate_gradient, init_full_graph
 from symjax_nnvm.symbol import Symbol
 
 x, y = sym.Variable("x"), sym.Variable("y")

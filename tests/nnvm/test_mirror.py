@@ -7,14 +7,14 @@ import pytest
 
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import GradientError
-from symjax_nnvm.ir.gradients import shaped_zeros
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.rules.gradients import shaped_zeros
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.gradient import mx_gradient
 from symjax_nnvm.passes.mirror import MirrorPlan, mirror_plan
-from symjax_nnvm.passes.mirror_blocks import block_numbers
-from symjax_nnvm.passes.recompute import Recomputed
+from symjax_nnvm.passes.mirror.blocks import block_numbers
+from symjax_nnvm.passes.mirror.recompute import Recomputed
 from symjax_nnvm.symbol.gradient import ones_for_heads
 
 

@@ -1,4 +1,4 @@
-"""Adjoints that one declaration derives (`symjax_nnvm/ir/linear.py`): <A(dY), G> = <dY, f(G)>, in float64, for each."""
+"""Adjoints that one declaration derives (`ir/rules/linear.py`): <A(dY), G> = <dY, f(G)>, in float64, for each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 import lowering
 from symjax_nnvm.ir.attributes import FGradient, FIgnoreInputs, FListInputNames, TAdjointOf
-from symjax_nnvm.ir.composition import Composition
-from symjax_nnvm.ir.derivatives import Derivatives
 from symjax_nnvm.ir.node import Node, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op, list_unique_ops
+from symjax_nnvm.ir.rules.composition import Composition
+from symjax_nnvm.ir.rules.derivatives import Derivatives
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.symbol import Symbol
 from tests.cases import Case, T, Tensor

@@ -11,7 +11,7 @@ import pytest
 import lowering
 from symjax_nnvm import PassError, apply_pass
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.ir.card import FFlops, Precision, TPrecision
+from symjax_nnvm.ir.attributes import FFlops, Precision, TPrecision
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.op import list_unique_ops
 from symjax_nnvm.passes.reduce_precision import reduce_precision

@@ -11,7 +11,7 @@ from jax import Array, lax
 from lowering.core.parts import laid_out
 from lowering.core.rules import lowers
 from lowering.ops.nn.column_sums import column_sums
-from symjax_nnvm.ir.axes import normal_axis
+from symjax_nnvm.ir.rules.axes import normal_axis
 from symjax_nnvm.ops.nn import batch_norm as ops
 
 

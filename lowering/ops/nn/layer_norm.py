@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.core.rules import lowers
-from symjax_nnvm.ir.axes import normal_axis
+from symjax_nnvm.ir.rules.axes import normal_axis
 from symjax_nnvm.ops.nn import layer_norm as ops
 
 Gradients = tuple[Array, Array, Array]

@@ -27,7 +27,7 @@ from lowering.ops.nn.rnn_cells import (
 )
 from lowering.ops.nn.rnn_layout import BATCH_FIRST, FEATURES_FIRST, Layout, cast, wide_dtype
 from lowering.ops.nn.sequence import whole_lengths
-from symjax_nnvm.ir.open_sizes import is_open
+from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ops.nn import rnn as ops
 
 SMALL = 2**19

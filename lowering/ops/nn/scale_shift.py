@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import Array, lax
 
 from lowering.core.rules import lowers
-from symjax_nnvm.ir.axes import normal_axis
+from symjax_nnvm.ir.rules.axes import normal_axis
 from symjax_nnvm.ops.nn.scale_shift import ScaleShiftParams
 
 

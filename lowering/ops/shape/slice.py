@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from lowering.core.rules import lowers
-from symjax_nnvm.ir.open_sizes import is_open
+from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ops.shape import slice as ops
 
 

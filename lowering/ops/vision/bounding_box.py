@@ -17,7 +17,7 @@ from jax import Array, lax
 
 from lowering.core.rules import lowers
 from lowering.ops.indexing.sort import places_of_largest
-from symjax_nnvm.ir.open_sizes import is_open
+from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ops.vision import bounding_box as ops
 
 Sides = Sequence[Array]

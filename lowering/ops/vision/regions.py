@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from symjax_nnvm.ir.open_sizes import is_open
+from symjax_nnvm.ir.rules.open_sizes import is_open
 
 _CHUNK = 1 << 25
 """The most elements of an intermediate array when regions are pooled: more regions are treated in turn."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import subgraph_variables
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, altered, apply, create_variable_node, superseding
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
+from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ops.control.subgraph import (
     Head,
     Inference,

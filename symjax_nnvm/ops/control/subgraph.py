@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symjax_nnvm.ir.gradients import gradient_entries
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.listing import input_nodes, subgraph_variables
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, Subgraph, apply, create_variable_node
@@ -14,6 +13,7 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import value_to_text
 from symjax_nnvm.ir.pass_registry import apply_pass
 from symjax_nnvm.ir.register import register_op, same_shape, same_type
+from symjax_nnvm.ir.rules.gradients import gradient_entries
 from symjax_nnvm.ir.types import DTypeList, Shape, ShapeList
 
 

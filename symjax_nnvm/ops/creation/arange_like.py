@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from symjax_nnvm.ir.axes import normal_axis, replaced
 from symjax_nnvm.ir.params import Axes, Axis, Params, param
 from symjax_nnvm.ir.register import Shapes, Types, check_number, register_op, same_shape, same_type
+from symjax_nnvm.ir.rules.axes import normal_axis, replaced
 
 # -- arange_like -----------------------------------------------------------------------------------------------------
 

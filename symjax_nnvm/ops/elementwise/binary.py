@@ -9,11 +9,11 @@ from math import prod
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import Entries, Types, register_op, same_shape, same_type
+from symjax_nnvm.ir.rules.costs import Flops
 
 add = partial(apply, "elemwise_add")
 sub = partial(apply, "elemwise_sub")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import MOVES
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape, same_type
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import MOVES
 from symjax_nnvm.ir.types import Dim, format_shape
 from symjax_nnvm.ops.elementwise.binary import FUNCTIONS, Formula, type_rule
 

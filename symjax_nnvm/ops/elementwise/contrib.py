@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import Flops
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape, same_type
+from symjax_nnvm.ir.rules.costs import Flops
 from symjax_nnvm.ops.elementwise.binary import mul
 
 # -- quadratic -------------------------------------------------------------------------------------------------------

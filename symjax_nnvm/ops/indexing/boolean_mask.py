@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, normal_axis, replaced
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Shapes, first_type, register_op
+from symjax_nnvm.ir.rules.axes import known, normal_axis, replaced
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import format_shape
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError, ParamError
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import NoParams, Shapes, first_type, register_op
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import Shape, format_shape
 
 

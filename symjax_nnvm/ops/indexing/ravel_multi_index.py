@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import size_of
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, register_op
+from symjax_nnvm.ir.rules.axes import size_of
 from symjax_nnvm.ir.types import format_shape
 
 

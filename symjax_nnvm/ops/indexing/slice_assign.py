@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError, ParamError
-from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, apply
-from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, register_op, same_shape
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.types import DType, Shape, format_shape
 from symjax_nnvm.ops.indexing.gather_nd import ScatterNDParams, scatter_nd_shapes
 from symjax_nnvm.ops.shape.slice import SliceParams, kept_length

@@ -6,13 +6,13 @@ from math import prod
 from typing import Any, Literal
 
 from symjax_nnvm.errors import ParamError
-from symjax_nnvm.ir.axes import normal_axis, replaced, size_of
-from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.rules.axes import normal_axis, replaced, size_of
+from symjax_nnvm.ir.rules.costs import Flops, Sizes, as_much_as
+from symjax_nnvm.ir.rules.linear import linear
+from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.types import Shape
 
 IndexType = Literal["float16", "float32", "float64", "int32", "int64", "uint8"]

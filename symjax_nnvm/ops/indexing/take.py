@@ -6,12 +6,12 @@ from math import prod
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, normal_axis, replaced
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import NoParams, Shapes, Types, check_number, first_type, register_op
+from symjax_nnvm.ir.rules.axes import known, normal_axis, replaced
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import Shape, format_shape
 
 NumberType = Literal["bfloat16", "float16", "float32", "float64", "int32", "int64", "int8", "uint8"]

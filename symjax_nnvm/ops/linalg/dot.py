@@ -8,12 +8,12 @@ from math import prod
 from typing import Any, Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, normal_axis, replaced, size_of, solve_sizes
-from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known, normal_axis, replaced, size_of, solve_sizes
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.linear import Adjoint, multilinear
 from symjax_nnvm.ir.types import Shape, format_shape
 
 Storage = Literal["csr", "default", "row_sparse"]

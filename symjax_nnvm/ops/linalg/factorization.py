@@ -9,12 +9,12 @@ from __future__ import annotations
 from math import prod
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, FlopsRule
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import Flops, FlopsRule
+from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.linalg.shapes import (
     batch_of,

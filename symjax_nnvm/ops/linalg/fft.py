@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import prod
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, Sizes, as_much_as, per_input
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import Flops, Sizes, as_much_as, per_input
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import Shape, format_shape
 
 # -- fft, ifft -------------------------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from symjax_nnvm.ir.attributes import FGradient
-from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ops.linalg.dot import Gemm2Params, gemm_flops, product_shapes
 from symjax_nnvm.ops.linalg.factorization import square_flops
 from symjax_nnvm.ops.linalg.shapes import batch_of, of_one_rank

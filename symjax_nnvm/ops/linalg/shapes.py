@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
 from symjax_nnvm.ir.node import NodeEntry, apply
 from symjax_nnvm.ir.register import Shapes, Types, same_type
+from symjax_nnvm.ir.rules.axes import known
 from symjax_nnvm.ir.types import Shape, format_shape
 
 

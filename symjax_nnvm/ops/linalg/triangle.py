@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from symjax_nnvm.errors import InferenceError, ParamError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, apply
-from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.linear import linear
+from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.ops.linalg.shapes import batch_of, batch_shape, of_one_rank, square_shapes
 

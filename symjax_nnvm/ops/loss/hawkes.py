@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.register import Entries, NoParams, need_float, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.derivatives import DirectionParams, Operands, register_derivatives
 from symjax_nnvm.ir.types import Shape, format_shape
 
 INPUTS = ("lda", "alpha", "beta", "state", "lags", "marks", "valid_length", "max_time")

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, size_of, solve_sizes
-from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.axes import known, size_of, solve_sizes
+from symjax_nnvm.ir.rules.linear import self_adjoint
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.elementwise.unary import the_data
 from symjax_nnvm.ops.loss.softmax_output import labelled

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, replaced
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.axes import known, replaced
 from symjax_nnvm.ir.types import format_shape
 
 

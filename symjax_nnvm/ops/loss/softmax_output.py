@@ -7,12 +7,12 @@ from math import prod
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, size_of
-from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, register_op, same_shape
+from symjax_nnvm.ir.rules.axes import known, size_of
+from symjax_nnvm.ir.rules.costs import per_input
 from symjax_nnvm.ir.types import Shape, format_shape
 
 Normalization = Literal["batch", "null", "valid"]

@@ -6,12 +6,12 @@ import math
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.layout import AGNOSTIC
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.open_sizes import is_open
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.layout import AGNOSTIC
+from symjax_nnvm.ir.rules.open_sizes import is_open
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.elementwise.scalar import times
 from symjax_nnvm.ops.elementwise.unary import FUNCTIONS

@@ -18,13 +18,13 @@ from math import prod
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.linear import Adjoint, gradient_as, multilinear
-from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.linear import Adjoint, gradient_as, multilinear
+from symjax_nnvm.ir.rules.named_dims import of_rank
 from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, normal_axis
-from symjax_nnvm.ir.card import per_input
-from symjax_nnvm.ir.composition import Composition
-from symjax_nnvm.ir.layout import along
-from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type, need_float, register_op, same_shape
+from symjax_nnvm.ir.rules.axes import known, normal_axis
+from symjax_nnvm.ir.rules.composition import Composition
+from symjax_nnvm.ir.rules.costs import per_input
+from symjax_nnvm.ir.rules.layout import along
+from symjax_nnvm.ir.rules.linear import self_adjoint
 from symjax_nnvm.ir.types import DType
 
 # -- a vector along one axis of an array -----------------------------------------------------------------------------

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symjax_nnvm.geometry import MAX_PRODUCTS, Geometry
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.layout import ChannelsLast
-from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.layout import ChannelsLast
+from symjax_nnvm.ir.rules.named_dims import of_rank
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.nn.convolution import (
     DEFAULT_LAYOUTS,

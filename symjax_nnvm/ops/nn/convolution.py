@@ -7,14 +7,14 @@ from math import prod
 from typing import Any, ClassVar, Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, size_of
-from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule, extended
-from symjax_nnvm.ir.linear import Adjoint, At, multilinear
-from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known, size_of
+from symjax_nnvm.ir.rules.costs import Flops, FlopsRule, Sizes, WorkspaceRule, extended
+from symjax_nnvm.ir.rules.linear import Adjoint, At, multilinear
+from symjax_nnvm.ir.rules.named_dims import of_rank
+from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.types import Dim, Shape
 from symjax_nnvm.ops.nn.scale_shift import product_of_scaled, scaled_product
 

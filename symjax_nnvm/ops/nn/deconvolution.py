@@ -6,14 +6,14 @@ from math import prod
 from typing import ClassVar
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.layout import ChannelsLast, Corrected, windowed
-from symjax_nnvm.ir.linear import Adjoint, multilinear
 from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected, windowed
+from symjax_nnvm.ir.rules.linear import Adjoint, multilinear
+from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.types import Dim
 from symjax_nnvm.ops.nn.convolution import (
     ConvolutionGeometry,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, TypeVar
 
-from symjax_nnvm.ir.axes import normal_axis
-from symjax_nnvm.ir.card import MOVES, When
-from symjax_nnvm.ir.layout import AGNOSTIC
+from symjax_nnvm.ir.attributes import When
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axes, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.axes import normal_axis
+from symjax_nnvm.ir.rules.costs import MOVES
+from symjax_nnvm.ir.rules.layout import AGNOSTIC
 
 Dim = TypeVar("Dim", int, int | None)
 

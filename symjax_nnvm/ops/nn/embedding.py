@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import NodeAttrs
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, Types, register_op
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ops.indexing.take import NumberType
 
 

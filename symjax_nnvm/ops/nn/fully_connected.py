@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import prod
 
-from symjax_nnvm.ir.axes import completed, known, size_of, solve_sizes
-from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
-from symjax_nnvm.ir.samples import rows
+from symjax_nnvm.ir.rules.axes import completed, known, size_of, solve_sizes
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.samples import rows
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.ops.nn.scale_shift import product_of_scaled, scaled_product
 

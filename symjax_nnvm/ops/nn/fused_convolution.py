@@ -11,12 +11,12 @@ from typing import Literal
 
 from symjax_nnvm.errors import InferenceError
 from symjax_nnvm.geometry import Blocks, Epilogue
-from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.named_dims import of_rank
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.nn.channels_last import ChannelsLastParams, channels_last_shapes
 

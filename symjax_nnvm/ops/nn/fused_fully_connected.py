@@ -13,11 +13,11 @@ from typing import Literal
 
 from symjax_nnvm.algorithms import SMALL
 from symjax_nnvm.geometry import LIBRARY, XLA, Blocks, Epilogue, Geometry, Library, Machine
-from symjax_nnvm.ir.card import Flops, Sizes
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, altered, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
 from symjax_nnvm.ir.types import DType
 from symjax_nnvm.ops.nn.fully_connected import FullyConnectedParams, fully_connected_shapes
 from symjax_nnvm.ops.nn.fused_convolution import ACT_TYPES, followed

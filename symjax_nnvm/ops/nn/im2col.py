@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, size_of
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known, size_of
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import Dim, Shape, format_shape
 from symjax_nnvm.ops.nn.convolution import (
     WindowParams,

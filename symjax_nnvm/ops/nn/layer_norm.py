@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, ShapeRule, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.axes import known, normal_axis, replaced
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.nn.batch_norm import statistics_ignored
 

@@ -6,11 +6,11 @@ from math import prod
 from typing import ClassVar
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.linear import self_adjoint
 from symjax_nnvm.ir.types import format_shape
 
 FAST_BETA = 0.75

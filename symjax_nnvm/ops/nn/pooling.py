@@ -10,15 +10,15 @@ from typing import Any, Literal
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, Sizes, WorkspaceRule, extended
-from symjax_nnvm.ir.layout import windowed
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import Flops, Sizes, WorkspaceRule, extended
+from symjax_nnvm.ir.rules.layout import windowed
+from symjax_nnvm.ir.rules.linear import linear
+from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 Layout = Literal["NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC"]

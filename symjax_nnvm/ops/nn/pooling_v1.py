@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import Flops, Sizes, WorkspaceRule, extended
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.costs import Flops, Sizes, WorkspaceRule, extended
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import format_shape
 from symjax_nnvm.ops.nn.pooling import PoolingParams, pooling_flops, pooling_gradient_flops, pooling_shapes
 

@@ -8,14 +8,15 @@ from functools import partial
 from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, Sizes, When
-from symjax_nnvm.ir.derivatives import DirectionParams, Operands, register_derivatives
-from symjax_nnvm.ir.named_dims import of_rank
+from symjax_nnvm.ir.attributes import When
 from symjax_nnvm.ir.node import Node, NodeEntry, superseding
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, need_float, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.derivatives import DirectionParams, Operands, register_derivatives
+from symjax_nnvm.ir.rules.named_dims import of_rank
 from symjax_nnvm.ir.types import Dim, Shape
 
 Mode = Literal["gru", "lstm", "rnn_relu", "rnn_tanh"]
@@ -228,7 +229,7 @@ DERIVATIVES = register_derivatives(
 
 
 def _gradient(node: Node, ograds: Entries):
-    """Back through time, from what the forward pass kept; see `symjax_nnvm.ir.derivatives`."""
+    """Back through time, from what the forward pass kept; see `symjax_nnvm.ir.rules.derivatives`."""
     p: RNNParams = node.attrs.parsed
     keeping = superseding(node, "_backward_RNN_forward")
     kept = [NodeEntry(keeping, i, 0) for i in (0, *range(len(heads(p)), keeping.num_outputs()))]

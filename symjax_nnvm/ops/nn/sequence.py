@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import MOVES
-from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import MOVES
+from symjax_nnvm.ir.rules.linear import linear, self_adjoint
 from symjax_nnvm.ir.types import Shape, format_shape
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, normal_axis, replaced
-from symjax_nnvm.ir.layout import along
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, register_op, same_shape
-from symjax_nnvm.ir.samples import across
+from symjax_nnvm.ir.rules.axes import known, normal_axis, replaced
+from symjax_nnvm.ir.rules.layout import along
+from symjax_nnvm.ir.rules.samples import across
 from symjax_nnvm.ir.types import format_shape, is_float
 
 FloatType = Literal["float16", "float32", "float64"]

@@ -6,13 +6,13 @@ from math import prod
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.linear import Adjoint, jointly_linear, multilinear
-from symjax_nnvm.ir.named_dims import image_shape
 from symjax_nnvm.ir.node import Node, NodeAttrs
 from symjax_nnvm.ir.params import MAX_COUNT, Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.linear import Adjoint, jointly_linear, multilinear
+from symjax_nnvm.ir.rules.named_dims import image_shape
 from symjax_nnvm.ir.types import Dim, Shape
 from symjax_nnvm.ops.nn.convolution import ConvolutionGeometry
 

@@ -10,12 +10,12 @@ from math import prod
 from typing import Literal
 
 from symjax_nnvm.geometry import winograd_tile
-from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, altered, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.linear import linear
+from symjax_nnvm.ir.rules.named_dims import of_rank
 from symjax_nnvm.ops.nn.channels_last import ChannelsLastParams, channels_last_shapes
 
 WINDOW = (3, 3)

@@ -11,10 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import size_of
-from symjax_nnvm.ir.card import DeviationRule
 from symjax_nnvm.ir.op import Deviation
-from symjax_nnvm.ir.register import ShapeRule, Shapes, TypeRule, Types, float_type, register_op, same_shape
+from symjax_nnvm.ir.register import (
+    DeviationRule,
+    ShapeRule,
+    Shapes,
+    TypeRule,
+    Types,
+    float_type,
+    register_op,
+    same_shape,
+)
+from symjax_nnvm.ir.rules.axes import size_of
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.optimizer.params import (
     UNCOUNTED,

@@ -6,11 +6,11 @@ from math import prod
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import as_much_as
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op, same_shape, same_type
+from symjax_nnvm.ir.rules.costs import as_much_as
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.ops.indexing.sort import sort_flops
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import Shape, format_shape
 from symjax_nnvm.ops.elementwise.binary import add, div, mul, sub
 from symjax_nnvm.ops.elementwise.scalar import minus_one, one_minus

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op, same_shape
+from symjax_nnvm.ir.rules.costs import per_input
 from symjax_nnvm.ops.reduce.reduction import ReduceParams, reduced_shape
 
 

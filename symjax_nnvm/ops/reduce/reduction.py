@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import normal_axes, normal_axis, replaced
-from symjax_nnvm.ir.card import per_input
-from symjax_nnvm.ir.layout import ChannelsLast, Corrected, reduction
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, first_type, register_op
+from symjax_nnvm.ir.rules.axes import normal_axes, normal_axis, replaced
+from symjax_nnvm.ir.rules.costs import per_input
+from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected, reduction
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import Shape
 
 

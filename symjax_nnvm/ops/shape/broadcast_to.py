@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError, ParamError
-from symjax_nnvm.ir.axes import known, normal_axis
-from symjax_nnvm.ir.card import ARRANGES, MOVES, per_input
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axes, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op
+from symjax_nnvm.ir.rules.axes import known, normal_axis
+from symjax_nnvm.ir.rules.costs import ARRANGES, MOVES, per_input
 from symjax_nnvm.ir.types import Shape, format_shape
 
 

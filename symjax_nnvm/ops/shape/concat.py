@@ -7,16 +7,16 @@ from functools import partial
 from itertools import accumulate, pairwise
 
 from symjax_nnvm.errors import InferenceError, ParamError
-from symjax_nnvm.ir.axes import completed, known, normal_axis, replaced, without_axis
-from symjax_nnvm.ir.card import MOVES
-from symjax_nnvm.ir.layout import ChannelsLast, Corrected, along
-from symjax_nnvm.ir.linear import jointly_linear
 from symjax_nnvm.ir.node import Node, NodeAttrs, apply
 from symjax_nnvm.ir.op import Op
-from symjax_nnvm.ir.open_sizes import is_at_most, is_multiple, is_open
 from symjax_nnvm.ir.params import MAX_COUNT, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
-from symjax_nnvm.ir.samples import across
+from symjax_nnvm.ir.rules.axes import completed, known, normal_axis, replaced, without_axis
+from symjax_nnvm.ir.rules.costs import MOVES
+from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected, along
+from symjax_nnvm.ir.rules.linear import jointly_linear
+from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_multiple, is_open
+from symjax_nnvm.ir.rules.samples import across
 from symjax_nnvm.ir.types import Shape
 
 # -- Concat ----------------------------------------------------------------------------------------------------------

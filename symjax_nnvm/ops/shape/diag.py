@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from symjax_nnvm.errors import ParamError
-from symjax_nnvm.ir.axes import known, normal_axes
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.params import Axis, Params, param
 from symjax_nnvm.ir.register import Shapes, register_op
+from symjax_nnvm.ir.rules.axes import known, normal_axes
+from symjax_nnvm.ir.rules.linear import linear
 
 
 class DiagParams(Params):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symjax_nnvm.errors import InferenceError, ParamError
-from symjax_nnvm.ir.axes import known, size_of, solve_sizes
-from symjax_nnvm.ir.card import ARRANGES
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.params import Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op
-from symjax_nnvm.ir.samples import rows
+from symjax_nnvm.ir.rules.axes import known, size_of, solve_sizes
+from symjax_nnvm.ir.rules.costs import ARRANGES
+from symjax_nnvm.ir.rules.samples import rows
 from symjax_nnvm.ir.types import Shape, format_shape
 
 

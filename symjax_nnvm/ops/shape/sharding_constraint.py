@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import ARRANGES
-from symjax_nnvm.ir.layout import ChannelsLast, Corrected
-from symjax_nnvm.ir.linear import self_adjoint
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Shapes, register_op, same_shape
+from symjax_nnvm.ir.rules.costs import ARRANGES
+from symjax_nnvm.ir.rules.layout import ChannelsLast, Corrected
+from symjax_nnvm.ir.rules.linear import self_adjoint
 from symjax_nnvm.ir.sharding import MeshAxes, axes_text, mesh_axes
 
 

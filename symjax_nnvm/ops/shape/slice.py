@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Literal
 
 from symjax_nnvm.errors import InferenceError, ParamError
-from symjax_nnvm.ir.axes import normal_axis, replaced
-from symjax_nnvm.ir.card import ARRANGES, MOVES
-from symjax_nnvm.ir.layout import along
-from symjax_nnvm.ir.linear import linear, self_adjoint
 from symjax_nnvm.ir.node import Node, apply
-from symjax_nnvm.ir.open_sizes import is_at_most, is_open
 from symjax_nnvm.ir.params import Axes, Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, first_type, register_op, same_shape
-from symjax_nnvm.ir.samples import across
+from symjax_nnvm.ir.rules.axes import normal_axis, replaced
+from symjax_nnvm.ir.rules.costs import ARRANGES, MOVES
+from symjax_nnvm.ir.rules.layout import along
+from symjax_nnvm.ir.rules.linear import linear, self_adjoint
+from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_open
+from symjax_nnvm.ir.rules.samples import across
 from symjax_nnvm.ir.types import Dim, Shape, format_shape
 
 # -- slice_axis, slice -----------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from symjax_nnvm.ir.axes import known, normal_axis, size_of
-from symjax_nnvm.ir.card import ARRANGES
 from symjax_nnvm.ir.node import Node, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Axis, Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
+from symjax_nnvm.ir.rules.axes import known, normal_axis, size_of
+from symjax_nnvm.ir.rules.costs import ARRANGES
 
 
 class TileParams(Params):

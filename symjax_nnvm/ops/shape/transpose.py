@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symjax_nnvm.errors import InferenceError, ParamError
-from symjax_nnvm.ir.axes import completed, normal_axes, normal_axis, without_axis
-from symjax_nnvm.ir.card import ARRANGES, MOVES
-from symjax_nnvm.ir.layout import arrangement
 from symjax_nnvm.ir.node import Node, apply
-from symjax_nnvm.ir.open_sizes import is_multiple, is_open
 from symjax_nnvm.ir.params import Axes, Axis, Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, register_op
+from symjax_nnvm.ir.rules.axes import completed, normal_axes, normal_axis, without_axis
+from symjax_nnvm.ir.rules.costs import ARRANGES, MOVES
+from symjax_nnvm.ir.rules.layout import arrangement
+from symjax_nnvm.ir.rules.open_sizes import is_multiple, is_open
 from symjax_nnvm.ir.types import Shape, format_shape
 
 # -- one axis more, some fewer, another order ------------------------------------------------------------------------

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from symjax_nnvm.ir.attributes import FInferDefaultType, FInferShape, FInferType
-from symjax_nnvm.ir.axes import completed
-from symjax_nnvm.ir.card import per_input
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, first_type, register_op, same_shape
+from symjax_nnvm.ir.rules.axes import completed
+from symjax_nnvm.ir.rules.costs import per_input
 from symjax_nnvm.ops.elementwise.scalar import ScalarParams
 from symjax_nnvm.ops.indexing.take import NumberType
 from symjax_nnvm.ops.reduce.reduction import ReduceParams

@@ -9,13 +9,13 @@ from math import prod
 from typing import Any, Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import Flops, Sizes, as_much_as
-from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, NoParams, Shapes, Types, float_type, register_op
+from symjax_nnvm.ir.rules.costs import Flops, Sizes, as_much_as
+from symjax_nnvm.ir.rules.linear import linear
+from symjax_nnvm.ir.rules.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.types import Shape, format_shape
 
 Format = Literal["center", "corner"]

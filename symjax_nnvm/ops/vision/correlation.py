@@ -6,14 +6,14 @@ from functools import partial
 from math import prod
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, Sizes, extended
-from symjax_nnvm.ir.linear import Adjoint, multilinear
-from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, apply
-from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op, same_shape
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import Flops, Sizes, extended
+from symjax_nnvm.ir.rules.linear import Adjoint, multilinear
+from symjax_nnvm.ir.rules.named_dims import of_rank
+from symjax_nnvm.ir.rules.open_sizes import is_at_most
 from symjax_nnvm.ir.types import Dim
 
 

@@ -14,13 +14,13 @@ from math import prod
 from typing import Any, ClassVar, Literal
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known, size_of
-from symjax_nnvm.ir.card import Sizes
-from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.named_dims import of_rank
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known, size_of
+from symjax_nnvm.ir.rules.costs import Sizes
+from symjax_nnvm.ir.rules.linear import linear
+from symjax_nnvm.ir.rules.named_dims import of_rank
 from symjax_nnvm.ir.types import Dim, Shape
 from symjax_nnvm.ops.nn.convolution import (
     ConvolutionGeometry,

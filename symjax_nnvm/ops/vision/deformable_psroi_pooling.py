@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Sizes
-from symjax_nnvm.ir.linear import At, gradient_as, linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import Sizes
+from symjax_nnvm.ir.rules.linear import At, gradient_as, linear
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.ops.vision.roi_align import sampled_flops, with_rank
 from symjax_nnvm.ops.vision.roi_pooling import need_channels

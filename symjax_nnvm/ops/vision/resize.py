@@ -11,13 +11,13 @@ from typing import Any, Literal
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import MOVES, Flops, Sizes, per_input
-from symjax_nnvm.ir.linear import linear
-from symjax_nnvm.ir.named_dims import image_shape
-from symjax_nnvm.ir.open_sizes import is_at_most, is_open
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Shapes, Types, first_type, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import MOVES, Flops, Sizes, per_input
+from symjax_nnvm.ir.rules.linear import linear
+from symjax_nnvm.ir.rules.named_dims import image_shape
+from symjax_nnvm.ir.rules.open_sizes import is_at_most, is_open
 from symjax_nnvm.ir.types import Dim, Shape
 
 Extent = tuple[Dim, Dim]

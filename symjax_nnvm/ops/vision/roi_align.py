@@ -7,11 +7,11 @@ from math import prod
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.axes import known
-from symjax_nnvm.ir.card import Flops, FlopsRule, Sizes, WorkspaceRule
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import ShapeRule, Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.axes import known
+from symjax_nnvm.ir.rules.costs import Flops, FlopsRule, Sizes, WorkspaceRule
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ir.types import Shape, format_shape
 
 

@@ -6,12 +6,12 @@ from math import prod
 from typing import Any
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import Flops, Sizes
-from symjax_nnvm.ir.linear import linear
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Deviation
 from symjax_nnvm.ir.params import Params, param
 from symjax_nnvm.ir.register import Entries, Shapes, Types, float_type, register_op
+from symjax_nnvm.ir.rules.costs import Flops, Sizes
+from symjax_nnvm.ir.rules.linear import linear
 from symjax_nnvm.ops.vision.roi_align import BinsParams, region_shapes, register_linear_pooling
 
 # -- ROIPooling ------------------------------------------------------------------------------------------------------

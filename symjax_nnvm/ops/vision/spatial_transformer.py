@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 
 from symjax_nnvm.errors import InferenceError
-from symjax_nnvm.ir.card import Flops, as_much_as
-from symjax_nnvm.ir.linear import gradient_as, linear
-from symjax_nnvm.ir.named_dims import read_dims, shapes_of
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
-from symjax_nnvm.ir.open_sizes import is_at_most
 from symjax_nnvm.ir.params import Params, Tuple, param
 from symjax_nnvm.ir.register import Entries, Shapes, float_type, register_op
+from symjax_nnvm.ir.rules.costs import Flops, as_much_as
+from symjax_nnvm.ir.rules.linear import gradient_as, linear
+from symjax_nnvm.ir.rules.named_dims import read_dims, shapes_of
+from symjax_nnvm.ir.rules.open_sizes import is_at_most
 
 # -- GridGenerator ---------------------------------------------------------------------------------------------------
 

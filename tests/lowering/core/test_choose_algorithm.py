@@ -20,7 +20,7 @@ from symjax_nnvm import pipeline
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import LoweringError
 from symjax_nnvm.geometry import Machine
-from symjax_nnvm.ir.card import FAlgorithm
+from symjax_nnvm.ir.attributes import FAlgorithm
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.passes.choose_algorithm import choose_algorithm
 from symjax_nnvm.passes.subgraphs import Known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symjax_nnvm.ir.axes import normal_axis
+from symjax_nnvm.ir.rules.axes import normal_axis
 from symjax_nnvm.onnx.builder import Builder
 from symjax_nnvm.onnx.forms import onnx_form
 from symjax_nnvm.onnx.tensors import Tensor

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symjax_nnvm.errors import GradientError
-from symjax_nnvm.ir.attributes import FLossEquivalent
-from symjax_nnvm.ir.card import TRecompute
+from symjax_nnvm.ir.attributes import FLossEquivalent, TRecompute
 from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.ir.types import Shape
-from symjax_nnvm.passes.mirror_blocks import block_numbers
+from symjax_nnvm.passes.mirror.blocks import block_numbers
 
 Mirror = Literal["off", "attributes", "do_mirror", "blocks"] | Callable[[Node], bool] | None
 """How to choose: see `mirror_plan`."""

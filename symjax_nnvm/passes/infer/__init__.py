@@ -16,8 +16,8 @@ from symjax_nnvm.ir.indexed_graph import IndexedGraph
 from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.types import DType, DTypeList, Shape, ShapeList
-from symjax_nnvm.passes.infer_engine import InferenceEngine
-from symjax_nnvm.passes.infer_quantity import DTYPE, SHAPE, Quantity
+from symjax_nnvm.passes.infer.engine import InferenceEngine
+from symjax_nnvm.passes.infer.quantity import DTYPE, SHAPE, Quantity
 
 G = TypeVar("G", bound=Graph)
 

@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from symjax_nnvm.ir.attributes import FGradient, FInferShape, FInferType, FListInputNames, TAdjointOf
-from symjax_nnvm.ir.axes import completed
-from symjax_nnvm.ir.card import TDrawing
+from symjax_nnvm.ir.attributes import FGradient, FInferShape, FInferType, FListInputNames, TAdjointOf, TDrawing
 from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, apply
 from symjax_nnvm.ir.op import Op, OpMap
 from symjax_nnvm.ir.params import ParamSchema, schema_of
 from symjax_nnvm.ir.register import Entries, register_op
+from symjax_nnvm.ir.rules.axes import completed
 from symjax_nnvm.ir.types import DType
 
 OGRAD = "ograd"

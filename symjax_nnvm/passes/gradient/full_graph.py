@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from symjax_nnvm.ir.gradients import shaped_zeros
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import NodeEntry, apply, create_variable_node
 from symjax_nnvm.ir.op import Op
 from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
+from symjax_nnvm.ir.rules.gradients import shaped_zeros
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.eliminate_common_expressions import eliminate_common_expressions
 from symjax_nnvm.passes.gradient import mx_gradient

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from symjax_nnvm.ir.node import NodeAttrs
-from symjax_nnvm.ir.op import Op, OpMap
-
 Sizes = Sequence[tuple[int, ...]]
 
 SamplesRule = Callable[[Any, Sizes, Sizes], bool]
@@ -19,9 +16,6 @@ SamplesRule = Callable[[Any, Sizes, Sizes], bool]
 axis of samples."""
 
 Samples = Literal["each"] | SamplesRule
-
-FSamples: OpMap[Callable[[NodeAttrs, Sizes, Sizes], bool]] = Op.get_attr("FSamples")
-"""`SamplesRule` of attrs; operators without it may mix samples."""
 
 
 def rows(p: Any, ins: Sizes, outs: Sizes) -> bool:

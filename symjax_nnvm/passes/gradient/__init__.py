@@ -8,8 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from symjax_nnvm.errors import GradientError, explain
-from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent
-from symjax_nnvm.ir.card import TOutGradsRead
+from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent, TOutGradsRead
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.node import Node, NodeEntry, apply
 from symjax_nnvm.ir.op import Op
@@ -17,7 +16,7 @@ from symjax_nnvm.ir.pass_registry import apply_pass, register_pass
 from symjax_nnvm.ir.traverse import post_order
 from symjax_nnvm.passes.eliminate_common_expressions import copy_repeated
 from symjax_nnvm.passes.mirror import MirrorPlan
-from symjax_nnvm.passes.recompute import Copies
+from symjax_nnvm.passes.mirror.recompute import Copies
 
 __all__ = [
     "AggregateFun",
@@ -74,7 +73,7 @@ def mx_gradient(
     recompute in the backward part. attr_hint_fun: gives shape and dtype to gradients that have none of their own.
     zero_ops: operators that produce zeros, `zeros_like` first: what is only reached by zeros needs no gradient rule.
     copy_op: operator that copies a gradient which is the gradient of several xs. mirror_plan: says more than mirror_fun
-    can, and takes its place: groups of copies, and who else reads them (`passes/mirror.py`).
+    can, and takes its place: groups of copies, and who else reads them (`passes/mirror`).
 
     Returns a graph with one output per x. Raises GradientError.
     """

@@ -6,11 +6,8 @@ faster in that order under another name has FAlterOpLayout as well; `passes/alte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
-
-from symjax_nnvm.ir.node import Node, NodeEntry
-from symjax_nnvm.ir.op import Op, OpMap
 
 
 class ChannelsLast(NamedTuple):
@@ -49,19 +46,6 @@ CorrectLayout = Callable[[Any, ChannelsLast], Corrected | None]
 """(parameters, order) → the operator in that order; None where it needs the order it has."""
 
 Layout = Literal["agnostic"] | CorrectLayout
-
-FCorrectLayout: OpMap[CorrectLayout] = Op.get_attr("FCorrectLayout")
-"""`CorrectLayout`; None: the operator needs the order it has."""
-
-AlterOpLayout = Callable[[Node, Callable[[int], NodeEntry], Sequence[NodeEntry]], NodeEntry | None]
-
-FAlterOpLayout: OpMap[AlterOpLayout] = Op.get_attr("FAlterOpLayout")
-"""(node, number of axes → data in the new order, inputs as they are) → the output in the new order, made by another
-operator; None where there is no gain in it."""
-
-FEitherLayout: OpMap[Callable[[Any], bool]] = Op.get_attr("FEitherLayout")
-"""parameters → whether an operator that has FAlterOpLayout runs about as fast in the order it has: one alone is not
-worth transpositions."""
 
 
 def AGNOSTIC(p: Any, order: ChannelsLast) -> Corrected | None:  # a value of FCorrectLayout, as others are

@@ -1,0 +1,1 @@
+"""What the rules of operators are written with: axes, sizes, costs, layouts, adjoints."""
