@@ -1,8 +1,8 @@
 """The one table of operator cases that every check reads: a module for each module of operators, `CASES` in each.
 
-A case says how to call an operator and what holds of it. The ladder (`tests/test_ladder.py`) puts every case through
-every rung; `tests/goldens/make.py` runs the same cases in MXNet 1.9.1. This package needs only NumPy, so that MXNet's
-environment can import it.
+A case says how to call an operator and what holds of it. The ladder (`tests/ops/test_ladder.py`) puts every case
+through every rung; `tests/goldens/make.py` runs the same cases in MXNet 1.9.1. This package needs only NumPy, so that
+MXNet's environment can import it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Run by hand, in the environment of tests/goldens/make.py, from the project's roo
 
 Every operator of `OPERATORS` makes the label, or the data, of every head of `HEADS`. It writes
 `tests/goldens/head_shapes.json`: for each network four answers, in the order of `rows`, each the shapes of arguments
-and of outputs, "unknown", or null for an error. `tests/nnvm/test_infer_heads.py` compares; it needs no MXNet.
+and of outputs, "unknown", or null for an error. `tests/passes/test_infer_heads.py` compares; it needs no MXNet.
 """
 
 from __future__ import annotations

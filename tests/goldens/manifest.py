@@ -5,7 +5,7 @@ Run after making goldens, with any Python, from the project's root:
     python -m tests.goldens.manifest
 
 A file whose content is in the manifest, whatever its name was, keeps its date; another gets today's. The suite fails
-while the two differ (tests/test_goldens.py).
+while the two differ (tests/meta/test_goldens.py).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet as mx  # type: ignore[import-not-found]
 
-from tests.mx.scenarios import SCENARIOS
+from tests.lowering.mx.scenarios import SCENARIOS
 
 HERE = Path(__file__).parent
 

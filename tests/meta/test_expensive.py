@@ -24,7 +24,7 @@ def test_the_longest_are_listed_until_the_rest_fits(monkeypatch: pytest.MonkeyPa
 4.00s call     tests/test_a.py::test_long[2-x]@group
 0.50s setup    tests/test_a.py::test_short
 2.00s call     tests/test_b.py::test_middle
-99.0s call     tests/test_ladder.py::test_rung[x]
+99.0s call     tests/ops/test_ladder.py::test_rung[x]
 """
     monkeypatch.setattr(expensive, "SECONDS", 3.0)
     assert expensive.longest(log) == ["tests/test_a.py::test_long"]

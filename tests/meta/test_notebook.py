@@ -22,7 +22,7 @@ from symjax_nnvm.drawing.page import in_page, scrolling
 from symjax_nnvm.ir.op import Op, list_all_names
 from symjax_nnvm.symbol.functions import function_named
 from symjax_nnvm.tables import table_html
-from tests.training.networks import classifier
+from tests.lowering.training.networks import classifier
 
 NET = classifier()
 HOSTILE = sym.relu(sym.Variable("<script>alert(1)</script>\x1b"), name="<b>&")

@@ -117,7 +117,7 @@ def tests_of(file: str) -> list[str]:
         cases = ROOT / "tests" / "cases" / Path(*parts[parts.index("ops") + 1 :])
         if cases.is_file():
             names = sorted(set(re.findall(r"""Case\(\s*["'](\w+)""", cases.read_text(encoding="utf-8"))))
-            return ["tests/test_ladder.py", "-k", " or ".join(names or [stem])]
+            return ["tests/ops/test_ladder.py", "-k", " or ".join(names or [stem])]
     module = file.removesuffix(".py").replace("/", ".")
     package, _, last = module.rpartition(".")
     names = re.compile(rf"\b{re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{last}\b|{re.escape(file)}")

@@ -20,7 +20,7 @@ def test_a_mutant_is_one_expression_changed():
 
 
 def test_every_module_has_tests_that_are_asked():
-    assert run.tests_of(FILE)[0] == "tests/nnvm/test_print_ir.py"
-    assert run.tests_of("lowering/ops/nn/pooling.py")[:2] == ["tests/test_ladder.py", "-k"]
+    assert run.tests_of(FILE)[0] == "tests/passes/test_print_ir.py"
+    assert run.tests_of("lowering/ops/nn/pooling.py")[:2] == ["tests/ops/test_ladder.py", "-k"]
     unnamed = "/".join(("symjax_nnvm", "onnx", "imports", "ops", "product.py"))  # which this file must not name either
     assert run.tests_of(unnamed) == ["-m", "quick", "tests/onnx"]

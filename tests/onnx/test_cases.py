@@ -1,6 +1,6 @@
 """Every operator case of the one table as an ONNX model in onnxruntime: MXNet 1.9.1's results.
 
-Cases without MXNet's are compared with our own, where these are compiled anyway: a rung of `tests/test_ladder.py`.
+Cases without MXNet's are compared with our own, where these are compiled anyway: a rung of `tests/ops/test_ladder.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Run by hand on a quiet machine, when the quick selection takes longer than two minutes:
 
-    python -m pytest -n 2 -m "not slow" --ignore tests/test_ladder.py --durations=0 -vv > durations.log
+    python -m pytest -n 2 -m "not slow" --ignore tests/ops/test_ladder.py --durations=0 -vv > durations.log
     python -m tests.support.expensive durations.log
 
 A test function counts with all its cases, set-up included. The longest are listed until the rest fit into `SECONDS` of

@@ -18,7 +18,7 @@ os.environ.setdefault("MXNET_SUBGRAPH_BACKEND", "NONE")
 
 import mxnet as mx  # type: ignore[import-not-found]
 
-from tests.training import cases
+from tests.lowering.training import cases
 
 HERE = Path(__file__).parent
 
