@@ -125,8 +125,8 @@ def tests_of(file: str) -> list[str]:
     found = own + [test for test, text in _texts().items() if test not in own and names.search(text)]
     if found:
         return found
-    folders = [f"tests/{parts[1]}", f"tests/{parts[0]}"]
-    return ["-m", "quick", next((folder for folder in folders if (ROOT / folder).is_dir()), "tests/nnvm")]
+    mirror = Path("tests", *(parts[:2] if parts[0] == "lowering" else parts[1:2]))  # as tests/ follows the packages
+    return ["-m", "quick", mirror.as_posix() if (ROOT / mirror).is_dir() else "tests"]
 
 
 def fate(mutant: Mutant, place: Path, seconds: float) -> tuple[str, str]:
