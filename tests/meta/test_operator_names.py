@@ -26,7 +26,7 @@ NAMING = {
     "symjax_nnvm/symbol/control_flow.py": f"{_API}; {_BUILDS}: copies of what a body returns as it came",
     "symjax_nnvm/symbol/gradient.py": f"{_BUILDS}: head gradients",
     "symjax_nnvm/ir/rules/gradients.py": f"{_BUILDS}: zeros where no gradient flows",
-    "symjax_nnvm/passes/gradient": f"{_BUILDS}: NNVM's sums and zeros",
+    "symjax_nnvm/passes/gradient/__init__.py": f"{_BUILDS}: NNVM's sums and zeros",
     "symjax_nnvm/passes/gradient/full_graph.py": f"{_BUILDS}: MXNet's sums, zeros and copies",
     "symjax_nnvm/passes/alter_op_layout.py": f"{_BUILDS}: transpositions",
     "symjax_nnvm/passes/eliminate_common_expressions.py": f"{_BUILDS}: copies of heads that become one",
