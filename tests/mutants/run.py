@@ -1,7 +1,7 @@
 """How many wrong lines the tests find: `python -m tests.mutants.run --count 100 --out FILE`, an hour or two.
 
 A mutant is a copy of the project with one operator or number changed in one expression of the two packages. It is
-killed when one of the tests of its module fails (`tests_of`). Survivors are printed with file and line: some change
+killed when one of the tests of its module fails (`tests_of`), or one of the quick tests. Survivors are printed with file and line: some change
 nothing that can be seen; the others want a test. What the tests do not end in time is told apart. The same seed draws
 the same mutants, as long as the sources are the same.
 """
@@ -135,19 +135,32 @@ def fate(mutant: Mutant, place: Path, seconds: float) -> tuple[str, str]:
     path = place / mutant.file
     whole = path.read_bytes()
     path.write_bytes(whole[: mutant.start] + mutant.after.encode() + whole[mutant.end :])
-    tests = tests_of(mutant.file)
+    end, by = "", ""
+    try:
+        for tests in (tests_of(mutant.file), QUICK):
+            end, by = _run(tests, place, seconds)
+            if end not in _WITHOUT_FAILURE.values():
+                break
+    finally:
+        path.write_bytes(whole)
+    return end, by
+
+
+def _run(tests: list[str], place: Path, seconds: float) -> tuple[str, str]:
+    """What becomes of a copy of the project by some tests."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
     try:
         ended = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         return "not decided in time", " ".join(tests)
-    finally:
-        path.write_bytes(whole)
     if ended.returncode in _WITHOUT_FAILURE:
         return _WITHOUT_FAILURE[ended.returncode], " ".join(tests)
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", ended.stdout, re.MULTILINE)
     return "killed", failed[1] if failed else f"pytest ended with {ended.returncode}"
 
+
+QUICK = ["-m", "quick"]
+"""What is asked of a mutant that the tests of its module let pass: the quick tests of everything."""
 
 _WITHOUT_FAILURE = {0: "survived", 5: "met no test"}
 """Exit codes of pytest: all tests passed; none was collected."""
@@ -167,7 +180,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=180, help="for the tests of one mutant")
+    parser.add_argument("--seconds", type=float, default=600, help="for the tests of one mutant")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, help="a file for a line of JSON for each mutant")
     options = parser.parse_args()
