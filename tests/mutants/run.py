@@ -1,9 +1,9 @@
 """How many wrong lines the tests find: `python -m tests.mutants.run --count 100 --out FILE`, an hour or two.
 
 A mutant is a copy of the project with one operator or number changed in one expression of the two packages. It is
-killed when one of the tests of its module fails (`tests_of`), or one of the quick tests. Survivors are printed with file and line: some change
-nothing that can be seen; the others want a test. What the tests do not end in time is told apart. The same seed draws
-the same mutants, as long as the sources are the same.
+killed when one of the tests of its module fails (`tests_of`), or one of the quick tests. Survivors are printed with
+file and line: some change nothing that can be seen; the others want a test. What the tests do not end in time is told
+apart. The same seed draws the same mutants, as long as the sources are the same.
 """
 
 from __future__ import annotations
@@ -109,24 +109,23 @@ def _texts() -> dict[str, str]:
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
-def tests_of(file: str) -> list[str]:
-    """What pytest is given for a module: of an operator's file its cases on the ladder; else the files of tests that
-    import it, have its name, or read it by its path, those of its name first; else the quick tests of its folder."""
+def tests_of(file: str) -> list[list[str]]:
+    """What pytest is given for a module, in turn: of an operator's file its cases; the files of tests that import it,
+    have its name, or read it by its path, those of its name first; the quick tests of everything."""
     parts, stem = Path(file).parts, Path(file).stem
+    asked: list[list[str]] = []
     if "ops" in parts:
         cases = ROOT / "tests" / "cases" / Path(*parts[parts.index("ops") + 1 :])
         if cases.is_file():
             names = sorted(set(re.findall(r"""Case\(\s*["'](\w+)""", cases.read_text(encoding="utf-8"))))
-            return ["tests/ops/test_ladder.py", "-k", " or ".join(names or [stem])]
+            table = "tests/onnx/test_cases.py" if "onnx" in parts else "tests/ops/test_ladder.py"
+            asked.append([table, "-k", " or ".join(names or [stem])])
     module = file.removesuffix(".py").replace("/", ".")
     package, _, last = module.rpartition(".")
     names = re.compile(rf"\b{re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{last}\b|{re.escape(file)}")
     own = [test for test in _texts() if Path(test).stem == f"test_{stem}"]
     found = own + [test for test, text in _texts().items() if test not in own and names.search(text)]
-    if found:
-        return found
-    mirror = Path("tests", *(parts[:2] if parts[0] == "lowering" else parts[1:2]))  # as tests/ follows the packages
-    return ["-m", "quick", mirror.as_posix() if (ROOT / mirror).is_dir() else "tests"]
+    return [*asked, *([found] if found else []), QUICK]
 
 
 def fate(mutant: Mutant, place: Path, seconds: float) -> tuple[str, str]:
@@ -137,7 +136,7 @@ def fate(mutant: Mutant, place: Path, seconds: float) -> tuple[str, str]:
     path.write_bytes(whole[: mutant.start] + mutant.after.encode() + whole[mutant.end :])
     end, by = "", ""
     try:
-        for tests in (tests_of(mutant.file), QUICK):
+        for tests in tests_of(mutant.file):
             end, by = _run(tests, place, seconds)
             if end not in _WITHOUT_FAILURE.values():
                 break

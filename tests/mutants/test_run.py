@@ -20,7 +20,11 @@ def test_a_mutant_is_one_expression_changed():
 
 
 def test_every_module_has_tests_that_are_asked():
-    assert run.tests_of(FILE)[0] == "tests/passes/test_print_ir.py"
-    assert run.tests_of("lowering/ops/nn/pooling.py")[:2] == ["tests/ops/test_ladder.py", "-k"]
+    assert run.tests_of(FILE)[0][0] == "tests/passes/test_print_ir.py"
+    cases, own, everything = run.tests_of("lowering/ops/nn/pooling.py")
+    assert cases[:2] == ["tests/ops/test_ladder.py", "-k"]
+    assert own[0] == "tests/ops/nn/test_pooling.py"
+    assert everything == ["-m", "quick"]
+    assert run.tests_of("symjax_nnvm/onnx/ops/nn/pooling.py")[0][:2] == ["tests/onnx/test_cases.py", "-k"]
     unnamed = "/".join(("symjax_nnvm", "onnx", "imports", "ops", "product.py"))  # which this file must not name either
-    assert run.tests_of(unnamed) == ["-m", "quick", "tests/onnx"]
+    assert run.tests_of(unnamed) == [everything]
