@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
 
-from docs.generate import arguments_of, by_family, gradient_word
+from docs.tools.generate import arguments_of, by_family, gradient_word
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FDeviation, FDraws, FGradient, FInferShape
 from symjax_nnvm.ir.linear import Linear, self_adjoint
@@ -21,6 +21,9 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.symbol.namespaces import Namespace
 from tests.cases import Case
 from tests.support.import_graph import ROOT
+
+INDEX = "reference/operators"
+"""The page that lists all operators."""
 
 NAMESPACES = {key: value.prefix for key, value in vars(sym).items() if isinstance(value, Namespace)}
 
@@ -41,7 +44,7 @@ def places() -> dict[str, str]:
 
 
 def _path(family: str) -> str:
-    return f"operators/{family.replace(' ', '_')}"
+    return f"{INDEX}/{family.replace(' ', '_')}"
 
 
 def _head(family: str) -> str:

@@ -2,9 +2,9 @@
 var Scorer = {
   score: ([page, title, anchor, description, score]) =>
     score +
-    (page.startsWith("operators/") ? 6 : 0) +
-    (page.startsWith("reference/") ? 3 : 0) -
-    (["changelog", "benchmarks"].includes(page) ? 6 : 0),
+    (page.startsWith("reference/operators/") ? 6 : 0) +
+    (page.startsWith("reference/api/") ? 3 : 0) -
+    (["reference/changelog", "reference/benchmarks"].includes(page) ? 6 : 0),
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },

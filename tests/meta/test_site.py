@@ -12,8 +12,8 @@ import pytest
 
 import lowering
 import symjax_nnvm
-from docs import draw_pictures
-from docs.generate import TARGETS, by_family
+from docs.tools import draw_pictures
+from docs.tools.generate import TARGETS, by_family
 from docs.web import operator_pages, reference_pages, staging
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FDeviation, FGradient, FInferShape
@@ -62,8 +62,8 @@ def test_what_the_search_raises_and_lowers_is_on_the_site(tmp_path: Path):
     script = (ROOT / "docs" / "web" / "search_scores.js").read_text(encoding="utf-8")
     folders = re.findall(r'startsWith\("([^"]+)/"\)', script)
     pages = re.findall(r'"([^"]+)"', script[script.index('["') : script.index("].includes")])
-    assert folders == ["operators", "reference"]
-    assert pages == ["changelog", "benchmarks"]
+    assert folders == ["reference/operators", "reference/api"]
+    assert pages == ["reference/changelog", "reference/benchmarks"]
     assert [name for name in folders if not (tmp_path / name).is_dir()] == []
     assert [name for name in pages if not list(tmp_path.glob(f"{name}.*"))] == []
 
@@ -115,25 +115,26 @@ def test_signs_of_markdown_in_our_texts_mean_nothing():
 
 
 def test_every_page_is_in_the_navigation():
-    """Those that nobody has put anywhere come under "More", and no name is listed that might be a slip."""
-    parts = staging.navigation()
-    named = [name for names in parts.values() for name in names]
+    """Every name in the list is a page, too."""
+    groups = staging.navigation()
+    assert list(groups) == ["Tutorial", "Guide", "Reference", "Internals"]
+    named = [name for names in groups.values() for name in names]
     assert sorted(named) == sorted(staging.pages().keys() - {"index"})
-    assert {"architecture", "contributing", "operators"} <= set(named)
 
 
-def test_a_page_that_appears_is_picked_up(monkeypatch: pytest.MonkeyPatch):
+def test_a_new_page_comes_last_in_its_group(monkeypatch: pytest.MonkeyPatch):
     pages = staging.pages()
-    monkeypatch.setattr(staging, "pages", lambda: {**pages, "brand_new": ROOT / "docs" / "brand_new.md"})
-    assert staging.navigation()["More"][-1] == "brand_new"
+    monkeypatch.setattr(staging, "pages", lambda: {**pages, "guide/a_page": ROOT / "docs" / "guide" / "a_page.md"})
+    assert staging.navigation()["Guide"][-1] == "guide/a_page"
 
 
-def test_links_are_turned_to_where_things_lie_on_the_site(tmp_path: Path):
-    for source in staging.pages().values():
-        staging.linked(source, tmp_path)  # every link leads to a file
-    text = staging.linked(ROOT / "CONTRIBUTING.md", tmp_path)
-    assert "[docs/architecture.md](architecture.md)" in text
-    assert "](contributing.md)" in staging.linked(ROOT / "docs" / "index.md", tmp_path)
+def test_links_lead_to_pages_and_files_of_the_site(tmp_path: Path):
+    texts = {name: staging.linked(name, source, tmp_path) for name, source in staging.pages().items()}
+    assert "](architecture.md)" in texts["internals/contributing"]
+    assert "](internals/contributing.md)" in texts["index"]
+    assert "](../internals/contributing.md)" in texts["guide/onnx"]
+    assert "](../files/docs/pictures/loop.svg)" in texts["tutorial/gallery"]
+    assert (tmp_path / "files" / "docs" / "pictures" / "loop.svg").is_file()
 
 
 def test_the_front_page_begins_as_the_readme_does():
@@ -146,17 +147,12 @@ def test_the_front_page_begins_as_the_readme_does():
 @pytest.mark.parametrize("name", draw_pictures.PICTURES)
 def test_a_picture_is_what_would_be_drawn_now(name: str):
     text = (draw_pictures.FOLDER / f"{name}.svg").read_text(encoding="utf-8")
-    assert text == draw_pictures.drawn(name).svg(), "run python docs/draw_pictures.py"
+    assert text == draw_pictures.drawn(name).svg(), "run python docs/tools/draw_pictures.py"
     assert len(text) < 80_000
 
 
 def test_every_picture_is_drawn_by_a_script_and_shown():
-    shown = {
-        target for page in staging.pages() for target in re.findall(r"\]\(pictures/(\w+)\.svg\)", text_of_page(page))
-    }
-    charts = {Path(target).stem for target in TARGETS if target.endswith(".svg")}
+    texts = [source.read_text(encoding="utf-8") for source in staging.pages().values()]
+    shown = {target for text in texts for target in re.findall(r"\]\([./]*pictures/(\w+)\.svg\)", text)}
+    charts = {Path(target).stem for target in TARGETS if target.endswith(".svg")} | {"scaling", "training_parity"}
     assert shown == draw_pictures.PICTURES.keys() | charts == {path.stem for path in draw_pictures.FOLDER.iterdir()}
-
-
-def text_of_page(page: str) -> str:
-    return staging.pages()[page].read_text(encoding="utf-8")

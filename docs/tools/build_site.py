@@ -1,4 +1,4 @@
-"""Build the site: `python docs/build_site.py` writes it to build/site; open build/site/index.html.
+"""Build the site: `python docs/tools/build_site.py` writes it to build/site; open build/site/index.html.
 
 Needs the extra `docs`, and no network. A warning of Sphinx's (a dead link, a page in no navigation, a docstring that
 cannot be read) is an error.
@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path[0] = str(ROOT)
 
 from sphinx.cmd.build import main as sphinx  # noqa: E402

@@ -1,4 +1,4 @@
-"""Draw the pictures of the pages: `python docs/draw_pictures.py` writes docs/pictures by `plot_network`."""
+"""Draw the pictures of the pages: `python docs/tools/draw_pictures.py` writes docs/pictures by `plot_network`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 import symjax_nnvm as nn  # noqa: E402

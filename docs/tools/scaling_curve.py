@@ -1,6 +1,6 @@
-"""Write docs/scaling.svg, and print the table of docs/scaling.md: what the cost model says of two networks.
+"""Write docs/pictures/scaling.svg and print the table of docs/guide/scaling.md, by the cost model.
 
-    python docs/scaling_curve.py
+    python docs/tools/scaling_curve.py
 
 The curve is a function of `benchmarks/cost_model.py` and of the rates below, and nothing else.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.cost_model import Machine, Work, efficiency, step_seconds  # noqa: E402
@@ -77,5 +77,5 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / "docs" / "scaling.svg").write_text(picture(), encoding="utf-8")
+    (ROOT / "docs" / "pictures" / "scaling.svg").write_text(picture(), encoding="utf-8")
     print(table())
