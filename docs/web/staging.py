@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from docs.web import operator_pages, reference_pages
+from symjax_nnvm.ir.op import Op
 from tests.support.import_graph import ROOT
 
 HERE = Path(__file__).parent
@@ -47,10 +48,10 @@ def stage(folder: Path) -> None:
     shutil.copytree(HERE / "_static", folder / "_static")
     for name, source in pages().items():
         text = linked(name, source, folder)
-        _write(folder / f"{name}.md", with_sections(text) if name == operator_pages.INDEX else text)
+        _write(folder / f"{name}.md", with_operator_links(text) if name == operator_pages.INDEX else text)
     operators, reference = operator_pages.pages(), reference_pages.pages()
     _append(folder / "index.md", "".join(toctree(names, group) for group, names in navigation().items()))
-    _append(folder / f"{operator_pages.INDEX}.md", toctree(operators))
+    _append(folder / f"{operator_pages.INDEX}.md", toctree(operator_pages.families()))
     _append(folder / f"{reference_pages.INDEX}.md", reference_pages.index() + toctree(reference))
     for path, text in {**operators, **reference}.items():
         _write(folder / f"{path}.md", text)
@@ -77,10 +78,9 @@ def linked(name: str, source: Path, folder: Path) -> str:
     return _LINK.sub(changed, source.read_text(encoding="utf-8"))
 
 
-def with_sections(table: str) -> str:
-    """The table of operators, each linked to its section."""
-    places = operator_pages.places()
-    return _OPERATOR.sub(lambda match: f"| [`{match[1]}`](/{places[match[1]]})", table)
+def with_operator_links(table: str) -> str:
+    """The table of operators, each linked to its page."""
+    return _OPERATOR.sub(lambda match: f"| [`{match[1]}`](/{operator_pages.path_of(Op.get(match[1]))}.md)", table)
 
 
 def toctree(names: Iterable[str], caption: str = "") -> str:
