@@ -229,6 +229,12 @@ def test_a_picture_is_what_would_be_drawn_now(name: str):
     assert len(text) < 80_000
 
 
+def test_the_benchmarks_begin_with_the_chart_of_their_table():
+    first = text_of("docs/reference/benchmarks.md").split("\n\n")[1]
+    assert re.fullmatch(r"!\[.*\]\(\.\./pictures/zoo\.svg\)", first)
+    assert "docs/pictures/zoo.svg" in TARGETS
+
+
 def test_every_picture_is_drawn_by_a_script_and_shown():
     texts = [source.read_text(encoding="utf-8") for source in staging.pages().values()]
     shown = {target for text in texts for target in re.findall(r"\]\([./]*pictures/(\w+)\.svg\)", text)}
