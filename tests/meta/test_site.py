@@ -216,7 +216,10 @@ def test_links_lead_to_pages_and_files_of_the_site(tmp_path: Path):
 
 
 def test_the_front_page_begins_as_the_readme_does():
-    """The two commands that a newcomer types are the same on both."""
+    """For whom and why, the one line to change, the picture of the speed; and the two commands of a newcomer."""
+    head = text_of("README.md").partition("**Train")[0]
+    assert text_of("docs/index.md").startswith(head.replace("](docs/", "]("))
+    assert head.index("from lowering import mx") < head.index("![") < 700
     commands = [line for line in text_of("README.md").splitlines() if line.startswith("    python3 -m venv")]
     assert len(commands) == 2
     assert [command for command in commands if command not in text_of("docs/index.md").splitlines()] == []
