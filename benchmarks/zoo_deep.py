@@ -6,7 +6,7 @@ Pre-norm blocks, 128 wide, 4 heads, on (8, 64, 128); the mean square of the outp
 By hand there are three: plain; with an optimization_barrier after each residual sum; and with LayerNorm under a jit of
 its own, which changes no number but adds up a LayerNorm's gradient before it joins the residual stream's. `largest
 fusion` is the number of instructions in the largest loop that XLA computes in one go: what it grows by with the depth
-is computed again and again (docs/benchmarks.md says why).
+is computed again and again (docs/reference/benchmarks.md says why).
 """
 
 from __future__ import annotations

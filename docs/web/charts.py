@@ -12,15 +12,15 @@ _BAR, _ROW_HEIGHT, _LEFT, _LONGEST, _WIDTH = 9, 36, 150, 510, 700
 
 
 def zoo_times() -> dict[str, list[float | None]]:
-    """Row of `docs/benchmarks.md`, Whole networks → times of MXNet, onnxruntime and ours as parts of MXNet's; None
-    where there is none. Raises ValueError where the page has no such table."""
-    text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    """Network → times of MXNet, onnxruntime and ours as parts of MXNet's, by the table "Whole networks" of
+    `docs/reference/benchmarks.md`; None where there is none. Raises ValueError where the page has no such table."""
+    text = (ROOT / "docs" / "reference" / "benchmarks.md").read_text(encoding="utf-8")
     found: dict[str, list[float | None]] = {}
     for name, *cells in _ROW.findall(text[text.index("## Whole networks") :]):
         times = [None if cell == "-" else float(cell.replace(",", "")) for cell in cells]
         found.setdefault(name, [time and time / float(cells[0].replace(",", "")) for time in times])
     if len(found) < 5:
-        raise ValueError("docs/benchmarks.md has no table of whole networks")
+        raise ValueError("docs/reference/benchmarks.md has no table of whole networks")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Sphinx's settings; `docs/build_site.py` gives it the pages, of which it makes a copy first."""
+"""Sphinx's settings; `docs/tools/build_site.py` gives it the pages, of which it makes a copy first."""
 
 import re
 from pathlib import Path

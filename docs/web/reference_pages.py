@@ -8,6 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+INDEX = "reference/api"
+"""The page that lists the others."""
+
 LIST = Path(__file__).with_name("reference.txt")
 
 
@@ -32,17 +35,17 @@ def pages() -> dict[str, str]:
 
 
 def index() -> str:
-    """Links to the parts, with every name, for the end of docs/reference.md."""
+    """Links to the parts, with every name, for the end of docs/reference/api.md."""
     lines = [""]
     for title, names in parts().items():
         listed = ", ".join(f"`{name.rpartition('.')[2]}`" for name in names)
-        lines.append(f"- [{title}]({path_of(title)}.md): {listed}")
+        lines.append(f"- [{title}](/{path_of(title)}.md): {listed}")
     return "\n".join(lines) + "\n"
 
 
 def path_of(title: str) -> str:
-    """Where the page of a part lies."""
-    return "reference/" + re.sub(r"\W+", "_", title.partition(":")[0].lower())
+    """Path of a part's page below the site's root."""
+    return f"{INDEX}/" + re.sub(r"\W+", "_", title.partition(":")[0].lower())
 
 
 def _page(title: str, names: list[str]) -> str:

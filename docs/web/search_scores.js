@@ -1,10 +1,15 @@
-/* How high a page stands among what the search finds: who looks for a name wants its own page first. */
+/* Pages of operators and of functions come first, pages of history and figures last. */
 var Scorer = {
-  score: ([page, title, anchor, description, score]) =>
-    score +
-    (page.startsWith("operators/") ? 6 : 0) +
-    (page.startsWith("reference/") ? 3 : 0) -
-    (["changelog", "benchmarks"].includes(page) ? 6 : 0),
+  score: (result) => {
+    const [page, , , , score] = result;
+    if (page.startsWith("reference/operators/")) {
+      result[2] = ""; // the anchor of an index entry: without it, one page is one result
+      return score + 6;
+    }
+    if (page.startsWith("reference/api/")) return score + 3;
+    if (["reference/changelog", "reference/benchmarks"].includes(page)) return score - 6;
+    return score;
+  },
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },

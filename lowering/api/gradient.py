@@ -101,7 +101,7 @@ def grad_fn(
 
     mirror: what the backward part computes again instead of keeping it, memory for time. None and "attributes": nodes
     that carry `__force_mirroring__`, as in MXNet; "do_mirror": MXNet's rule of MXNET_BACKWARD_DO_MIRROR=1; "blocks":
-    all but what crosses between about √n blocks; "off": nothing; or a function of a node. See docs/mirroring.md.
+    all but what crosses between about √n blocks; "off": nothing; or a function of a node. See docs/guide/mirroring.md.
 
     zeros_if_unreachable: accept arguments, and names in wrt, that the symbol does not have: their gradients are zeros.
 

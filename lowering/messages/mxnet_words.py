@@ -40,7 +40,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
         "state_names": "States are auxiliary states, in trainer.state.aux",
         "logger": "trainer.fit(..., progress=True) prints; callbacks= can do more",
         "work_load_list": _DEVICE,
-        "group2ctxs": "Spread arrays by jax.sharding; see docs/migrating.md, Several devices",
+        "group2ctxs": "Spread arrays by jax.sharding; see docs/guide/migrating.md, Several devices",
         "kvstore": "There is none: arrays laid out by jax.sharding are summed by XLA",
         "batch_size": "trainer.init(seed, data=(batch size, ...)) is told shapes",
         "num_epoch": "trainer.fit(data, epochs) is told how many epochs",

@@ -2,7 +2,7 @@
 
 Each is used once, in this file, with the consequence of its absence: speed is lost, or a word in a message, never a
 result. `tests/lowering/native/test_unpromised.py` takes each away. What JAX promises is in its
-`docs/api_compatibility.md`; what runs with which version is in `docs/versions.md`.
+`docs/api_compatibility.md`; what runs with which version is in `docs/reference/versions.md`.
 
 Whatever an unpromised interface raises is caught, here and in this folder alone.
 """

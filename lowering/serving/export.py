@@ -55,7 +55,7 @@ def export_program(
     this_machine: bool = False,
 ) -> jax.export.Exported:
     """Write a trained network as serialized StableHLO, which `jax.export.deserialize` reads wherever JAX is. A
-    process that loads a file runs what its writer chose of the runtime's native code (docs/serving.md says more).
+    process that loads a file runs what its writer chose of the runtime's native code (docs/guide/serving.md says more).
 
     shapes: of every input by name; a name in the place of a size, `("N", 3, 224, 224)`, leaves it open, the same name
     the same size. Where an operator takes only some of the sizes (a piece cut out of an axis, a window), the program

@@ -1,7 +1,8 @@
 """Streams: parts of a batch run side by side, each computed by one core from end to end.
 
 XLA's CPU shares every convolution out over the cores. Each time a sleeping thread has to be woken, and the last one
-waited for, which on two cores of a virtual machine takes as long as a small convolution does (docs/benchmarks.md).
+waited for, which on two cores of a virtual machine takes as long as a small convolution does
+(docs/reference/benchmarks.md).
 Where every sample is by itself, cores need not wait for each other: each computes samples of its own. Others call that
 streams (OpenVINO), or one thread for each request.
 

@@ -4,7 +4,8 @@ XLA:CPU takes the memory of its results from `malloc` in each call. The C librar
 each time, and the system fills them with zeros, page by page, when they are first touched: ResNet-50 touches 91,000 new
 pages in a call of 16 images, which takes a sixth of its processor time; MobileNet's training step 169,000, a quarter.
 Kept pages are touched once, and large ones are fewer. What it costs: memory that any part of the process frees does not
-go back to the system, and threads that compile wait for the one heap, a fifth of the time (docs/benchmarks.md).
+go back to the system, and threads that compile wait for the one heap, a fifth of the time
+(docs/reference/benchmarks.md).
 
 The allocator is the whole process's: nothing here is called by an import, or by making an object.
 """

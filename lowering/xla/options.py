@@ -35,9 +35,9 @@ and so: ResNet-18, batch 4, forward 78, 65, 66, with gradients 279, 248, 246; fi
 gradients 13, 24, 13; two LSTM layers of 512 over 64 steps, batch 32, forward 78, 184, 79.
 
 Left out, for they gain nothing in compiling or lose in running (`benchmarks/compile_times.py --options`, figures in
-docs/benchmarks.md): xla_cpu_use_fusion_emitters off (MobileNet's step a quarter slower, equal kernels compiled anew),
-xla_backend_optimization_level 1 (a tenth of compiling; ResNet-18's step 5 % slower), xla_llvm_disable_expensive_passes,
-xla_cpu_parallel_codegen_split_count, xla_cpu_prefer_vector_width.
+docs/reference/benchmarks.md): xla_cpu_use_fusion_emitters off (MobileNet's step a quarter slower, equal kernels
+compiled anew), xla_backend_optimization_level 1 (a tenth of compiling; ResNet-18's step 5 % slower),
+xla_llvm_disable_expensive_passes, xla_cpu_parallel_codegen_split_count, xla_cpu_prefer_vector_width.
 """
 
 ONCE: Mapping[str, Mapping[str, str]] = {"cpu": {"xla_backend_optimization_level": "0"}}

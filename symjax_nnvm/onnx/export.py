@@ -32,7 +32,7 @@ Arrays = Mapping[str, Any]
 
 OPSET = 18
 """The version of ONNX' operators that files say by default: the first whose reductions, paddings and splits are as in
-all later ones, and one that every converter of docs/onnx.md reads."""
+all later ones, and one that every converter of docs/guide/onnx.md reads."""
 
 
 def to_onnx(

@@ -12,7 +12,7 @@ from symjax_nnvm.symbol.functions import OperatorFunction, operator_function
 _PREFIXES = {"contrib": "_contrib_", "linalg": "_linalg_", "random": "_random_", "sparse": "_sparse_"}
 
 
-_ELSEWHERE = {
+FOREIGN_NAMES = {
     **dict.fromkeys(("dense", "linear", "innerproduct"), "FullyConnected"),
     **dict.fromkeys(("conv1d", "conv2d", "conv3d", "conv"), "Convolution"),
     **dict.fromkeys(("conv1dtranspose", "conv2dtranspose", "convtranspose2d"), "Deconvolution"),
@@ -23,7 +23,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("matmul",), "dot"),
     **dict.fromkeys(("crossentropyloss", "softmaxcrossentropyloss"), "softmax_cross_entropy"),
 }
-"""Layers under the names that Gluon, PyTorch and Keras give them, without underscores, in lower case."""
+"""Name of a layer in Gluon, PyTorch or Keras, without underscores and in lower case → the operator's name here."""
 
 
 def closest_functions(name: str, group: str | None) -> str:
@@ -37,7 +37,7 @@ def closest_functions(name: str, group: str | None) -> str:
             continue  # names of dense operators again, and what Python's operators call
         if short not in spelled or home == group:
             spelled[short] = f"symbol.{short}" if home is None else f"symbol.{home}.{short}"
-    elsewhere = _ELSEWHERE.get(name.lower().replace("_", ""))
+    elsewhere = FOREIGN_NAMES.get(name.lower().replace("_", ""))
     close = [name] if name in spelled else [elsewhere] if elsewhere else closest(name, spelled)
     return f". Did you mean {' or '.join(spelled[short] for short in close)}?" if close else ""
 

@@ -9,14 +9,14 @@ import pytest
 
 from benchmarks.collectives import Sent, collectives
 from benchmarks.cost_model import Machine, Work, efficiency, step_seconds, sum_seconds
-from docs.scaling_curve import DEVICES, MACHINE, ROWS, picture, table
+from docs.tools.scaling_curve import DEVICES, MACHINE, ROWS, picture, table
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_pages_picture_and_table_are_the_models():
-    assert (DOCS / "scaling.svg").read_text(encoding="utf-8") == picture()
-    assert table() in (DOCS / "scaling.md").read_text(encoding="utf-8")
+    assert (DOCS / "pictures" / "scaling.svg").read_text(encoding="utf-8") == picture()
+    assert table() in (DOCS / "guide" / "scaling.md").read_text(encoding="utf-8")
 
 
 def test_a_step_on_one_device_is_its_arithmetic():

@@ -1,4 +1,4 @@
-"""The transcripts of docs/command.md are what the command prints, and its other commands run."""
+"""The transcripts of docs/guide/command.md are what the command prints, and its other commands run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.cli.conftest import FILES
 from tests.cli.networks import resnet
 from tests.support.pages import blocks, blocks_of, commands
 
-PAGE = "docs/command.md"
+PAGE = "docs/guide/command.md"
 
 
 def transcripts() -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Run the MXNet half of docs/migrating.md, from top to bottom, in MXNet 1.9.1; look up what all pages name of MXNet.
+"""Run the MXNet half of docs/guide/migrating.md in MXNet 1.9.1, and look up the names of MXNet on all pages.
 
 Run by hand, in the environment of tests/goldens/make.py, from the project's root, after changing MXNet's code there:
 
@@ -23,7 +23,7 @@ import mxnet  # type: ignore[import-not-found]
 from tests.support.pages import names_of_mxnet, of_mxnet
 
 HERE = Path(__file__).parent
-PAGES = ("docs/migrating.md",)
+PAGES = ("docs/guide/migrating.md",)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The imports keep to docs/layers.txt, and data take the ways through the house that docs/architecture.md tells."""
+"""The imports keep to docs/internals/layers.txt, and data take the ways that docs/internals/architecture.md tells."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tests.support.import_graph import (
     unused,
 )
 
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
 MODULES = modules()
 IMPORTS = all_imports()
 LAYERS: dict[str, list[list[str]]] = {package: [names for names, _ in rows] for package, rows in layers().items()}
-"""Package → its layers in docs/layers.txt, the highest first: the files and folders of each."""
+"""Package → its layers in docs/internals/layers.txt, the highest first: the files and folders of each."""
 
 MUTUAL = {
     ("symjax_nnvm.ir.op", "symjax_nnvm.ir.node"),
@@ -49,7 +49,7 @@ def layer(module: str) -> int:
     entry = f"{rest[0]}/" if len(rest) > 1 else rest[0]
     rows = LAYERS[package]
     found = [i for i, row in enumerate(rows) if entry in row]
-    assert len(found) == 1, f"{MODULES[module]} must stand once in docs/layers.txt"
+    assert len(found) == 1, f"{MODULES[module]} must stand once in docs/internals/layers.txt"
     return len(rows) - found[0] + 1000 * PACKAGES.index(package)
 
 

@@ -74,19 +74,19 @@ def check_data(names: Names, printed: str) -> None:
 
 
 CHECKS: dict[str, Callable[[Names, str], None]] = {
-    "docs/data.md": check_data,
-    "docs/executor.md": check_executor,
-    "docs/migrating.md": check_migrating,
-    "docs/mirroring.md": check_mirroring,
-    "docs/training.md": check_training,
+    "docs/guide/data.md": check_data,
+    "docs/guide/executor.md": check_executor,
+    "docs/guide/migrating.md": check_migrating,
+    "docs/guide/mirroring.md": check_mirroring,
+    "docs/guide/training.md": check_training,
 }
 """Page → what must hold of the names and the text that its blocks leave, beside what the page says is printed."""
 
 RUN_BY_THEIR_TESTS = {
     "CONTRIBUTING.md": "below, under another name than the page's",
-    "docs/extending.md": "tests/meta/test_extending.py, which takes out again what each example adds",
-    "docs/command.md": "tests/cli/test_docs.py, in a folder with the models of which it speaks",
-    "docs/versions.md": "tests/cli/test_env.py",
+    "docs/internals/extending.md": "tests/meta/test_extending.py, which takes out again what each example adds",
+    "docs/guide/command.md": "tests/cli/test_docs.py, in a folder with the models of which it speaks",
+    "docs/reference/versions.md": "tests/cli/test_env.py",
 }
 
 
@@ -152,7 +152,7 @@ def test_a_page_says_above_its_first_block_what_more_has_to_be_installed(tmp_pat
     )
     assert done.returncode == 0, done.stderr
     lacking = {page: (code, why) for page, code, why in map(json.loads, done.stdout.splitlines())}
-    assert lacking.keys() == {"docs/data.md", "docs/onnx.md"}
+    assert lacking.keys() == {"docs/guide/data.md", "docs/guide/onnx.md"}
     for page, (code, why) in lacking.items():
         extra = re.search(r"symjax-nnvm\[(\w+)\]", why)
         assert extra is not None, why
@@ -181,7 +181,7 @@ def test_contributing_operator_works_as_written():
 
 
 EXECUTORS_ROWS = re.findall(
-    r"^\| .* \| (?:[^|`]*)`(ex\.[^`…]+|np\.[^`…]+)` \|$", text_of("docs/executor.md"), re.MULTILINE
+    r"^\| .* \| (?:[^|`]*)`(ex\.[^`…]+|np\.[^`…]+)` \|$", text_of("docs/guide/executor.md"), re.MULTILINE
 )
 
 
@@ -233,7 +233,7 @@ def script_of(command: str) -> Path | None:
 
 
 def commands_of_pages() -> list[tuple[str, str]]:
-    drawn = "docs/architecture.md"  # its indented blocks are pictures, which docs/generate.py draws
+    drawn = "docs/internals/architecture.md"  # its indented blocks are pictures, which docs/tools/generate.py draws
     return [
         (page, command)
         for page in PAGES
@@ -300,7 +300,7 @@ def test_every_block_is_of_a_kind_that_is_seen_to(page: str):
     for block in blocks_of(page):
         assert block.language in KINDS
         if block.language == "console":
-            assert page == "docs/command.md"
+            assert page == "docs/guide/command.md"
         if block.language == "":
             assert last is not None
             assert last.language == "python", "output stands below what prints it"

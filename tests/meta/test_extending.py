@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md: each file and each row is put in its place, does what the page says, and goes."""
+"""The examples of docs/internals/extending.md: each is put in its place, does what the page says, and is removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from symjax_nnvm import symbol as sym
 from symjax_nnvm.io import formats
 from tests.support.pages import blocks, text_of
 
-PAGE = "docs/extending.md"
+PAGE = "docs/internals/extending.md"
 Patch = pytest.MonkeyPatch
 
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-_spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-assert _spec is not None
-assert _spec.loader is not None
-generate = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(generate)
+from docs.tools import generate
+from tests.support.pages import text_of
 
 
 @pytest.mark.parametrize("path", generate.TARGETS)
 def test_generated_files_are_current(path: str):
     text = getattr(generate, generate.TARGETS[path])()
-    assert (ROOT / path).read_text(encoding="utf-8") == text, f"{path} is old: run python docs/generate.py"
+    assert text_of(path) == text, f"{path} is old: run python docs/tools/generate.py"
 
 
 def test_pages_count_the_operators_that_mxnet_has():

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +16,8 @@ import pytest
 
 import lowering
 import symjax_nnvm
-from docs import draw_pictures
-from docs.generate import TARGETS, by_family
+from docs.tools import draw_pictures
+from docs.tools.generate import TARGETS, by_family
 from docs.web import operator_pages, reference_pages, staging
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.attributes import FDeviation, FGradient, FInferShape
@@ -57,41 +61,115 @@ def test_every_public_name_is_in_the_reference():
     assert [name for name in listed if not reference_pages.found(name).__doc__] == []
 
 
-def test_what_the_search_raises_and_lowers_is_on_the_site(tmp_path: Path):
-    staging.stage(tmp_path)
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    return operator_pages.pages()
+
+
+def test_what_the_search_raises_and_lowers_is_on_the_site(texts: dict[str, str]):
     script = (ROOT / "docs" / "web" / "search_scores.js").read_text(encoding="utf-8")
     folders = re.findall(r'startsWith\("([^"]+)/"\)', script)
     pages = re.findall(r'"([^"]+)"', script[script.index('["') : script.index("].includes")])
-    assert folders == ["operators", "reference"]
-    assert pages == ["changelog", "benchmarks"]
-    assert [name for name in folders if not (tmp_path / name).is_dir()] == []
-    assert [name for name in pages if not list(tmp_path.glob(f"{name}.*"))] == []
+    assert folders == ["reference/operators", "reference/api"]
+    assert pages == ["reference/changelog", "reference/benchmarks"]
+    assert all(name.startswith(f"{folders[0]}/") for name in texts)
+    assert all(name.startswith(f"{folders[1]}/") for name in reference_pages.pages())
+    assert set(pages) <= staging.pages().keys()
 
 
-def test_every_operator_has_a_section():
-    texts = operator_pages.pages()
-    places = operator_pages.places()
-    assert len(places) == sum(map(len, GROUPS.values())) > 350
-    for name, place in places.items():
-        page, _, anchor = place.partition(".md#")
-        assert f"\n## `{name}`\n" in texts[page]
-        assert anchor == name.lower()
+def page_of(name: str) -> str:
+    return operator_pages.page(Op.get(name), CASES.get(Op.get(name), []))
 
 
-def test_a_section_tells_what_the_card_says():
-    text = operator_pages.section(Op.get("FullyConnected"), CASES[Op.get("FullyConnected")])
+def test_every_operator_has_a_page(texts: dict[str, str]):
+    ops = [op for members in GROUPS.values() for op in members]
+    assert len(ops) > 350
+    for op in ops:
+        assert f"\n# `{operator_pages.function(op)}`\n" in texts[operator_pages.path_of(op)]
+    assert len({path.lower() for path in texts}) == len(texts) == len(ops) + len(GROUPS)
+    assert f"](/{operator_pages.path_of(Op.get('Convolution'))}.md)" in texts["reference/operators/nn/convolution"]
+
+
+def test_a_page_tells_what_the_card_says(texts: dict[str, str]):
+    text = page_of("FullyConnected")
     for part in (
-        "Y = X Wᵀ + b", "num_hidden: int,", "| `flatten` | boolean, optional, default=True |", "weight (h, d)",
-        "dW = dYᵀ X", "print(out.infer_shape(data=(4, 5), weight=(3, 5), bias=(3,))[1])\n", "[(4, 3)]\n",
-        "dot(%4, %weight)", "`_npx_fully_connected`",
+        "# `sym.FullyConnected`\n\nY = X Wᵀ + b: a dense layer.", "```\nY = X Wᵀ + b\ndX = dY W, dW = dYᵀ X, db = ",
+        "num_hidden: int,", "| `flatten` | boolean, optional, default=True |", "weight (h, d)",
+        "print(out.infer_shape(data=(4, 5), weight=(3, 5), bias=(3,))[1])\n", "[(4, 3)]\n", "dot(%4, %weight)",
+        "`_npx_fully_connected`",
     ):  # fmt: skip
         assert part in text
     for op in [op for members in GROUPS.values() for op in members]:
-        text = operator_pages.section(op, CASES.get(op, []))
-        assert operator_pages.plain(op.description) in text
+        text = texts[operator_pages.path_of(op)]
+        assert operator_pages.plain(op.description) in text or f"```\n{op.description.removesuffix('.')}\n" in text
         assert ("- **Unlike MXNet" in text) == (op in FDeviation)
         assert ("**Shapes.**" in text) or not FInferShape.get(op) or not FInferShape[op].__doc__
         assert "- **Gradient.** None" not in text or op not in FGradient
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("relu", ["max(x, 0)"]),
+        ("broadcast_hypot", ["√(lhs² + rhs²)"]),
+        ("_contrib_quadratic", ["a·data² + b·data + c", "dX = dY (2 a X + b)"]),
+        ("where", ["dX = dZ where the condition holds, dY = dZ elsewhere"]),
+        ("Pooling_v1", []),  # prose, with a bracket and "v1"
+        ("Flatten", ["dX = dY in the shape of X"]),  # (n, …) → (n, d) are shapes
+    ],
+)
+def test_formulas_are_told_from_prose(name: str, found: list[str]):
+    assert operator_pages.formulas(Op.get(name)) == found
+
+
+def test_related_operators_are_linked():
+    convolution, relu = page_of("Convolution"), page_of("relu")
+    assert "- `_backward_Convolution_weight`, of its gradient: The adjoint of Convolution" in convolution
+    assert (
+        "- Similar names: [`sym.Convolution_v1`](/reference/operators/nn/convolution_v1/Convolution_v1.md)"
+        in convolution
+    )
+    assert "- Its gradient is written with [`sym._greater_scalar`]" in relu
+    assert "- Mentioned above: [`sym.SoftmaxOutput`]" in page_of("SoftmaxActivation")
+    assert "- Similar names: [`sym._div_scalar`]" in page_of("elemwise_div")
+    assert "- Family [elementwise/unary](/reference/operators/elementwise/unary.md)." in relu
+
+
+def test_the_names_that_people_know():
+    known = {
+        "dot": {"dot", "mx.sym.dot", "mx.nd.dot", "matmul"},
+        "Convolution": {"convolution", "conv2d", "mx.sym.convolution", "npx.convolution"},
+        "BatchNorm": {"batchnorm", "batch_norm", "mx.npx.batch_norm"},
+        "_contrib_box_nms": {"box_nms", "boxnms", "_contrib_box_nms", "mx.sym.contrib.box_nms"},
+        "elemwise_add": {"add", "_plus", "sym.elemwise_add"},
+    }
+    for name, names in known.items():
+        assert names <= set(operator_pages.known_names(Op.get(name)))
+    for op in [op for members in GROUPS.values() for op in members]:
+        names = {operator_pages.function(op), op.name, *op.aliases}
+        assert {name.lower() for name in names} <= set(operator_pages.known_names(op))
+
+
+def test_the_search_has_these_names(tmp_path: Path):
+    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "_static").mkdir(parents=True)
+    (source / "index.md").write_text("# Two operators\n")
+    for name in ("dot", "Convolution"):
+        (source / f"{name}.md").write_text(page_of(name))
+    command = [sys.executable, "-m", "sphinx", "-Q", "-c", str(ROOT / "docs" / "web"), str(source), str(target)]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=120)
+    text = (target / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    for query, page in {"mx.sym.dot": "dot", "conv2d": "Convolution", "convolution": "Convolution"}.items():
+        assert [index["docnames"][number] for number, *_ in index["indexentries"][query]] == [page]
+
+
+def test_what_a_page_calls_an_operator_does_not_depend_on_earlier_calls():
+    """`sym` keeps the functions that it has made."""
+    assert callable(sym.elemwise_add)
+    assert operator_pages.function(Op.get("elemwise_add")) == "sym.elemwise_add"
+    assert operator_pages.function(Op.get("_split_v2")) == "sym._split_v2"  # `sym.split_v2` is written out
 
 
 def test_examples_name_functions_of_the_operator():
@@ -115,29 +193,33 @@ def test_signs_of_markdown_in_our_texts_mean_nothing():
 
 
 def test_every_page_is_in_the_navigation():
-    """Those that nobody has put anywhere come under "More", and no name is listed that might be a slip."""
-    parts = staging.navigation()
-    named = [name for names in parts.values() for name in names]
+    """Every name in the list is a page, too."""
+    groups = staging.navigation()
+    assert list(groups) == ["Tutorial", "Guide", "Reference", "Internals"]
+    named = [name for names in groups.values() for name in names]
     assert sorted(named) == sorted(staging.pages().keys() - {"index"})
-    assert {"architecture", "contributing", "operators"} <= set(named)
 
 
-def test_a_page_that_appears_is_picked_up(monkeypatch: pytest.MonkeyPatch):
+def test_a_new_page_comes_last_in_its_group(monkeypatch: pytest.MonkeyPatch):
     pages = staging.pages()
-    monkeypatch.setattr(staging, "pages", lambda: {**pages, "brand_new": ROOT / "docs" / "brand_new.md"})
-    assert staging.navigation()["More"][-1] == "brand_new"
+    monkeypatch.setattr(staging, "pages", lambda: {**pages, "guide/a_page": ROOT / "docs" / "guide" / "a_page.md"})
+    assert staging.navigation()["Guide"][-1] == "guide/a_page"
 
 
-def test_links_are_turned_to_where_things_lie_on_the_site(tmp_path: Path):
-    for source in staging.pages().values():
-        staging.linked(source, tmp_path)  # every link leads to a file
-    text = staging.linked(ROOT / "CONTRIBUTING.md", tmp_path)
-    assert "[docs/architecture.md](architecture.md)" in text
-    assert "](contributing.md)" in staging.linked(ROOT / "docs" / "index.md", tmp_path)
+def test_links_lead_to_pages_and_files_of_the_site(tmp_path: Path):
+    texts = {name: staging.linked(name, source, tmp_path) for name, source in staging.pages().items()}
+    assert "](architecture.md)" in texts["internals/contributing"]
+    assert "](internals/contributing.md)" in texts["index"]
+    assert "](../internals/contributing.md)" in texts["guide/onnx"]
+    assert "](../files/docs/pictures/loop.svg)" in texts["tutorial/gallery"]
+    assert (tmp_path / "files" / "docs" / "pictures" / "loop.svg").is_file()
 
 
 def test_the_front_page_begins_as_the_readme_does():
-    """The two commands that a newcomer types are the same on both."""
+    """For whom and why, the one line to change, the picture of the speed; and the two commands of a newcomer."""
+    head = text_of("README.md").partition("**Train")[0]
+    assert text_of("docs/index.md").startswith(head.replace("](docs/", "]("))
+    assert head.index("from lowering import mx") < head.index("![") < 700
     commands = [line for line in text_of("README.md").splitlines() if line.startswith("    python3 -m venv")]
     assert len(commands) == 2
     assert [command for command in commands if command not in text_of("docs/index.md").splitlines()] == []
@@ -146,17 +228,18 @@ def test_the_front_page_begins_as_the_readme_does():
 @pytest.mark.parametrize("name", draw_pictures.PICTURES)
 def test_a_picture_is_what_would_be_drawn_now(name: str):
     text = (draw_pictures.FOLDER / f"{name}.svg").read_text(encoding="utf-8")
-    assert text == draw_pictures.drawn(name).svg(), "run python docs/draw_pictures.py"
+    assert text == draw_pictures.drawn(name).svg(), "run python docs/tools/draw_pictures.py"
     assert len(text) < 80_000
 
 
+def test_the_benchmarks_begin_with_the_chart_of_their_table():
+    first = text_of("docs/reference/benchmarks.md").split("\n\n")[1]
+    assert re.fullmatch(r"!\[.*\]\(\.\./pictures/zoo\.svg\)", first)
+    assert "docs/pictures/zoo.svg" in TARGETS
+
+
 def test_every_picture_is_drawn_by_a_script_and_shown():
-    shown = {
-        target for page in staging.pages() for target in re.findall(r"\]\(pictures/(\w+)\.svg\)", text_of_page(page))
-    }
-    charts = {Path(target).stem for target in TARGETS if target.endswith(".svg")}
+    texts = [source.read_text(encoding="utf-8") for source in staging.pages().values()]
+    shown = {target for text in texts for target in re.findall(r"\]\([./]*pictures/(\w+)\.svg\)", text)}
+    charts = {Path(target).stem for target in TARGETS if target.endswith(".svg")} | {"scaling", "training_parity"}
     assert shown == draw_pictures.PICTURES.keys() | charts == {path.stem for path in draw_pictures.FOLDER.iterdir()}
-
-
-def text_of_page(page: str) -> str:
-    return staging.pages()[page].read_text(encoding="utf-8")

@@ -18,6 +18,7 @@ from symjax_nnvm.errors import OnnxError
 from symjax_nnvm.onnx.imports import local_functions
 from tests.fuzz.onnx_corpus import with_functions
 from tests.onnx.test_from_onnx import assert_same, floats, model_of, node, operators
+from tests.support.pages import text_of
 
 VERSIONS = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
 
@@ -196,7 +197,6 @@ def test_tensors_of_functions_lie_in_the_models_folder_alone(tmp_path: Path, mon
 
 
 def test_bounds_are_those_of_the_page():
-    page = Path(nn.__file__).parents[1] / "docs" / "onnx.md"
-    text = page.read_text(encoding="utf-8")
+    text = text_of("docs/guide/onnx.md")
     for number in (local_functions.MOST_NODES, local_functions.DEEPEST):
         assert f"{number:,}" in text

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import onnx
 import pytest
 
 from tests.onnx.node_tests import OUTCOMES, RIGHT, ROUNDED, all_outcomes, cases, listed
+from tests.support.pages import text_of
 
 GROUPS = ("a", "bc", "defgh", "ijkl", "mno", "pqr", "s", "tuvwxyz")
 """First letters of the tests, which begin with their operator: as many of them in each as take a few seconds."""
@@ -31,9 +31,7 @@ def test_what_is_read_agrees_and_what_is_not_is_listed(letters: str):
 
 
 def test_the_page_has_the_lists_numbers():
-    page = (
-        (Path(__file__).parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8").partition("### ONNX' own tests")[2]
-    )
+    page = text_of("docs/guide/onnx.md").partition("### ONNX' own tests")[2]
     total = int(re.search(r"The ([\d,]+) node tests", page).group(1).replace(",", ""))  # pyright: ignore
     version, expected = listed()
     counts = Counter(expected.values())

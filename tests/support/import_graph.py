@@ -38,8 +38,8 @@ def modules() -> dict[str, Path]:
 
 
 def layers() -> dict[str, list[tuple[list[str], str]]]:
-    """Package → its layers in docs/layers.txt, the highest first: the files and folders of each, and what it is for."""
-    text = (ROOT / "docs" / "layers.txt").read_text(encoding="utf-8")
+    """Package → its layers in docs/internals/layers.txt, the highest first: files and folders of each, and its duty."""
+    text = (ROOT / "docs" / "internals" / "layers.txt").read_text(encoding="utf-8")
     packages: dict[str, list[tuple[list[str], str]]] = {}
     for package, block in re.findall(r"^(\w+)\n((?: {4}\S.*\n)+)", text, re.MULTILINE):
         rows = (re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in block.splitlines())

@@ -103,7 +103,7 @@ def _images(size: int, channels: int, noise: float) -> Callable[[np.random.Rando
 # -- ResNet-20 (He et al., 2016), with a quarter of the filters, and ELU (Shah et al., 2016) ---------------------------
 #
 # Not ReLU, whose derivative jumps: with it MXNet does not agree with itself after 100 steps when the first weights move
-# by one unit in the last place (docs/training_parity.md).
+# by one unit in the last place (docs/reference/training_parity.md).
 
 
 def _resnet20(sym: Any, relu: bool = False) -> Any:

@@ -19,6 +19,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 from tests.cases import Case
 from tests.lowering.api.open_batch import compare
 from tests.support.ladder import all_cases
+from tests.support.pages import text_of
 
 pytest.importorskip("flatbuffers", reason="the extra `export` is not installed")
 
@@ -76,7 +77,7 @@ def test_every_operator_that_refuses_has_cases():
 
 def test_the_page_names_every_operator_that_leaves_no_size_open():
     """Those of which a network's own nodes are made: backward operators and such with a hidden name are none."""
-    page = (Path(__file__).parents[3] / "docs/serving.md").read_text()
+    page = text_of("docs/guide/serving.md")
     by_rule = {op.name for op in list_unique_ops() if (rule := FLowering.get(op)) is not None and rule.numbers}
     refused = {op for names in REFUSED.values() for op in names} | by_rule
     named = {op.removeprefix("_contrib_").removeprefix("_linalg_").removeprefix("linalg_") for op in refused}
