@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -19,10 +21,11 @@ _SMALL = 200_000
 """Bytes: of larger models most mutants differ in weights alone."""
 
 
-def onnx_models(every: int = 1) -> list[bytes]:
-    """Models; of the table of cases each `every`-th."""
+@cache
+def onnx_models() -> list[bytes]:
+    """Models: of the table of cases, of each form in each version, whole networks, and functions and branches."""
     cases = [case for _, case in ladder.all_cases() if has_form(case) and not trains(case) and case.id not in NO_FORM]
-    made = [exported_case(case)[0] for case in cases[::every]]
+    made = [exported_case(case)[0] for case in cases]
     made += [model_of(nodes, {"x": shape}, weights=arrays, opset=opset)
              for opset, nodes, shape, arrays in (*OLD.values(), *NEW.values())]  # fmt: skip
     made += [exported(name, of_any_batch(name) if name in BATCHES else fixed(name)) for name in NAMES]

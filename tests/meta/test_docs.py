@@ -229,7 +229,8 @@ def script_of(command: str) -> Path | None:
     found = re.match(r"(?:mxnet-env/bin/)?python (?:-m ([\w.]+)|(\S+\.py))", command)
     if found is None or found[1] == "pytest":
         return None
-    return ROOT / (found[2] or found[1].replace(".", "/") + ".py")
+    module = ROOT / (found[2] or found[1].replace(".", "/"))
+    return module / "__main__.py" if module.is_dir() else module.with_suffix(".py")
 
 
 def commands_of_pages() -> list[tuple[str, str]]:
