@@ -37,9 +37,8 @@ def _fuzz(target: str, examples: int, seed: int, record: Path) -> None:
     """A child: the property under Hypothesis. The file holds the input that runs, in the end the one that failed."""
     import hypothesis
     from hypothesis import HealthCheck, settings
-    from hypothesis import strategies as st
 
-    from tests.fuzz.targets import check, draw
+    from tests.fuzz.targets import RANDOMS, check, draw
 
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -52,7 +51,7 @@ def _fuzz(target: str, examples: int, seed: int, record: Path) -> None:
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
     )
-    @hypothesis.given(st.randoms(use_true_random=False))
+    @hypothesis.given(RANDOMS)
     def holds(rng: random.Random) -> None:
         faulthandler.dump_traceback_later(SILENCE, exit=True)
         record.write_bytes(b"")

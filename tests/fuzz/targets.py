@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 from google.protobuf import json_format
+from hypothesis import strategies as st
 
 import lowering
 import symjax_nnvm as nn
@@ -41,7 +42,7 @@ from tests.fuzz.mutate import NUMBERS, mutate_bytes, mutate_fields, mutate_npy, 
 from tests.fuzz.onnx_corpus import onnx_models
 from tests.fuzz.symbol_to_the_end import symbol_to_the_end
 
-__all__ = ["TARGETS", "Target", "check", "draw"]
+__all__ = ["RANDOMS", "TARGETS", "Target", "check", "draw"]
 
 # -- what is done with an input: each returns how far it came ----------------------------------------------------------
 
@@ -271,6 +272,11 @@ TARGETS = {
     ),
     "onnx": Target(_draw_onnx, _check_onnx, READ_MEMORY + BASE, 400),
 }
+
+
+RANDOMS = st.randoms(use_true_random=False) | st.randoms(use_true_random=True)
+"""Half of the sources are Hypothesis's, whose choices it shrinks, and which prefer extremes: most of their files are
+refused at once. Half are seeds of Python's, whose chances are those that the drawing functions say."""
 
 
 def draw(target: str, rng: random.Random) -> bytes:

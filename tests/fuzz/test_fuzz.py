@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.op import Op
@@ -22,7 +21,7 @@ from tests.fuzz import contract, corpus
 from tests.fuzz.contract import Hang
 from tests.fuzz.grammar import draw_symbol
 from tests.fuzz.onnx_corpus import onnx_models
-from tests.fuzz.targets import TARGETS, check, draw
+from tests.fuzz.targets import RANDOMS, TARGETS, check, draw
 from tests.onnx.not_back import NOT_BACK
 
 # -- the readers hold the contract -----------------------------------------------------------------------------------
@@ -38,7 +37,7 @@ def test_every_input_is_read_or_refused_with_an_error_of_ours(target: str):
         database=None,
         derandomize=True,
     )
-    @given(st.randoms(use_true_random=False))
+    @given(RANDOMS)
     def holds(rng: random.Random) -> None:
         check(target, draw(target, rng))
 
