@@ -253,6 +253,8 @@ def test_a_command_is_run_or_says_why_not(page: str, command: str):
     elif script is not None:
         options = re.findall(r"--[\w-]+", command)
         text = script.read_text(encoding="utf-8")
+        if "options_of(" in text:  # which all benchmarks share
+            text += (ROOT / "benchmarks" / "contenders.py").read_text(encoding="utf-8")
         assert [option for option in options if f'"{option}"' not in text] == []
     else:
         assert any(re.fullmatch(known, command) for known in NOT_RUN)
