@@ -12,6 +12,7 @@ import struct
 import tempfile
 import warnings
 from collections.abc import Callable
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -180,9 +181,14 @@ def _draw_tree(rng: random.Random, texts: list[str]) -> bytes:
     return mutate_bytes(rng, data, b'{}[],:"0') if rng.random() < 0.1 else data
 
 
+@cache
+def _onnx_text(data: bytes) -> str:
+    return json_format.MessageToJson(onnx.ModelProto.FromString(data))
+
+
 def _draw_onnx(rng: random.Random) -> bytes:
     data, other = rng.choice(onnx_models()), rng.choice(onnx_models())
-    text, donor = (json_format.MessageToJson(onnx.ModelProto.FromString(each)) for each in (data, other))
+    text, donor = _onnx_text(data), _onnx_text(other)
     for _ in range(3):  # four in ten changes are values that a field cannot have
         with contextlib.suppress(ValueError, json_format.ParseError):
             changed = mutate_tree(rng, text, donor, _ONNX_OPERATORS, _ONNX_BYTES)
