@@ -5,14 +5,13 @@
 FOLDER: where `zoo.py --models` keeps the networks. Each row is a process of its own; seconds of wall clock and, in
 brackets, of processor time of all threads. kernels: the fused loops of the program, and how many of them differ, up to
 the names in them: XLA:CPU compiles equal ones once, and takes about 20 ms of processor time for each other.
---options: also the compile and step time, the step with medians in turn, with each of `OPTIONS` added to ours.
+--options: also the compile time, and the step's, all taking turns, with each of `OPTIONS` added to ours.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-import statistics
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ import jax
 
 import lowering
 import symjax_nnvm
+from benchmarks.contenders import in_process, medians, take_turns
 from benchmarks.zoo_models import MOMENTUM, RATE, ROWS, Row, files, inputs, with_head
 from lowering.xla.options import options_for
 from symjax_nnvm import symbol as sym
@@ -65,14 +65,10 @@ def measure(row: Row, folder: str, options: bool) -> None:
         )
     print(row.label, *(f"  {name} {seconds}" for name, seconds in phases.items()), sep="\n")
     print("  kernels {}, different {}".format(*kernels(compiled["ours"].as_text() or "")))
-    times: dict[str, list[float]] = {name: [] for name in compiled}
-    for _ in range(10 if options else 0):
-        for name, run in compiled.items():
-            start = time.perf_counter()
-            jax.block_until_ready(run(state, batch))
-            times[name].append(time.perf_counter() - start)
-    for name, found in times.items() if options else ():
-        print(f"  step, {name}: {statistics.median(found[1:]) * 1e3:.0f} ms")
+    calls = compiled.items() if options else ()
+    ways = {name: in_process(lambda run=run: jax.block_until_ready(run(state, batch))) for name, run in calls}
+    for name, ms in medians(take_turns(ways, 9)).items():
+        print(f"  step, {name}: {ms:.0f} ms")
 
 
 def kernels(hlo: str) -> tuple[int, int]:

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = str(Path(__file__).parents[1])
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.contenders import fresh, print_table
 
 
 def child(source: str, epoch: str, shape: tuple[int, ...], save: str) -> None:
@@ -56,10 +56,7 @@ def child(source: str, epoch: str, shape: tuple[int, ...], save: str) -> None:
 def start(source: str, epoch: str, shape: list[int], *, save: str = "", cache: str = "") -> dict[str, list[float]]:
     """The times of a fresh process; cache: JAX's folder of what it compiled."""
     settings = {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"} if cache else {}
-    paths = os.pathsep.join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, __file__, source, "--epoch", epoch, "--child", save, "--shape", *map(str, shape)]
-    environment = os.environ | {"PYTHONPATH": paths} | settings
-    return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+    return fresh(__file__, source, "--epoch", epoch, "--child", save, "--shape", *shape, environment=settings)
 
 
 def main() -> None:
@@ -68,7 +65,7 @@ def main() -> None:
     parser.add_argument("prefix")
     parser.add_argument("--epoch", default="0")
     parser.add_argument("--shape", type=int, nargs="+", default=[1, 3, 224, 224])
-    parser.add_argument("--child", metavar="FOLDER", help=argparse.SUPPRESS)
+    parser.add_argument("--child", metavar="FOLDER", help="be one start, which saves into a folder")
     options = parser.parse_args()
     if options.child is not None:
         child(options.prefix, options.epoch, tuple(options.shape), options.child)
@@ -78,10 +75,11 @@ def main() -> None:
         rows = {"from files": start(options.prefix, options.epoch, options.shape, save=saved)}
         rows["saved, compiled anew"] = start(saved, "", options.shape, cache=cache)
         rows["saved, and kept"] = start(saved, "", options.shape, cache=cache)
-    print(" " * 21 + "".join(f"{phase:>18}" for phase in (*rows["from files"], "sum")))
+    lines = []
     for name, times in rows.items():
         sums = [sum(each) for each in zip(*times.values(), strict=True)]
-        print(f"{name:21}" + "".join(f"{wall:9.2f} ({cpu:6.2f})" for wall, cpu in (*times.values(), sums)))
+        lines.append([name, *(f"{wall:.2f} ({cpu:.2f})" for wall, cpu in (*times.values(), sums))])
+    print_table(["start", *rows["from files"], "sum"], lines)
 
 
 if __name__ == "__main__":

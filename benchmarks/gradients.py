@@ -3,54 +3,39 @@
     python benchmarks/gradients.py [--rounds 15] [--only NAME …] [--mxnet PYTHON]
 
 Each row is one operator at a realistic size: milliseconds of forward and backward together, jitted with this library's
-compile options (`lowering/xla/options.py`), and the ratio, the median over rounds in which both run, in alternating
-order, in one process. --mxnet: the Python of an environment with
-MXNet 1.9.1; it then runs the same cases with all cores, in a process of its own, one after the other with ours.
+compile options (`lowering/xla/options.py`). All take turns; a ratio is the median of the rounds' ratios. --mxnet: the
+Python of an environment with MXNet 1.9.1, which runs the same cases with all cores, in a process of its own.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import math
 import statistics
-import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.cores import who, with_all_cores
+from benchmarks.contenders import (
+    Contender,
+    Failed,
+    Loaded,
+    in_process,
+    medians,
+    options_of,
+    print_table,
+    ratio,
+    serve,
+    take_turns,
+)
 from benchmarks.gradient_cases import CASES, GradientCase
 
 
-def alternating(first: Callable[[], Any], second: Callable[[], Any], rounds: int) -> tuple[float, float, float]:
-    """(median ms of the first, of the second, median of the rounds' ratios)."""
-
-    def once(function: Callable[[], Any]) -> float:
-        start = time.perf_counter()
-        function()
-        return (time.perf_counter() - start) * 1e3
-
-    for function in (first, second):  # compile
-        once(function)
-    pairs = []
-    for i in range(rounds):
-        if i % 2:
-            theirs, ours = once(second), once(first)
-        else:
-            ours, theirs = once(first), once(second)
-        pairs.append((ours, theirs))
-    mine, other = (statistics.median(column) for column in zip(*pairs, strict=True))
-    return mine, other, statistics.median(a / b for a, b in pairs)
-
-
-def measure(case: GradientCase, rounds: int) -> tuple[float, float, float]:
-    """Ours against `jax.vjp`, both from the same arrays to outputs and gradients."""
+def calls(case: GradientCase) -> dict[str, Callable[[], Any]]:
+    """Ours and `jax.vjp`, both from the same arrays to outputs and gradients."""
     import jax
 
     import lowering
@@ -80,41 +65,69 @@ def measure(case: GradientCase, rounds: int) -> tuple[float, float, float]:
         return gradient({**args, **chosen}, aux, None, heads)[:2]
 
     jitted = [jax.jit(each, compiler_options=options_for(jax.default_backend())) for each in (ours, by_vjp)]
-    mine, theirs = (lambda run=run: jax.block_until_ready(run(*everything)) for run in jitted)
-    return alternating(mine, theirs, rounds)
+    ours_call, vjp_call = (lambda run=run: jax.block_until_ready(run(*everything)) for run in jitted)
+    return {"ours": ours_call, "jax.vjp": vjp_call}
 
 
-def of_mxnet(python: str, name: str, rounds: int) -> float | None:
-    """MXNet's ms, from its own process; None when it cannot run the case."""
-    script = Path(__file__).parent / "gradients_mxnet.py"
-    done = subprocess.run(
-        [python, str(script), name, str(rounds)], env=with_all_cores(), capture_output=True, text=True
-    )
-    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout else None
+def load_in_mxnet(name: str) -> Loaded:
+    """A case in MXNet's executor."""
+    import mxnet as mx  # type: ignore[import-not-found]
+
+    (case,) = (case for case in CASES if case.name == name)
+    symbol = case.build(mx.sym)
+    states = set(symbol.list_auxiliary_states())
+    arrays = {key: mx.nd.array(value) for key, value in case.values().items()}
+    args = {key: value for key, value in arrays.items() if key not in states}
+    grads = {key: mx.nd.zeros(args[key].shape) for key in case.wrt}
+    requests = {key: "write" if key in grads else "null" for key in args}
+    aux = {key: arrays[key] for key in states}
+    executor = symbol.bind(mx.cpu(), args, args_grad=grads, grad_req=requests, aux_states=aux)
+    heads = [mx.nd.array(case.head(output.shape)) for output in executor.forward(is_train=True)]
+
+    def call() -> None:
+        executor.forward(is_train=True)
+        executor.backward(heads)
+        mx.nd.waitall()
+
+    return Loaded(call)
+
+
+def rows(cases: list[GradientCase], rounds: int, mxnet: str | None, ratios: list[float]) -> Iterator[list[str]]:
+    """A line of the table for each case; ratios to `jax.vjp` are added to a list."""
+    for case in cases:
+        with ExitStack() as stack:
+            ways: dict[str, Any] = {name: in_process(call) for name, call in calls(case).items()}
+            if mxnet:
+                theirs = stack.enter_context(Contender([mxnet, __file__, "--serve"]))
+                try:
+                    theirs.load(name=case.name)
+                    ways["MXNet"] = theirs.time
+                except Failed as failure:
+                    print(f"MXNet cannot run {case.name}: {failure}", file=sys.stderr)
+            times = take_turns(ways, rounds)
+        ms = medians(times)
+        ratios.append(ratio(times, "ours", "jax.vjp"))
+        other = [f"{ms['MXNet']:.2f}", f"{ratio(times, 'ours', 'MXNet'):.2f}"] if "MXNet" in ms else ["-", "-"]
+        yield [case.name, f"{ms['ours']:.2f}", f"{ms['jax.vjp']:.2f}", f"{ratios[-1]:.2f}", *other]
 
 
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
+    """Print the table; with --serve, be MXNet's side of it."""
+    parser = options_of(__doc__, 15)
     parser.add_argument("--only", nargs="*", help="names of cases")
-    parser.add_argument("--mxnet", help="Python of an environment with MXNet 1.9.1")
+    parser.add_argument("--mxnet", metavar="PYTHON", help="of an environment with MXNet 1.9.1")
+    parser.add_argument("--serve", action="store_true", help="be MXNet's process")
     options = parser.parse_args()
+    if options.serve:
+        return serve(load_in_mxnet)
     unknown = set(options.only or ()) - {case.name for case in CASES}
     if unknown:
         parser.error(f"no case {sorted(unknown)}; there are {[case.name for case in CASES]}")
-    print(who([("mxnet", options.mxnet), ("jaxlib", sys.executable)]))
-    print(f"{'case':28} {'ours ms':>9} {'vjp ms':>9} {'ours/vjp':>9} {'MXNet ms':>9} {'ours/MXNet':>10}")
-    ratios = []
-    for case in CASES:
-        if options.only and case.name not in options.only:
-            continue
-        ours, vjp, ratio = measure(case, options.rounds)
-        ratios.append(ratio)
-        theirs = of_mxnet(options.mxnet, case.name, options.rounds) if options.mxnet else None
-        shown = f"{theirs:9.2f} {ours / theirs:10.2f}" if theirs else f"{'-':>9} {'-':>10}"
-        print(f"{case.name:28} {ours:9.2f} {vjp:9.2f} {ratio:9.2f} {shown}", flush=True)
-    print(f"worst ours/vjp: {max(ratios):.2f}; geometric mean {np.exp(np.mean(np.log(ratios))):.2f}")
+    cases = [case for case in CASES if not options.only or case.name in options.only]
+    columns = ["case", "ours ms", "vjp ms", "ours/vjp", "MXNet ms", "ours/MXNet"]
+    ratios: list[float] = []
+    print_table(columns, rows(cases, options.rounds, options.mxnet, ratios), ("mxnet", options.mxnet))
+    print(f"worst ours/vjp: {max(ratios):.2f}; geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}")
 
 
 if __name__ == "__main__":

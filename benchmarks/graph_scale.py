@@ -12,11 +12,14 @@ import argparse
 import json
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.contenders import fresh, print_table
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.pass_registry import apply_pass
@@ -74,38 +77,28 @@ def measure(kind: str, n: int) -> dict[str, float]:
     return seconds | {"bytes_built": (built - before) * 1024 / n, "bytes_peak": (peak - before) * 1024 / n}
 
 
-def in_new_process(kind: str, n: int) -> dict[str, float]:
-    """`measure` in a fresh interpreter."""
-    command = [sys.executable, __file__, "--one", kind, str(n)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
 def main(largest: int, repeat: int) -> None:
-    """Print the table."""
+    """Print a table for each graph."""
     sizes = [n for n in SIZES if n <= largest]
     for kind in GRAPHS:
-        runs = {n: [in_new_process(kind, n) for _ in range(repeat)] for n in sizes}
+        runs = {n: [fresh(__file__, "--one", kind, n) for _ in range(repeat)] for n in sizes}
         median = {n: {key: statistics.median(r[key] for r in runs[n]) for key in runs[n][0]} for n in sizes}
-        print(f"\n{kind}: µs a node (median of {repeat})")
-        print(
-            "nodes".rjust(10)
-            + "".join(op.rjust(10) for op in OPERATIONS)
-            + "B/node built".rjust(14)
-            + "B/node peak".rjust(13)
-        )
+        rows = []
         for n in sizes:
-            cells = "".join(f"{median[n][op] / n * 1e6:10.2f}" for op in OPERATIONS)
-            print(f"{n:10,}{cells}{median[n]['bytes_built']:14.0f}{median[n]['bytes_peak']:13.0f}", flush=True)
+            sides = (f"{median[n][key]:.0f}" for key in ("bytes_built", "bytes_peak"))
+            rows.append([f"{n:,}", *(f"{median[n][op] / n * 1e6:.2f}" for op in OPERATIONS), *sides])
         if 10_000 in sizes:
-            ratios = [median[sizes[-1]][op] / sizes[-1] / (median[10_000][op] / 10_000) for op in OPERATIONS]
-            print("flat".rjust(10) + "".join(f"{ratio:9.2f}×" for ratio in ratios))
+            last = sizes[-1]
+            flat = [median[last][op] / last / (median[10_000][op] / 10_000) for op in OPERATIONS]
+            rows.append(["flat", *(f"{ratio:.2f}×" for ratio in flat), "", ""])
+        print_table([f"{kind}, µs a node", *OPERATIONS, "B/node built", "B/node peak"], rows)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--max", type=int, default=SIZES[-1])
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--one", nargs=2, metavar=("GRAPH", "N"), help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=2, metavar=("GRAPH", "N"), help="measure one graph in this process")
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(options.one[0], int(options.one[1]))))

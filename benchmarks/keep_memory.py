@@ -8,16 +8,14 @@ turn; medians over the rounds. New pages are exact, whatever else the machine do
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.cores import who, with_all_cores
+from benchmarks.contenders import fresh, options_of, print_table
 
 WAYS = {
     "nothing": ("", {}),
@@ -70,26 +68,23 @@ def train(way: str, steps: int) -> dict[str, float]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__, 3)
     parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--one", metavar="WAY", help="measure one way in this process")
     options = parser.parse_args()
     if options.one is not None:
         print(json.dumps(train(options.one, options.steps)))
         return
-    rows: dict[str, list[dict[str, float]]] = {name: [] for name in WAYS}
-    for _ in range(options.rounds):
-        for name, (way, environment) in WAYS.items():
-            command = [sys.executable, __file__, "--one", way, "--steps", str(options.steps)]
-            env = with_all_cores() | environment
-            done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-            rows[name].append(json.loads(done.stdout.splitlines()[-1]))
-    print(who([("jaxlib", sys.executable)]))
-    print(f"{'a training step':30} {'new pages':>10} {'processor ms':>13} {'ms':>7}")
-    for name, found in rows.items():
-        pages, processor, passed = (statistics.median(row[key] for row in found) for key in found[0])
-        print(f"{name:30} {pages:10.0f} {processor:13.0f} {passed:7.0f}")
+    steps = ("--steps", options.steps)
+    rounds: list[dict[str, dict[str, float]]] = [
+        {name: fresh(__file__, "--one", way, *steps, environment=env) for name, (way, env) in WAYS.items()}
+        for _ in range(options.rounds)
+    ]
+    rows = [
+        [name, *(f"{statistics.median(each[name][key] for each in rounds):.0f}" for key in rounds[0][name])]
+        for name in WAYS
+    ]
+    print_table(["a training step", "new pages", "processor ms", "ms"], rows)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.contenders import fresh, print_table
 from symjax_nnvm import load_arrays, save_arrays
 
 SHAPES = ((1024, 1024), (512, 256, 3, 3), (4096, 1000), (64,), (2048,))
@@ -76,14 +78,6 @@ def measure(path: Path) -> dict[str, float]:
     }
 
 
-def measured(path: Path, *, cold: bool) -> dict[str, float]:
-    """`measure` in a process of its own."""
-    if cold:
-        drop_from_cache(path)
-    command = [sys.executable, __file__, "--measure", str(path)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -92,7 +86,7 @@ def main() -> None:
         "--folder", type=Path, default=None, help="where the files are made (default: a temporary folder)"
     )
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--measure", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", type=Path, default=None, help="load this file in this process")
     chosen = parser.parse_args()
     if chosen.measure is not None:
         print(json.dumps(measure(chosen.measure)))
@@ -100,15 +94,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
         folder = Path(name)
         make(folder, chosen.megabytes)
-        print(f"{'file':28} {'cache':5} {'open ms':>9} {'touched ms':>11} {'peak MB':>9} {'private MB':>11}")
+        rows = []
         for path, what in ((folder / "w.params", "load_arrays(w.params)"), (folder / "w.npz", "numpy.load(w.npz)")):
-            for cold in (True, False):
-                runs = [measured(path, cold=cold) for _ in range(chosen.repeat)]
+            for cache in ("cold", "warm"):
+                runs = []
+                for _ in range(chosen.repeat):
+                    if cache == "cold":
+                        drop_from_cache(path)
+                    runs.append(fresh(__file__, "--measure", path))
                 best = {key: min(run[key] for run in runs) for key in runs[0]}
-                print(
-                    f"{what:28} {'cold' if cold else 'warm':5} {best['open']:9.1f} {best['touch']:11.1f} "
-                    f"{best['peak']:9.0f} {best['private']:11.0f}"
-                )
+                cells = [f"{best['open']:.1f}", f"{best['touch']:.1f}", f"{best['peak']:.0f}", f"{best['private']:.0f}"]
+                rows.append([what, cache, *cells])
+        print_table(["file", "cache", "open ms", "touched ms", "peak MB", "private MB"], rows, left=2)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ the batch, over gloo on this machine.
 
 from __future__ import annotations
 
-import argparse
 import socket
 import subprocess
 import sys
@@ -23,7 +22,7 @@ import jax
 import numpy as np
 
 import lowering
-from benchmarks.gradients import alternating
+from benchmarks.contenders import conditions, in_process, medians, options_of, ratio, take_turns
 from benchmarks.scaling_models import MOMENTUM, RATE, Model, perceptron, resnet
 
 
@@ -50,7 +49,7 @@ def stepping(model: Model, mesh: Any, batch: int) -> Any:
     return step
 
 
-def rate(model: Model, mesh: Any, batch: int, rounds: int) -> float:
+def samples_a_second(model: Model, mesh: Any, batch: int, rounds: int) -> float:
     """Samples a second."""
     step = stepping(model, mesh, batch)
     step()
@@ -65,27 +64,30 @@ def worker(address: str, number: int, models: dict[str, Model], batch: int, roun
     jax.distributed.initialize(address, 2, number)
     mesh = jax.make_mesh((2,), ("data",))
     for name, model in models.items():
-        found = rate(model, mesh, batch, rounds)
+        found = samples_a_second(model, mesh, batch, rounds)
         if number == 0:
             print(f"{name}: two processes {found:.0f} samples a second", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser = options_of(__doc__, 15)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help="be one of the two processes")
     given = parser.parse_args()
     models = {"dense": perceptron(given.width), "resnet": resnet((1, 1), 16, 32, 8)}
     if given.worker:
         address, number = given.worker.split("/")
         return worker(address, int(number), models, given.batch, given.rounds)
+    print(conditions())
     for name, model in models.items():
-        with_mesh = stepping(model, jax.make_mesh((1,), ("data",)), given.batch)
-        on, off, ratio = alternating(with_mesh, stepping(model, None, given.batch), given.rounds)
-        print(f"{name}: {on:.2f} ms on a mesh of one device, {off:.2f} without: {ratio:.3f}", flush=True)
-        print(f"{name}: one process {rate(model, None, given.batch, given.rounds):.0f} samples a second", flush=True)
+        meshes = {"with": jax.make_mesh((1,), ("data",)), "without": None}
+        ways = {way: in_process(stepping(model, mesh, given.batch)) for way, mesh in meshes.items()}
+        times = take_turns(ways, given.rounds)
+        ms, slower = medians(times), ratio(times, "with", "without")
+        print(f"{name}: {ms['with']:.2f} ms on a mesh of one device, {ms['without']:.2f} without: {slower:.3f}")
+        alone = samples_a_second(model, None, given.batch, given.rounds)
+        print(f"{name}: one process {alone:.0f} samples a second", flush=True)
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"

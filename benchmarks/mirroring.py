@@ -3,14 +3,13 @@
     python benchmarks/mirroring.py [--rounds 7] [--only mlp resnet transformer]
 
 Each row: the bytes of temporaries of one executable (forward, backward), against those without mirroring, and the
-median ratio of step times, taken in alternating order in one process.
+median of the rounds' ratios of step times.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import lowering
-from benchmarks.gradients import alternating
+from benchmarks.contenders import in_process, medians, options_of, print_table, ratio, take_turns
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.passes.mirror import Mirror
 
-POLICIES: tuple[Mirror, ...] = ("do_mirror", "blocks")
+POLICIES = ("off", "do_mirror", "blocks")
 
 
 def mlp(layers: int = 48, width: int = 512) -> sym.Symbol:
@@ -106,25 +105,26 @@ def step(net: sym.Symbol, shape: tuple[int, ...], mirror: Mirror) -> tuple[Calla
     return lambda: jax.block_until_ready(compiled(*everything)), analysis.temp_size_in_bytes
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", nargs="*", choices=NETWORKS, default=list(NETWORKS))
-    options = parser.parse_args()
-    print(f"{'network':12} {'policy':10} {'temporaries MB':>14} {'share':>6} {'ms':>8} {'time ratio':>10}")
-    for name in options.only:
+def rows(names: list[str], rounds: int) -> Iterator[list[str]]:
+    """A line for each policy of each network."""
+    for name in names:
         build, shape = NETWORKS[name]
         net = build()
-        stored, bytes_stored = step(net, shape, "off")
-        print(f"{name:12} {'off':10} {bytes_stored / 1e6:14.1f} {1:6.2f} {'':8} {1:10.2f}", flush=True)
-        for policy in POLICIES:
-            mirrored, bytes_mirrored = step(net, shape, policy)
-            ms, _, ratio = alternating(mirrored, stored, options.rounds)
-            share = bytes_mirrored / bytes_stored
-            print(
-                f"{name:12} {policy:10} {bytes_mirrored / 1e6:14.1f} {share:6.2f} {ms:8.1f} {ratio:10.2f}", flush=True
-            )
+        steps = {policy: step(net, shape, policy) for policy in POLICIES}
+        times = take_turns({policy: in_process(call) for policy, (call, _) in steps.items()}, rounds)
+        ms = medians(times)
+        for policy, (_, size) in steps.items():
+            share, slower = size / steps["off"][1], ratio(times, policy, "off")
+            yield [name, policy, f"{size / 1e6:.1f}", f"{share:.2f}", f"{ms[policy]:.1f}", f"{slower:.2f}"]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = options_of(__doc__, 7)
+    parser.add_argument("--only", nargs="*", choices=NETWORKS, default=list(NETWORKS))
+    options = parser.parse_args()
+    columns = ["network", "policy", "temporaries MB", "share", "ms", "time ratio"]
+    print_table(columns, rows(options.only, options.rounds), left=2)
 
 
 if __name__ == "__main__":

@@ -2,34 +2,64 @@
 
     python benchmarks/overhead.py [--rounds 300] [--mxnet PYTHON]
 
-Each way of calling is timed until its results are ready, in rounds in which all of them run, in an order that turns.
-The bare function of the executor is `jax.jit(lowering.grad_fn(net))`, called with dicts of arrays; that of the trainer,
-whose step also updates the parameters, is its own `step_fn`. Besides the medians there are lower deciles, which other
-processes disturb less; what a way costs above its bare function is the difference of those. --mxnet: the Python of an
-environment with MXNet 1.9.1; its executor then runs the same network in a process of its own, after ours.
+Each way of calling is timed until its results are ready; all take turns. The bare function of the executor is
+`jax.jit(lowering.grad_fn(net))`, called with dicts of arrays; that of the trainer, whose step also updates the
+parameters, is its own `step_fn`. Besides the medians there are lower deciles, which other processes disturb less; what
+a way costs above its bare function is the difference of those. --mxnet: the Python of an environment with MXNet 1.9.1;
+its executor then runs the same network in a process of its own.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import subprocess
 import sys
-import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.cores import who, with_all_cores
-from benchmarks.overhead_case import BATCH, WIDTH, build, values
+from benchmarks.contenders import Contender, Loaded, in_process, options_of, print_table, serve, take_turns
 
-Calls = dict[str, Callable[[], Any]]
+LAYERS, WIDTH, BATCH = 80, 8, 4
 
 
-def calls() -> Calls:
+def build(sym: Any) -> Any:
+    """80 dense layers, each a weight and a bias, under a softmax. sym: the module `symbol` of either library."""
+    x = sym.Variable("data")
+    for i in range(LAYERS):
+        x = sym.Activation(sym.FullyConnected(x, num_hidden=WIDTH, name=f"fc{i}"), act_type="tanh", name=f"act{i}")
+    return sym.SoftmaxOutput(x, name="softmax")
+
+
+def values(shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Numbers for every argument."""
+    random = np.random.RandomState(0)
+    arrays = {name: random.uniform(-0.5, 0.5, shape).astype("float32") for name, shape in shapes.items()}
+    arrays["softmax_label"] = np.arange(BATCH, dtype="float32") % WIDTH
+    return arrays
+
+
+def load_in_mxnet() -> Loaded:
+    """The network in MXNet's executor."""
+    import mxnet as mx  # type: ignore[import-not-found]
+
+    executor = build(mx.sym).simple_bind(mx.cpu(), data=(BATCH, WIDTH))
+    shapes = {name: array.shape for name, array in executor.arg_dict.items()}
+    executor.copy_params_from({name: mx.nd.array(value) for name, value in values(shapes).items()})
+
+    def call() -> None:
+        executor.forward(is_train=True)
+        executor.backward()
+        mx.nd.waitall()
+
+    return Loaded(call)
+
+
+def calls() -> dict[str, Callable[[], Any]]:
     """The ways to run one forward and backward, each returning what it computes."""
     import jax
 
@@ -54,7 +84,7 @@ def calls() -> Calls:
         executor.forward_backward(**data)
         return executor.grad_dict["fc0_weight"]
 
-    ways: Calls = {
+    ways: dict[str, Callable[[], Any]] = {
         "bare jitted function": lambda: bare(args),
         "Executor.forward + backward": two_calls,
         "Executor.forward_backward": one_call,
@@ -62,7 +92,7 @@ def calls() -> Calls:
     return ways | _training_steps(net, arrays)
 
 
-def _training_steps(net: Any, arrays: dict[str, Any]) -> Calls:
+def _training_steps(net: Any, arrays: dict[str, Any]) -> dict[str, Callable[[], Any]]:
     """The trainer's step, bare and as a method. It does more than the others: the optimiser's update is part of it."""
     import jax
 
@@ -91,47 +121,34 @@ def _training_steps(net: Any, arrays: dict[str, Any]) -> Calls:
     return {"bare step function": bare, "Trainer.step": step}
 
 
-def measure(ways: Calls, rounds: int) -> dict[str, list[float]]:
-    """µs of every call, by way."""
+def main() -> None:
+    """Print the table; with --serve, be MXNet's side of it."""
+    parser = options_of(__doc__, 300)
+    parser.add_argument("--mxnet", metavar="PYTHON", help="of an environment with MXNet 1.9.1")
+    parser.add_argument("--serve", action="store_true", help="be MXNet's process")
+    options = parser.parse_args()
+    if options.serve:
+        return serve(load_in_mxnet)
     import jax
 
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    names = list(ways)
-    for i in range(rounds + 20):
-        turn = i % len(names)
-        for name in names[turn:] + names[:turn]:
-            start = time.perf_counter()
-            jax.block_until_ready(ways[name]())
-            taken = (time.perf_counter() - start) * 1e6
-            if i >= 20:  # the first ones compile and warm up
-                times[name].append(taken)
-    return times
-
-
-def of_mxnet(python: str, rounds: int) -> list[float]:
-    """MXNet's µs of every call, from its own process."""
-    script = Path(__file__).parent / "overhead_mxnet.py"
-    done = subprocess.run(
-        [python, str(script), str(rounds)], env=with_all_cores(), capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--mxnet", help="Python of an environment with MXNet 1.9.1")
-    options = parser.parse_args()
-    times = measure(calls(), options.rounds)
-    if options.mxnet:
-        times["MXNet 1.9.1, forward + backward"] = of_mxnet(options.mxnet, options.rounds)
-    deciles = {name: statistics.quantiles(taken, n=10)[0] for name, taken in times.items()}
-    print(who([("mxnet", options.mxnet), ("jaxlib", sys.executable)]))
-    print(f"{'160 parameters, forward and backward':38} {'median µs':>10} {'decile µs':>10} {'above bare':>11}")
+    ways: dict[str, Any] = {
+        name: in_process(lambda call=call: jax.block_until_ready(call())) for name, call in calls().items()
+    }
+    with ExitStack() as stack:
+        if options.mxnet:
+            theirs = stack.enter_context(Contender([options.mxnet, __file__, "--serve"]))
+            theirs.load()
+            ways["MXNet 1.9.1, forward + backward"] = theirs.time
+        times = take_turns(ways, options.rounds, seconds=0.0)
+    deciles = {name: statistics.quantiles(taken, n=10)[0] * 1e3 for name, taken in times.items()}
+    rows = []
     for name, taken in times.items():
         bare = deciles["bare step function" if "step" in name else "bare jitted function"]
-        print(f"{name:38} {statistics.median(taken):10.0f} {deciles[name]:10.0f} {deciles[name] - bare:11.0f}")
+        rows.append(
+            [name, f"{statistics.median(taken) * 1e3:.0f}", f"{deciles[name]:.0f}", f"{deciles[name] - bare:.0f}"]
+        )
+    columns = ["160 parameters, forward and backward", "median µs", "decile µs", "above bare"]
+    print_table(columns, rows, ("mxnet", options.mxnet))
 
 
 if __name__ == "__main__":

@@ -2,17 +2,15 @@
 
     python benchmarks/passes.py PREFIX [PREFIX …] [--epoch 0] [--shape 1 3 224 224] [--rounds 15]
 
-Each variant is a `Predictor` of its own in one process; in each round all have their turn. Prints medians in
-milliseconds and their ratio to that with every stage, and the seconds until the first output.
+Each variant is a `Predictor` of its own in one process; all take turns. Prints medians in milliseconds and their ratio
+to that with every stage, and the seconds until the first output.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -22,8 +20,8 @@ import numpy as np
 
 import lowering
 import symjax_nnvm
+from benchmarks.contenders import in_process, medians, options_of, print_table, take_turns
 from symjax_nnvm import pipeline
-from symjax_nnvm.tables import table_text
 
 VARIANTS: dict[str, tuple[str, ...]] = {
     "every stage": (),
@@ -52,29 +50,21 @@ def predictors(prefix: str, epoch: int, x: jax.Array) -> dict[str, tuple[Any, fl
 
 def main() -> None:
     """Measure and print a table for each network."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__, 15)
     parser.add_argument("prefixes", nargs="+", metavar="PREFIX")
     parser.add_argument("--epoch", type=int, default=0)
     parser.add_argument("--shape", nargs="+", type=int, default=(1, 3, 224, 224))
-    parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     x = jax.device_put(np.random.default_rng(0).standard_normal(options.shape, np.float32))
     for prefix in options.prefixes:
-        found = predictors(prefix, options.epoch, x)
-        times: dict[str, list[float]] = {name: [] for name in found}
-        for _ in range(options.rounds):
-            for name, (predict, _) in found.items():
-                for timed in (False, True, True):  # the first call finds its weights in no cache
-                    start = time.perf_counter()
-                    jax.block_until_ready(predict(data=x))
-                    times[name] += [time.perf_counter() - start] * timed
-        whole = median(times["every stage"])
+        made = predictors(prefix, options.epoch, x)
+        ways = {name: in_process(lambda p=p: jax.block_until_ready(p(data=x))) for name, (p, _) in made.items()}
+        ms = medians(take_turns(ways, options.rounds))
         rows = [
-            (name, f"{median(times[name]) * 1e3:.1f}", f"{median(times[name]) / whole:.2f}", f"{first:.2f}")
-            for name, (_, first) in found.items()
+            [name, f"{ms[name]:.1f}", f"{ms[name] / ms['every stage']:.2f}", f"{first:.2f}"]
+            for name, (_, first) in made.items()
         ]
-        print(f"{Path(prefix).name} {tuple(options.shape)}")
-        print(table_text(("stages", "ms", "ratio", "first output, s"), rows), flush=True)
+        print_table([f"{Path(prefix).name} {tuple(options.shape)}", "ms", "ratio", "first output, s"], rows)
 
 
 if __name__ == "__main__":

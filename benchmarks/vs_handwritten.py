@@ -3,19 +3,18 @@
     python benchmarks/vs_handwritten.py [--rounds 41]
 
 For an MLP and LeNet, forward and gradient: instructions in XLA's optimised HLO (all computations, parameters and
-constants left out), and the ratio of step times, ours over hand-written: the median over rounds in which both run, in
-alternating order, in one process. Hand-written gradients are `jax.vjp`'s, started from softmax - one-hot as
-SoftmaxOutput defines it; ours are MXGradient's. LeNet is hand-written twice: with the pooling one writes for speed,
-which is what ours lowers to, and with the pooling one writes first.
+constants left out), and the ratio of step times, ours over hand-written: the median of the rounds' ratios. Hand-written
+gradients are `jax.vjp`'s, started from softmax - one-hot as SoftmaxOutput defines it; ours are MXGradient's. LeNet is
+hand-written twice: with the pooling one writes for speed, which is what ours lowers to, and with the pooling one writes
+first.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
-import statistics
-import time
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -23,7 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import lowering
+from benchmarks.contenders import in_process, medians, options_of, print_table, ratio, take_turns
 from symjax_nnvm import symbol as sym
 
 Arrays = dict[str, jax.Array]
@@ -145,34 +147,8 @@ def instructions(compiled: Any) -> int:
     return sum(opcode not in ("parameter", "constant", "get-tuple-element", "tuple") for opcode in found)
 
 
-def step_ratio(ours: Any, theirs: Any, args: Arrays, rounds: int) -> tuple[float, float, float]:
-    """(ms of ours, ms of theirs, median of the rounds' ratios)."""
-    for function in (ours, theirs):
-        jax.block_until_ready(function(args))
-    started = time.perf_counter()
-    jax.block_until_ready(theirs(args))
-    calls = max(1, int(0.05 / (time.perf_counter() - started)))
-
-    def once(function: Any) -> float:
-        started = time.perf_counter()
-        for _ in range(calls):
-            jax.block_until_ready(function(args))
-        return (time.perf_counter() - started) / calls * 1e3
-
-    pairs = []
-    for i in range(rounds):
-        if i % 2:
-            mine, other = once(ours), once(theirs)
-        else:
-            other, mine = once(theirs), once(ours)
-        pairs.append((mine, other))
-    mine, other = (statistics.median(column) for column in zip(*pairs, strict=True))
-    return mine, other, statistics.median(a / b for a, b in pairs)
-
-
-def main(rounds: int) -> None:
-    """Print the table."""
-    print(f"{'network':20} {'part':9} {'HLO ours':>9} {'by hand':>8} {'ms ours':>9} {'by hand':>9} {'ratio':>7}")
+def rows(rounds: int) -> Iterator[list[str]]:
+    """A line for the forward function and one for the gradient of each network."""
     for name, (make, by_hand, data) in NETWORKS.items():
         net = make()
         args = arguments(net, data)
@@ -183,17 +159,18 @@ def main(rounds: int) -> None:
             "forward": (lambda a, f=forward: f(a)[0], lambda a, f=by_hand: [jax.nn.softmax(f(a))]),
             "gradient": (lambda a, f=gradient: f(a)[:2], hand_gradient(by_hand, weights)),
         }
-        for part, (ours, theirs) in pairs.items():
-            compiled = [jax.jit(function).lower(args).compile() for function in (ours, theirs)]
+        for part, functions in pairs.items():
+            compiled = [jax.jit(function).lower(args).compile() for function in functions]
             for a, b in zip(*(jax.tree.leaves(c(args)) for c in compiled), strict=True):
                 np.testing.assert_allclose(a.reshape(b.shape), b, rtol=1e-4, atol=1e-6)
-            counts = [instructions(c) for c in compiled]
-            mine, other, ratio = step_ratio(compiled[0], compiled[1], args, rounds)
-            print(f"{name:20} {part:9} {counts[0]:9} {counts[1]:8} {mine:9.3f} {other:9.3f} {ratio:7.3f}", flush=True)
+            calls = zip(("ours", "by hand"), compiled, strict=True)
+            ways = {way: in_process(lambda c=c, a=args: jax.block_until_ready(c(a))) for way, c in calls}
+            times = take_turns(ways, rounds)
+            ms = [f"{value:.3f}" for value in medians(times).values()]
+            yield [name, part, *(str(instructions(c)) for c in compiled), *ms, f"{ratio(times, 'ours', 'by hand'):.3f}"]
 
 
 if __name__ == "__main__":
     lowering.keep_memory()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=41)
-    main(parser.parse_args().rounds)
+    columns = ["network", "part", "HLO ours", "by hand", "ms ours", "by hand", "ratio"]
+    print_table(columns, rows(options_of(__doc__, 41).parse_args().rounds), left=2)

@@ -9,16 +9,18 @@ its own that has a minute, and the medians in milliseconds are printed. "not tak
 
 from __future__ import annotations
 
-import argparse
 import json
-import statistics
 import subprocess
 import sys
-import time
+from pathlib import Path
 from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import jax
 import numpy as np
+
+from benchmarks.contenders import fresh, in_process, medians, options_of, print_table, take_turns
 
 OPTION = "xla_cpu_experimental_onednn_custom_call"
 
@@ -78,42 +80,33 @@ def median(case: Case, own: bool, gradients: bool, rounds: int) -> tuple[int, fl
     function = jax.grad(cost, (0, 1)) if gradients else convolution
     program = jax.jit(function, compiler_options=options).lower(data, weight).compile()
     arrays = jax.device_put((data, weight))
-    times = []
-    for _ in range(rounds + 2):
-        start = time.perf_counter()
-        jax.block_until_ready(program(*arrays))
-        times.append(1e3 * (time.perf_counter() - start))
-    return (program.as_text() or "").count("onednn$conv"), statistics.median(times[2:])
+    way = in_process(lambda: jax.block_until_ready(program(*arrays)))
+    return (program.as_text() or "").count("onednn$conv"), medians(take_turns({"it": way}, rounds))["it"]
 
 
 def cell(name: str, own: bool, gradients: bool, rounds: int) -> str:
     """What a process of its own says of a case."""
-    asked = ["--one", json.dumps([name, own, gradients]), "--rounds", str(rounds)]
     try:
-        ended = subprocess.run([sys.executable, __file__, *asked], capture_output=True, text=True, timeout=60)
+        calls, ms = fresh(__file__, "--one", json.dumps([name, own, gradients]), "--rounds", rounds, timeout=60)
     except subprocess.TimeoutExpired:
         return "no end"
-    if ended.returncode:
+    except subprocess.CalledProcessError as ended:
         return f"exit {ended.returncode}"
-    calls, milliseconds = json.loads(ended.stdout)
-    return f"{milliseconds:.2f}" if calls or not own else "not taken"
+    return f"{ms:.2f}" if calls or not own else "not taken"
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9, help="runs whose median is taken")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser = options_of(__doc__, 9)
+    parser.add_argument("--one", metavar="CASE", help="measure one case in this process")
     args = parser.parse_args()
     if args.one:
         name, own, gradients = json.loads(args.one)
         print(json.dumps(median(CASES[name], own, gradients, args.rounds)))
         return
-    print(f"jax {jax.__version__}, milliseconds")
-    print(f"{'convolution':36}{'XLA':>10}{'its calls':>10}{'gradients':>12}{'its calls':>10}")
-    for name in CASES:
-        cells = [cell(name, own, gradients, args.rounds) for gradients in (False, True) for own in (False, True)]
-        print(f"{name:36}{cells[0]:>10}{cells[1]:>10}{cells[2]:>12}{cells[3]:>10}", flush=True)
+    ways = [(own, gradients) for gradients in (False, True) for own in (False, True)]
+    rows = ([name, *(cell(name, own, gradients, args.rounds) for own, gradients in ways)] for name in CASES)
+    print_table([f"jax {jax.__version__}, ms", "XLA", "its calls", "gradients", "its calls"], rows)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,13 @@
     python benchmarks/xla_options.py [NETWORK ...] [--rounds 9]
 
 Each network, forward and with gradients, is compiled with JAX's defaults, without the YNNPACK library, and with our
-options; all are run in turn, and medians in milliseconds are printed.
+options; all take turns, and medians in milliseconds are printed.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ import jax
 import numpy as np
 
 import lowering
+from benchmarks.contenders import in_process, medians, options_of, print_table, take_turns
 from lowering.xla.options import options_for
 from symjax_nnvm import symbol as sym
 
@@ -73,8 +71,8 @@ def _head(x: sym.Symbol) -> sym.Symbol:
 NETWORKS: dict[str, Callable[[], Network]] = {"resnet18": resnet18, "dense": dense, "lstm": lstm}
 
 
-def measure(name: str, rounds: int) -> None:
-    """Print a line for the network's forward function, and one for its gradients."""
+def measure(name: str, rounds: int) -> Iterator[list[str]]:
+    """A line for the network's forward function, and one for its gradients."""
     net, shapes = NETWORKS[name]()
     args, aux = lowering.init_params(net, shapes, 0, lowering.initializer.Uniform(0.05))
     known = dict(zip(net.list_arguments(), net.infer_shape(**shapes)[0], strict=True))
@@ -90,24 +88,18 @@ def measure(name: str, rounds: int) -> None:
     for what, function in (("forward", lowering.to_jax(net)), ("gradients", lowering.grad_fn(net, parameters))):
         lowered = jax.jit(function).lower(*placed)
         compiled = {key: lowered.compile(compiler_options=dict(o) if o else None) for key, o in options.items()}
-        times: dict[str, list[float]] = {key: [] for key in compiled}
-        for _ in range(rounds + 1):
-            for key, run in compiled.items():
-                start = time.perf_counter()
-                jax.block_until_ready(run(*placed))
-                times[key].append(time.perf_counter() - start)
-        medians: dict[str, Any] = {key: f"{statistics.median(all[1:]) * 1e3:.1f}" for key, all in times.items()}
-        print(f"{name:10} {what:10} " + "  ".join(f"{key} {median}" for key, median in medians.items()), flush=True)
+        calls = compiled.items()
+        ways = {key: in_process(lambda run=run: jax.block_until_ready(run(*placed))) for key, run in calls}
+        yield [name, what, *(f"{ms:.1f}" for ms in medians(take_turns(ways, rounds)).values())]
 
 
 def main() -> None:
     """Measure the networks named on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__, 9)
     parser.add_argument("networks", nargs="*", default=list(NETWORKS), metavar="NETWORK", help=", ".join(NETWORKS))
-    parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
-    for name in options.networks:
-        measure(name, options.rounds)
+    rows = (row for name in options.networks for row in measure(name, options.rounds))
+    print_table(["network", "part", "default ms", "no library ms", "ours ms"], rows, left=2)
 
 
 if __name__ == "__main__":

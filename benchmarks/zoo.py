@@ -4,18 +4,16 @@
                              [--only resnet50,lstm-b32-train] [--inference | --training] [--rounds 7] [--json out.json]
     python benchmarks/zoo.py --deep         # 48 transformer blocks and their gradients by hand: minutes (zoo_deep.py)
 
-Either interpreter may be left out. MXNet's (Python 3.10 or newer, with `onnx` for the exports) makes the files of
-Gluon's networks, kept in FOLDER; without it they must lie there. Each contender is a process that loads a row's network
-and waits. In each round all take their turn, in an order that moves on: after a pause, in which the threads of the
-others fall asleep, one call that is not timed and then as many as fit into 0.2 s. Arrays lie where the contender wants
-them; a call ends when its results are there. Each has all cores that the process may use. ms: the median of the rounds'
-medians; ratio: ours over the faster of MXNet and onnxruntime; difference: the largest from MXNet's outputs (in
-training, also of the first update), relative to their scale.
+Leave out an interpreter to omit its column. MXNet's (Python 3.10 or newer, with `onnx` for the exports) makes the files
+of Gluon's networks, kept in FOLDER; without it they must be there. Each contender is a process that loads a row's
+network and waits; all take turns as in `contenders.py`, after a pause, in which the threads of the others fall asleep,
+for 0.2 s. A call ends when its results are there. ms: the median of the rounds' medians; ratio: ours over the faster of
+MXNet and onnxruntime; difference: the largest from MXNet's outputs (in training, also of the first update), relative to
+their scale.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -23,7 +21,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -34,9 +31,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.cores import who
-from benchmarks.zoo_models import Row, chosen, files
-from benchmarks.zoo_protocol import Contender, Failed
+from benchmarks.contenders import Contender, Failed, conditions, medians, options_of, take_turns
+from benchmarks.zoo_models import Row, asked, chosen, files
 from symjax_nnvm.tables import table_text
 
 HERE = Path(__file__).parent
@@ -58,7 +54,7 @@ class Result:
     @property
     def ms(self) -> dict[str, float]:
         """Medians by contender."""
-        return {name: statistics.median(times) for name, times in self.rounds.items()}
+        return medians(self.rounds)
 
     @property
     def ratio(self) -> float | None:
@@ -77,26 +73,15 @@ def measure(row: Row, commands: Commands, folder: str, *, rounds: int, turn: flo
         for name, command in commands.items():
             running[name] = stack.enter_context(Contender(command))
             try:
-                result.seconds[name] = running[name].load(row, folder)["seconds"]
+                result.seconds[name] = running[name].load(**asked(row, folder))["seconds"]
                 outputs[name] = running[name].outputs()
             except Failed as failure:
                 result.errors[name] = str(failure)
                 del running[name]
         reference = next(iter(outputs.values()), [])
         result.difference = {name: difference(arrays, reference) for name, arrays in outputs.items()}
-        for index in range(rounds):
-            names = [name for name in commands if name in running]
-            first = index % max(1, len(names))
-            for name in names[first:] + names[:first]:
-                time.sleep(pause)
-                try:
-                    times = running[name].time(turn)
-                except Failed as failure:
-                    result.errors[name] = str(failure)
-                    result.rounds.pop(name, None)
-                    del running[name]
-                else:
-                    result.rounds.setdefault(name, []).append(statistics.median(times))
+        ways = {name: contender.time for name, contender in running.items()}
+        result.rounds = take_turns(ways, rounds, seconds=turn, pause=pause, errors=result.errors)
     return result
 
 
@@ -205,25 +190,9 @@ def as_json(results: Iterable[Result]) -> list[dict[str, Any]]:
     return [{**asdict(result), "row": result.row.label, "ms": result.ms, "ratio": result.ratio} for result in results]
 
 
-def progress(rows: Sequence[Row]) -> Iterable[Row]:
-    """The rows, with a bar by Rich on a terminal, else a line to stderr for each."""
-    if sys.stderr.isatty():
-        try:
-            from rich.console import Console
-            from rich.progress import track
-        except ImportError:
-            pass
-        else:
-            yield from track(rows, description="networks", console=Console(stderr=True))
-            return
-    for index, row in enumerate(rows):
-        print(f"{index + 1} of {len(rows)}: {row.label}", file=sys.stderr, flush=True)
-        yield row
-
-
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__, 7)
     parser.add_argument("--mxnet", metavar="PYTHON", help="of an environment with MXNet 1.9.1 and onnx")
     parser.add_argument("--onnxruntime", metavar="PYTHON", help="of an environment with onnxruntime")
     parser.add_argument("--models", metavar="FOLDER", help="where model files are kept; default a temporary folder")
@@ -231,7 +200,6 @@ def main() -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--inference", dest="training", action="store_false", default=None)
     kind.add_argument("--training", action="store_true", default=None)
-    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", metavar="FILE", help="write everything measured there")
     parser.add_argument("--deep", nargs="?", type=int, const=48, metavar="LAYERS", help="the deep stack instead")
     options = parser.parse_args()
@@ -245,12 +213,12 @@ def main() -> None:
     results: list[Result] = []
     with tempfile.TemporaryDirectory() if options.models is None else nullcontext(options.models) as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        for row in progress(rows):
+        for index, row in enumerate(rows):
+            print(f"{index + 1} of {len(rows)}: {row.label}", file=sys.stderr, flush=True)
             results.append(run_row(row, interpreters, folder, options.rounds))
             if options.json:  # after each row: an interrupted run keeps what it has
                 Path(options.json).write_text(json.dumps(as_json(results), indent=1), encoding="utf-8")
-    packages = [("mxnet", options.mxnet), ("onnxruntime", options.onnxruntime), ("jaxlib", sys.executable)]
-    print(who(packages), table(results), sep="\n")
+    print(conditions(("mxnet", options.mxnet), ("onnxruntime", options.onnxruntime)), table(results), sep="\n")
 
 
 if __name__ == "__main__":

@@ -11,9 +11,7 @@ is computed again and again (docs/reference/benchmarks.md says why).
 
 from __future__ import annotations
 
-import argparse
 import re
-import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -29,13 +27,12 @@ import numpy as np
 from jax import lax
 
 import lowering
+from benchmarks.contenders import Contender, Loaded, medians, options_of, print_table, serve, take_turns
 from benchmarks.zoo import difference
 from benchmarks.zoo_jax import normalised, pre_norm, transposed
-from benchmarks.zoo_models import Row, blocks, initial_values
-from benchmarks.zoo_protocol import Contender, Loaded, serve
+from benchmarks.zoo_models import blocks, initial_values
 from lowering.xla.options import jit
 from symjax_nnvm import symbol as sym
-from symjax_nnvm.tables import table_text
 
 SHAPE, HEADS = (8, 64, 128), 4
 BY_HAND: dict[str, dict[str, Callable[..., jax.Array]]] = {
@@ -63,9 +60,9 @@ def gradient(variant: str, layers: int) -> tuple[Any, tuple[Any, ...]]:
     return jax.jit(jax.value_and_grad(loss)), (transposed(values), data)
 
 
-def load(row: Row, variant: str) -> Loaded:
-    """Trace, compile and run once; the row's batch is the number of blocks."""
-    jitted, arguments = gradient(variant, row.batch)
+def load(variant: str, layers: int) -> Loaded:
+    """Trace, compile and run once."""
+    jitted, arguments = gradient(variant, layers)
     start = time.perf_counter()
     compiled = jitted.lower(*arguments).compile()
     seconds = time.perf_counter() - start
@@ -92,37 +89,32 @@ def fusions(hlo: str) -> list[list[str]]:
 
 def main() -> None:
     """Print the table; with --serve, be one of its contenders."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__, 3)
     parser.add_argument("--layers", type=int, default=48)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help="be one of the contenders")
     options = parser.parse_args()
     if options.serve:
         return serve(load)
     with ExitStack() as stack:
         children = {name: stack.enter_context(Contender((sys.executable, __file__, "--serve"))) for name in VARIANTS}
-        print(compare(children, options.layers, options.rounds))
+        compare(children, options.layers, options.rounds)
 
 
-def compare(children: Mapping[str, Contender], layers: int, rounds: int) -> str:
-    """Have each compile, and time them in turn: the table."""
+def compare(children: Mapping[str, Contender], layers: int, rounds: int) -> None:
+    """Have each compile, time them in turn and print the table."""
     lines: dict[str, list[str]] = {}
-    times: dict[str, list[float]] = {name: [] for name in children}
     reference: list[np.ndarray] = []
     for name, child in children.items():
         print(f"compiling: {name}", file=sys.stderr, flush=True)
-        facts = child.load(Row("deep", layers), name)
+        facts = child.load(variant=name, layers=layers)
         outputs = child.outputs()
         reference = reference or outputs
         counts = [f"{facts[key]:,.0f}" for key in ("temporaries", "largest", "instructions")]
         lines[name] = [f"{facts['compile']:.1f}", *counts, f"{difference(outputs, reference):.0e}"]
-    for _ in range(rounds):
-        for name, child in children.items():
-            time.sleep(0.3)
-            times[name].append(statistics.median(child.time(0.2)))
+    ways = {name: child.time for name, child in children.items()}
+    ms = medians(take_turns(ways, rounds, seconds=0.2, pause=0.3))
     columns = ["gradients", "compile s", "temporaries MB", "largest fusion", "fused instructions", "difference", "ms"]
-    cells = [[name, *lines[name], f"{statistics.median(times[name]):.0f}"] for name in children]
-    return table_text(columns, cells, right=len(columns) - 1)
+    print_table(columns, [[name, *lines[name], f"{ms[name]:.0f}"] for name in children])
 
 
 if __name__ == "__main__":

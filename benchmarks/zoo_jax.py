@@ -20,8 +20,8 @@ import numpy as np
 from jax import lax
 
 import symjax_nnvm
-from benchmarks.zoo_models import Row, files, inputs
-from benchmarks.zoo_protocol import Loaded, serve
+from benchmarks.contenders import Loaded, serve
+from benchmarks.zoo_models import Row, files, inputs, row_of
 
 Arrays = dict[str, jax.Array]
 
@@ -127,4 +127,4 @@ def load(row: Row, folder: str) -> Loaded:
 
 
 if __name__ == "__main__":
-    serve(load)
+    serve(row_of(load))

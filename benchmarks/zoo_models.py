@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MOMENTUM", "NETWORKS", "RATE", "ROWS", "Network", "Row", "chosen", "initial_values", "inputs", "with_head"]
+__all__ = ["MOMENTUM", "NETWORKS", "RATE", "ROWS", "Network", "Row", "asked", "chosen", "initial_values", "inputs"]
+__all__ += ["row_of", "with_head"]
 
 RATE, MOMENTUM = 1e-3, 0.9
 Shape = tuple[int, ...]
@@ -135,6 +136,16 @@ ROWS = [
     Row("lstm", 32, training=True),
     Row("transformer4", 8, training=True),
 ]
+
+
+def row_of(load: Callable[[Row, str], Any]) -> Callable[..., Any]:
+    """A contender's function of a row and a folder, as one of what `asked` sends."""
+    return lambda row, batch, training, folder: load(Row(row, batch, training), folder)
+
+
+def asked(row: Row, folder: str) -> dict[str, Any]:
+    """What a contender is asked to load."""
+    return {"row": row.name, "batch": row.batch, "training": row.training, "folder": folder}
 
 
 def chosen(only: str | None, training: bool | None) -> list[Row]:

@@ -17,8 +17,8 @@ import onnx  # type: ignore[import-not-found]
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.zoo_models import MOMENTUM, NETWORKS, RATE, Row, files, initial_values, inputs, with_head
-from benchmarks.zoo_protocol import Loaded, serve
+from benchmarks.contenders import Loaded, serve
+from benchmarks.zoo_models import MOMENTUM, NETWORKS, RATE, Row, files, initial_values, inputs, row_of, with_head
 
 
 def make(name: str, folder: str) -> None:
@@ -103,6 +103,6 @@ if __name__ == "__main__":
         case ["onnx", name, batch, source, folder]:
             to_onnx(name, int(batch), source, folder)
         case ["serve"]:
-            serve(load)
+            serve(row_of(load))
         case other:
             sys.exit(f"make, onnx or serve, not {other}")

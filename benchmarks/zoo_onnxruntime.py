@@ -10,9 +10,8 @@ import onnxruntime  # type: ignore[import-not-found]
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.cores import cores
-from benchmarks.zoo_models import Row, files, inputs
-from benchmarks.zoo_protocol import Loaded, serve
+from benchmarks.contenders import Loaded, cores, serve
+from benchmarks.zoo_models import Row, files, inputs, row_of
 
 
 def load(row: Row, folder: str) -> Loaded:
@@ -26,4 +25,4 @@ def load(row: Row, folder: str) -> Loaded:
 
 
 if __name__ == "__main__":
-    serve(load)
+    serve(row_of(load))

@@ -17,8 +17,8 @@ import numpy as np
 
 import lowering
 import symjax_nnvm
-from benchmarks.zoo_models import MOMENTUM, RATE, Row, files, initial_values, inputs, with_head
-from benchmarks.zoo_protocol import Loaded, serve
+from benchmarks.contenders import Loaded, serve
+from benchmarks.zoo_models import MOMENTUM, RATE, Row, files, initial_values, inputs, row_of, with_head
 from symjax_nnvm import symbol as sym
 
 
@@ -73,6 +73,6 @@ if __name__ == "__main__":
             make(name, folder)
         case ["serve"]:
             lowering.keep_memory()
-            serve(load)
+            serve(row_of(load))
         case other:
             sys.exit(f"make or serve, not {other}")

@@ -12,10 +12,10 @@ import pytest
 
 import lowering
 from benchmarks import zoo_jax
+from benchmarks.contenders import Failed, in_process, medians, ratio, take_turns
 from benchmarks.zoo import Result, as_json, difference, make_model, make_onnx, measure, table
 from benchmarks.zoo_deep import fusions
 from benchmarks.zoo_models import NETWORKS, ROWS, Row, blocks, chosen, initial_values, inputs, with_head
-from benchmarks.zoo_protocol import Failed
 from symjax_nnvm import symbol as sym
 
 ROOT = Path(__file__).parents[2]
@@ -24,8 +24,8 @@ TOY = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 import numpy as np
-from benchmarks.zoo_models import inputs
-from benchmarks.zoo_protocol import Loaded, serve
+from benchmarks.contenders import Loaded, serve
+from benchmarks.zoo_models import inputs, row_of
 
 def load(row, folder):
     print("libraries print", row.label)
@@ -38,7 +38,7 @@ def load(row, folder):
             raise ValueError("had enough")
     return Loaded(call, [inputs(row, ())["data"] * float(sys.argv[2])])
 
-serve(load)
+serve(row_of(load))
 """
 
 
@@ -132,3 +132,17 @@ def test_fused_computations_are_found_in_hlo():
     assert [len(found) for found in fusions(hlo + "ENTRY %main () -> f32[] {\n  ROOT %c = f32[] constant(0)\n}\n")] == [
         1
     ]
+
+
+def test_the_first_of_a_round_moves_on_and_a_turn_has_one_call_that_is_not_timed():
+    calls: list[str] = []
+    ways = {name: in_process(lambda name=name: calls.append(name)) for name in "ab"}
+    times = take_turns(ways, 3, seconds=0)
+    assert "".join(calls) == "aabbbbaaaabb"
+    assert {name: len(rounds) for name, rounds in times.items()} == {"a": 3, "b": 3}
+
+
+def test_a_ratio_is_the_median_of_the_rounds_ratios():
+    times = {"a": [2.0, 30.0, 3.0], "b": [1.0, 10.0, 3.0]}
+    assert medians(times) == {"a": 3, "b": 3}
+    assert ratio(times, "a", "b") == 2

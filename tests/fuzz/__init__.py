@@ -1,1 +1,1 @@
-"""Fuzzing of everything that reads files: targets, a seed corpus made by our own code, mutations, and a runner."""
+"""Fuzzing of everything that reads files, as properties over Hypothesis: `targets.py` states them."""

@@ -1,107 +1,130 @@
-"""Mutations that know the formats: JSON by tokens, array files by fields, zip files by members; and all by bytes.
+"""Changes to valid files that know the formats: trees of JSON and ONNX, fields of array files, members of zips, bytes.
 
 Most mutants are one or two changes away from a valid file, so that they get past the first checks.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import random
 import re
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from symjax_nnvm.ir.op import list_all_names
 from tests.fuzz.corpus import Field, Fields, join, zip_of
 
-__all__ = ["NUMBERS", "mutate_bytes", "mutate_json", "mutate_params", "mutate_zip"]
+__all__ = ["NUMBERS", "TEXTS", "mutate_bytes", "mutate_fields", "mutate_npy", "mutate_tree", "mutate_zip"]
 
-NUMBERS = [-1, 0, 1, 2, 3, 4, 7, 8, 31, 32, 33, 127, 128, 255, 256, 4095, 4096, 65535, 65536, (1 << 20) + 1]
+NUMBERS = [-1, -2, -3, -8, -1000, -(10**9), 0, 1, 2, 3, 4, 7, 8, 31, 32, 33, 63, 64, 65, 100, 127, 128, 255, 256, 1000]
+NUMBERS += [4095, 4096, 65535, 65536, (1 << 20) + 1, 10**6, 10**9, 0x112, 0xF993FAC8, 0xF993FAC9, 0xF993FACA]
 NUMBERS += [(1 << bits) + offset for bits in (31, 32, 48, 62, 63, 64) for offset in (-1, 0, 1)]
-NUMBERS += [-(1 << 31), -(1 << 63), 0x112, 0xF993FAC8, 0xF993FAC9, 0xF993FACA]
-
-_TEXTS = ["", " ", "None", "True", "False", "0", "1", "-1", "2", "3", "100", "0.5", "-0.0", "nan", "inf", "1e400", "1L"]
-_TEXTS += ["()", "(0,)", "(1,)", "(-1,)", "(2, 2)", "(1, 1, 1)", "(0, 0)", "(-1, -2)", "(None, 2)", "(1, 2, 3, 4, 5)"]
-_TEXTS += ["(1000000000, 1000000000)", "[0, 2]", "[0]", "[]", "((1,2),(3,4))", "(1", "1)", "(,)", "(3L, 3L)", "{}"]
-_TEXTS += ["float32", "float16", "int32", "uint8", "bool", "bfloat16", "complex64", "NCHW", "NHWC", "relu", "max"]
-_TEXTS += [
-    "1000000000",
-    "4294967296",
-    "9223372036854775808",
-    "-9223372036854775809",
-    "9" * 400,
-    "1" * 5000,
-    "x" * 70000,
-]
-_TEXTS += ["(" + "1," * 3000 + ")", "(" * 500, "__a__", "\\u0000", "\\ud800", "\\n", "é", "😀", "$", "null", "axis"]
-_TEXTS += [
-    "num_args",
-    "num_outputs",
-    "num_hidden",
-    "kernel",
-    "shape",
-    "dtype",
-    "mode",
-    "__shape__",
-    "__dtype__",
-    "lr_mult",
-]
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+|[\[\]{},:]|[^\s"\[\]{},:]+|\s+')
+NUMBERS += [-(1 << 31), -(1 << 31) - 1, -(1 << 63)]
+_FLOATS = [0.5, -1.0, 1e38, 1e-30, float("inf"), float("-inf"), float("nan")]
+TEXTS = "|None|True|0|1|-1|2|100|0.5|-0.0|nan|inf|1e400|1L|()|(0,)|(1,)|(-1,)|(2, 2)|(1, 1, 1)|(0, 0)|(None, 2)|(,)"
+TEXTS += "|(1, 2, 3, 4, 5)|(-1, -2)|[0, 2]|[0]|(1000000000, 1000000000)|[]|((1,2),(3,4))|(1|1)|(3L, 3L)|{}|%s%n|a/b"
+TEXTS += "|float32|float16|int32|uint8|bool|bfloat16|complex64|NCHW|NHWC|relu|max|1000000000|4294967296|\x1b[2J|$|null"
+TEXTS += (
+    "|9223372036854775808|-9223372036854775809|__a__|\0|\ud800|\n|é😀|\u202e|axis|num_args|kernel|num_outputs|x|y|w"
+)
+TEXTS += "|num_hidden|shape|dtype|mode|__shape__|__dtype__|lr_mult|data|sum|forward|NOTSET|SAME_UPPER|linear|cubic"
+TEXTS += "|reflect|../secret|secret|/etc/passwd|ai.onnx|local|offset|location"
+TEXTS = [*TEXTS.split("|"), "9" * 400, "1" * 5000, "x" * 4096, "x" * 70000, "(" + "1," * 3000 + ")", "(" * 500]
 _HOSTILE = ["NaN", "Infinity", "1.5", "1e999", "null", "true", "-0", "9" * 5000, "[" * 2000, '{"a":', "", "[[]]", "{}"]
+_NPY_TEXTS = "<f4|>f8|<U4|<c8|<M8[s]|(2, 3)|(|())|True|-1|{'a': 1}|L|(1099511627776, 2)|(9223372036854775807,)"
+_NPY_TEXTS = [*_NPY_TEXTS.split("|"), "|b1", "|O", "|V2", "(4294967295, 4294967297)", "(0, 4611686018427387904)"]
+_NPY_ITEM = re.compile(rb"'[<>|=][a-zA-Z?]\d*'|\([\d, L]*\)|True|False|[{},']")
+_ZIP_RECORD = re.compile(rb"PK(\x03\x04|\x01\x02|\x05\x06|\x06\x06|\x06\x07)")
+
+Place = tuple[Any, Any, str]
+"""A dict or a list, a key or an index in it, and the key under which the value stands, or its list."""
 
 
-def _pick_json_number(rng: random.Random) -> str:
-    return str(rng.choice(NUMBERS) if rng.random() < 0.5 else rng.randrange(-2, 12))
+def _number(rng: random.Random) -> int:
+    return rng.choice(NUMBERS) if rng.random() < 0.5 else rng.randrange(-3, 24)
 
 
-def _new_token(rng: random.Random, token: str, tokens: Sequence[str]) -> str:
-    """Something else in a token's place, mostly of the same kind."""
+def _places(tree: Any) -> list[Place]:
+    found: list[Place] = []
+    waiting = [(tree, "")]
+    while waiting:
+        value, name = waiting.pop()
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            found.append((value, key, key if isinstance(key, str) else name))
+            if isinstance(item, dict | list):
+                waiting.append((item, found[-1][2]))
+    return found
+
+
+def mutate_tree(
+    rng: random.Random,
+    text: str,
+    other: str,
+    kinds: Sequence[str],
+    binary: Collection[str] = (),
+    *,
+    whole: bool = False,
+) -> str:
+    """A JSON document with some values changed, taken from elsewhere, doubled, moved or dropped.
+
+    kinds: names of operators. binary: keys whose texts are bytes in base64. whole: the result is JSON in any case.
+    """
+    tree, donors = json.loads(text), _places(json.loads(other))
+    for _ in range(rng.choice([1, 1, 1, 2, 2, 3, 5])):
+        # A large file has many nodes of few kinds: first a key, then one of the places where it stands.
+        places, named = _places(tree), {}
+        for place in places:
+            named.setdefault(place[2], []).append(place)
+        if not named:
+            break
+        container, key, name = rng.choice(named[rng.choice(list(named))])
+        value, draw = container[key], rng.random()
+        alike = [place for place in rng.choices([*places, *donors], k=40) if place[2] == name]
+        source, at, _ = rng.choice(alike or [(container, key, name)])
+        taken = json.loads(json.dumps(source[at]))
+        if draw < 0.1:
+            del container[key]
+        elif draw < 0.2 and isinstance(container, list):
+            container.insert(rng.randrange(len(container) + 1), taken)
+        elif draw < 0.2:
+            source, at, name = rng.choice([*places, *donors])
+            container[name or "x"] = json.loads(json.dumps(source[at]))
+        elif draw < 0.25 and isinstance(container, list):
+            rng.shuffle(container)
+        elif draw < 0.45:
+            container[key] = taken
+        elif isinstance(value, dict | list):
+            container[key] = rng.choice([[], {}, None, 1, "x", [value], [[]], [0, 0, 0]])
+        elif name in binary and isinstance(value, str):
+            raw = rng.choice(TEXTS).encode("utf-8", "replace") if rng.random() < 0.3 else base64.b64decode(value)
+            container[key] = base64.b64encode(mutate_bytes(rng, raw, b"\0\xff\x80ab")).decode()
+        else:
+            container[key] = _scalar(rng, value, kinds)
+    text = json.dumps(tree)
+    if rng.random() < 0.05:
+        i = rng.randrange(len(text))
+        text = text[:i] + rng.choice(_HOSTILE) + text[i + rng.choice([0, 1, 2, 20]) :]
+    return text
+
+
+def _scalar(rng: random.Random, value: Any, kinds: Sequence[str]) -> Any:
+    """Another value in a scalar's place, mostly of its type."""
     draw = rng.random()
     if draw < 0.03:
-        return rng.choice(_HOSTILE)
-    if draw < 0.3:
-        same = [other for other in rng.choices(tokens, k=20) if other[:1] == token[:1]]
-        return rng.choice(same) if same else token
-    if token.startswith('"'):
-        if draw < 0.36:
-            return f'"{rng.choice(list_all_names())}"'
-        if draw < 0.75 and any(c.isdigit() for c in token):  # a number inside a parameter
-            return re.sub(r"-?\d+", lambda m: m[0] if rng.random() < 0.5 else _pick_json_number(rng), token)
-        return f'"{rng.choice(_TEXTS)}"'
-    if token.lstrip("-").isdigit():
-        return _pick_json_number(rng)
-    return rng.choice(["[", "]", "{", "}", ",", ":", token + token, ""])
+        return rng.choice([None, True, 1.5, [], {}, "1"])
+    if not isinstance(value, str):
+        return rng.choice(_FLOATS) if isinstance(value, float) else _number(rng)
+    if draw < 0.15 or (value in kinds and draw < 0.5):
+        return rng.choice(kinds)
+    if draw < 0.7 and any(c.isdigit() for c in value):  # a number inside a parameter
+        return re.sub(r"-?\d+", lambda m: m[0] if rng.random() < 0.3 else str(_number(rng)), value)
+    return rng.choice(TEXTS)
 
 
-def mutate_json(rng: random.Random, text: str, other: str) -> bytes:
-    """A symbol file with some tokens changed, moved, doubled or dropped; at times spliced with another."""
-    tokens = _TOKEN.findall(text)
-    if rng.random() < 0.1:
-        tail = _TOKEN.findall(other)
-        tokens = tokens[: rng.randrange(len(tokens))] + tail[rng.randrange(len(tail)) :]
-    # Most tokens are punctuation and field names, and changing these is mostly refused at once: values come first.
-    values = [i for i, token in enumerate(tokens) if token[0] in '"-0123456789' and tokens[i + 1 : i + 2] != [":"]]
-    for _ in range(rng.choice([1, 1, 1, 2, 2, 3, 5])):
-        i = rng.choice(values) if values and rng.random() < 0.85 else rng.randrange(len(tokens))
-        draw = rng.random()
-        if draw < 0.9:
-            tokens[i] = _new_token(rng, tokens[i], tokens)
-        elif draw < 0.95:
-            start, length = rng.randrange(len(tokens)), rng.randrange(1, 30)
-            tokens[i:i] = tokens[start : start + length]
-        elif len(tokens) > 1:
-            end = i + rng.randrange(1, 12)
-            tokens[i:end] = []
-        values = [k for k in values if k < len(tokens)]
-        if not tokens:
-            break
-    data = "".join(tokens).encode("utf-8", "surrogatepass")
-    return mutate_bytes(rng, data, other.encode()) if rng.random() < 0.05 else data
-
-
-def mutate_params(rng: random.Random, fields: Fields, other: Fields) -> bytes:
-    """An array file with some fields changed, doubled, moved or dropped; at times spliced with another."""
+def mutate_fields(rng: random.Random, fields: Fields, other: Fields) -> bytes:
+    """A file of fields with some of them changed, doubled, moved or dropped; at times spliced with another."""
     fields = list(fields)
     if rng.random() < 0.15:
         fields = fields[: rng.randrange(len(fields))] + other[rng.randrange(len(other)) :]
@@ -109,13 +132,12 @@ def mutate_params(rng: random.Random, fields: Fields, other: Fields) -> bytes:
         if not fields:
             break
         i = rng.randrange(len(fields))
-        field, draw = fields[i], rng.random()
-        if draw < 0.7:
-            if isinstance(field.value, bytes):
-                value = mutate_bytes(rng, field.value, b"\0\xff\x80ab")
-            else:
-                value = rng.choice([rng.choice(NUMBERS), rng.randrange(0, 14), field.value + rng.choice([-1, 1])])
-            fields[i] = Field(field.letter, value)
+        letter, value = fields[i]
+        draw = rng.random()
+        if draw < 0.7 and isinstance(value, bytes):
+            fields[i] = Field(letter, mutate_bytes(rng, value, b"\0\xff\x80ab"))
+        elif draw < 0.7 and isinstance(value, int):
+            fields[i] = Field(letter, rng.choice([_number(rng), _number(rng), value + rng.choice([-1, 1])]))
         elif draw < 0.8:
             fields[i] = rng.choice(other or fields)
         elif draw < 0.9:
@@ -127,46 +149,35 @@ def mutate_params(rng: random.Random, fields: Fields, other: Fields) -> bytes:
     return mutate_bytes(rng, data, join(other)) if rng.random() < 0.2 else data
 
 
-_NPY_TEXTS = [
-    "<f4",
-    ">f8",
-    "|b1",
-    "|O",
-    "<U4",
-    "<c8",
-    "|V2",
-    "<M8[s]",
-    "(2, 3)",
-    "(",
-    "())",
-    "True",
-    "-1",
-    "{'a': 1}",
-    "L",
-]
-_SIGNATURES = (b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07")
+def mutate_npy(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    """A `.npy` file with another item in its header, or with other bytes."""
+    items = list(_NPY_ITEM.finditer(data, 0, 200))
+    if not items or rng.random() < 0.4:
+        return mutate_bytes(rng, data, other)
+    start, end = rng.choice(items).span()
+    new = rng.choice(_NPY_TEXTS).encode()
+    mutant = bytearray(data[:start] + new + data[end:])
+    if rng.random() < 0.8:  # the header says how long it is
+        mutant[8:10] = ((int.from_bytes(data[8:10], "little") + start - end + len(new)) % 65536).to_bytes(2, "little")
+    return bytes(mutant)
 
 
-def mutate_zip(rng: random.Random, members: dict[str, bytes], other: dict[str, bytes]) -> bytes:
-    """A zip file whose members' headers, or whose directory, lie."""
-    members = dict(members)
-    if rng.random() < 0.6:
-        name = rng.choice(list(members))
-        member = members[name]
-        draw = rng.random()
-        if draw < 0.4:
-            old = rng.choice([b"'<f8'", b"(2, 3)", b"(2, 2)", b"False", b"(3,)", b"'", b",", b"{", b"0"])
-            new = rng.choice([*_NPY_TEXTS, str(rng.choice(NUMBERS)), f"({rng.choice(NUMBERS)}, 2)"]).encode()
-            members[name] = member.replace(old, new, 1)
-        elif draw < 0.8:
-            members[name] = mutate_bytes(rng, member, rng.choice(list(other.values())))
-        else:
-            members[rng.choice(["a/b.npy", "../x.npy", "x", ".npy", "arr_0.npy", "ü.npy", "a\0.npy"])] = member
-    data = bytearray(zip_of(members, rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])))
-    for _ in range(rng.choice([0, 1, 1, 2])):
-        # Most of a zip file's numbers stand within 46 bytes of a signature.
-        found = [match.start() for signature in _SIGNATURES for match in re.finditer(re.escape(signature), data)]
-        place = rng.choice(found) + rng.randrange(4, 46) if found else 0
+def mutate_zip(rng: random.Random, members: Mapping[str, bytes], other: Mapping[str, bytes]) -> bytes:
+    """A zip file whose members' headers, or whose directory, say what is not so."""
+    members, name, draw = dict(members), rng.choice(list(members)), rng.random()
+    if draw < 0.1:
+        members[rng.choice(["a/b.npy", "../x.npy", "x", ".npy", "arr_0.npy", "ü.npy", "a\0.npy"])] = members[name]
+    elif draw < 0.15:
+        members[name] += bytes(1 << 20)
+    elif draw < 0.2:
+        members.pop(name)
+    elif draw < 0.6:
+        members[name] = mutate_npy(rng, members[name], rng.choice(list(other.values())))
+    data = bytearray(zip_of(members, rng.choice([0, 0, 0, 0, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])))
+    if rng.random() < 0.1:  # two members of one name
+        data = data.replace(b"arr_1.npy", b"arr_0.npy")
+    for _ in range(rng.choice([0, 1, 1, 2])):  # most numbers of a zip file stand within 46 bytes of a signature
+        place = rng.choice(list(_ZIP_RECORD.finditer(data))).start() + rng.randrange(4, 46)
         size = rng.choice([1, 2, 4])
         value = rng.choice([rng.choice(NUMBERS), rng.randrange(256), len(data)]) % (1 << 8 * size)
         data[place : place + size] = value.to_bytes(size, "little")
@@ -186,8 +197,7 @@ def mutate_bytes(rng: random.Random, data: bytes, other: bytes) -> bytes:
             case 1:
                 mutant[i] = rng.randrange(256)
             case 2:
-                letter = rng.choice("BHIQ")
-                size = struct.calcsize(letter)
+                size = struct.calcsize(rng.choice("BHIQ"))
                 mutant[i : i + size] = (rng.choice(NUMBERS) % (1 << 8 * size)).to_bytes(size, "little")
             case 3:
                 start = rng.randrange(len(other)) if other else 0

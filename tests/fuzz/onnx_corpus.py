@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -19,14 +21,15 @@ _SMALL = 200_000
 """Bytes: of larger models most mutants differ in weights alone."""
 
 
-def onnx_models(every: int = 1) -> list[bytes]:
-    """Models; of the table of cases each `every`-th."""
+@cache
+def onnx_models() -> list[bytes]:
+    """Models: of the table of cases, of each form in each version, whole networks, and functions and branches."""
     cases = [case for _, case in ladder.all_cases() if has_form(case) and not trains(case) and case.id not in NO_FORM]
-    made = [exported_case(case)[0] for case in cases[::every]]
+    made = [exported_case(case)[0] for case in cases]
     made += [model_of(nodes, {"x": shape}, weights=arrays, opset=opset)
              for opset, nodes, shape, arrays in (*OLD.values(), *NEW.values())]  # fmt: skip
     made += [exported(name, of_any_batch(name) if name in BATCHES else fixed(name)) for name in NAMES]
-    made += [with_functions(), with_branches(), *_layers(), _of_sizes()]
+    made += [with_functions(), with_branches(), _of_sizes()]
     texts = [model.SerializeToString(deterministic=True) for model in made]
     return [text for text in dict.fromkeys(texts) if len(text) < _SMALL]
 
@@ -64,25 +67,6 @@ def with_branches() -> onnx.ModelProto:
     nodes = helper.make_graph([node("Neg", "x", "e")], "nodes", [], [other])
     choice = node("If", "c", "b", then_branch=weights, else_branch=nodes)
     return model_of([choice, node("Add", "x b", "y")], {"x": (2, 3), "c": ("BOOL", ())})
-
-
-def _layers() -> list[onnx.ModelProto]:
-    """What the table of cases has in MXNet's dress alone."""
-    image = {"x": ("n", 4, 7, 6)}
-    rows = {"w": _floats(1, 12, 2), "r": _floats(1, 12, 3), "b": _floats(1, 24)}
-    return [
-        model_of([node("Conv", "x w b", pads=[0, 1, 2, 1], strides=[1, 2])], image,
-                 weights={"w": _floats(6, 4, 3, 3), "b": _floats(6)}),
-        model_of([node("ConvTranspose", "x w b", strides=[2, 2], output_padding=[1, 1])], image,
-                 weights={"w": _floats(4, 3, 3, 3), "b": _floats(3)}),
-        model_of([node("AveragePool", "x", kernel_shape=[3, 3], pads=[0, 1, 1, 0], ceil_mode=1)], image),
-        model_of([node("Gemm", "x w c", transB=1, alpha=0.5, beta=2.0)], {"x": (3, 4)},
-                 weights={"w": _floats(5, 4), "c": _floats(1, 5)}),
-        model_of([node("LSTM", "x w r b", "y h c", hidden_size=3, direction="reverse")], {"x": ("t", "n", 2)},
-                 ("y", "h", "c"), rows),
-        model_of([node("Trilu", "x k")], {"x": (2, 3, 4)}, weights={"k": np.asarray(1, np.int64)}),
-        model_of([node("Split", "x s", "a y", axis=1)], {"x": ("n", 5)}, ("a", "y"), {"s": np.asarray([2, 3])}),
-    ]  # fmt: skip
 
 
 def _of_sizes() -> onnx.ModelProto:

@@ -18,7 +18,7 @@ from symjax_nnvm.errors import InferenceError, JSONFormatError
 from symjax_nnvm.io.symbol_json import text as json_text
 from symjax_nnvm.ir.params import schema_of
 from symjax_nnvm.ops.nn.fully_connected import FullyConnectedParams
-from tests.fuzz.targets import contract
+from tests.fuzz.contract import contract
 
 READERS = (sym.load_json, nnvm_graph.load_json)
 

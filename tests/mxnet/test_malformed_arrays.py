@@ -20,7 +20,7 @@ from symjax_nnvm.errors import NNVMError, ParamsFormatError
 from symjax_nnvm.mxnet import CSRArray, RowSparseArray
 from symjax_nnvm.mxnet.array_file import read_list
 from tests.fuzz import corpus
-from tests.fuzz.targets import contract
+from tests.fuzz.contract import contract
 from tests.mxnet.test_malformed import graph_of
 
 # -- array files -----------------------------------------------------------------------------------------------------
@@ -91,15 +91,15 @@ def test_narrow_row_pointers_do_not_wrap_around():
 
 
 def test_sparse_arrays_too_large_to_be_dense_are_an_error_of_ours(tmp_path: Path):
-    rows = corpus._sparse(1, (0, 3), (1 << 60, 3), b"", [])
-    (tmp_path / "x-0000.params").write_bytes(corpus.join(corpus._file([rows], ["arg:x0"])))
+    rows = corpus.sparse(1, (0, 3), (1 << 60, 3), b"", [])
+    (tmp_path / "x-0000.params").write_bytes(corpus.join(corpus.array_list([rows], ["arg:x0"])))
     (tmp_path / "x-symbol.json").write_text(json.dumps(graph_of()))
     with pytest.raises(ParamsFormatError, match="array 'arg:x0': .* takes 13835058055282163712 bytes as a dense one"):
         nn.load_checkpoint(tmp_path / "x", 0)
 
 
 def test_twenty_thousand_tiny_arrays_take_little_memory():
-    record = corpus._dense(corpus.V0, (0,), 0, b"")
+    record = corpus.dense(corpus.V0, (0,), 0, b"")
     data = struct.pack("<QQQ", 0x112, 0, 20_000) + corpus.join(record) * 20_000 + struct.pack("<Q", 0)
     tracemalloc.start()
     try:
@@ -112,7 +112,7 @@ def test_twenty_thousand_tiny_arrays_take_little_memory():
 
 
 def test_a_scalar_of_booleans_is_an_array():
-    (array,) = read_list(corpus.join(corpus._file([corpus._dense(corpus.V3, (), 7, b"\2")])))
+    (array,) = read_list(corpus.join(corpus.array_list([corpus.dense(corpus.V3, (), 7, b"\2")])))
     assert isinstance(array, np.ndarray)
     assert (array.shape, array.dtype, bool(array)) == ((), np.bool_, True)
 

@@ -22,7 +22,7 @@ from symjax_nnvm.mxnet.record_file import RecordFile
 from symjax_nnvm.mxnet.record_lists import list_images, read_list, write_list, write_records
 from symjax_nnvm.mxnet.record_writer import RecordWriter
 from symjax_nnvm.mxnet.recordio import MAX_RECORD, frame, pack, unpack
-from tests.fuzz.targets import contract
+from tests.fuzz.contract import contract
 from tests.goldens.records import scenarios
 from tests.goldens.records.scenarios import HEADERS, JPEGS, KEYS, LABELS, MAGIC, PAYLOADS
 from tests.goldens.records.sources import IMAGES

@@ -20,7 +20,7 @@ from symjax_nnvm.ir.op import Op
 from symjax_nnvm.passes.infer import infer_shape, infer_type
 from symjax_nnvm.symbol import Symbol
 from tests.cases import Case
-from tests.fuzz.worker import limits
+from tests.fuzz.contract import RUN_MEMORY, contract
 from tests.support import ladder
 
 CASES: dict[str, Case] = {}
@@ -99,7 +99,7 @@ def test_an_empty_result_costs_nothing_whatever_its_other_axes_are(
 ):
     """XLA took more than 8 GB to compile the first; the table of the second was one of a full array."""
     values = {"x": jax.ShapeDtypeStruct(shape, np.dtype("float32"))}
-    with limits():
+    with contract(0, RUN_MEMORY):
         program = jax.jit(lowering.to_jax(net)).lower(values).compile()
     (output,), _ = program.out_info
     assert (output.shape, output.dtype) == (result, np.float32)

@@ -20,9 +20,8 @@ from symjax_nnvm.ir.node import Node, NodeAttrs, NodeEntry, create_variable_node
 from symjax_nnvm.ir.op import Op, list_unique_ops
 from symjax_nnvm.ir.types import DTYPE_CODES
 from symjax_nnvm.symbol import Symbol
+from tests.fuzz.contract import RUN_MEMORY, Hang, contract
 from tests.fuzz.grammar import draw_attrs
-from tests.fuzz.targets import Hang
-from tests.fuzz.worker import limits
 
 DRAWS = 12
 """Sets of parameters for each operator."""
@@ -82,7 +81,7 @@ def test_rules_answer_or_refuse_whatever_a_file_may_ask(op: Op):
             continue
         for ask in _questions(rng, op, attrs, ins, outs):
             try:
-                with limits():
+                with contract(0, RUN_MEMORY):
                     ask()
             except NNVMError:
                 continue

@@ -25,7 +25,7 @@ from lowering.serving.archive import MAX_BYTES, MAX_SIGNATURES, Folder, Signatur
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import FileError, NNVMError, SymbolValueError
 from symjax_nnvm.mxnet.params import save_arrays
-from tests.fuzz.targets import check_message
+from tests.fuzz.contract import check_message
 
 _CHANGES = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "fcntl.flock")
 
