@@ -153,14 +153,14 @@ def _auto_context() -> AbstractContextManager[Any]:
 class Placement:
     """A mesh with auto axes, and the sharding of every array on it; `make_placement` makes one.
 
-    word: one of `WORDS`; None where rules say it, each of which matches some parameter. data_axes: the axes of the mesh
+    word: one of `WORDS`; None where rules say it, each of which matches some parameter. data_axis: the axes of the mesh
     that batches are split over. declared: what the graph says of variables by name, which comes before all else.
     """
 
     mesh: Mesh
     word: str | None
     rules: Rules
-    data_axes: tuple[str, ...]
+    data_axis: tuple[str, ...]
     declared: Mapping[str, PartitionSpec] = field(default_factory=dict)
 
     def of(self, *axes: Any) -> NamedSharding:
@@ -170,7 +170,7 @@ class Placement:
     @property
     def parts(self) -> int:
         """The number of parts that a batch is split into."""
-        return prod(self.mesh.shape[axis] for axis in self.data_axes)
+        return prod(self.mesh.shape[axis] for axis in self.data_axis)
 
     @property
     def processes(self) -> int:
@@ -179,7 +179,7 @@ class Placement:
 
     def batch(self, size: int) -> NamedSharding:
         """The sharding of an array with `size` samples on axis 0: whole everywhere, if they cannot be split evenly."""
-        return self.of(self.data_axes) if size % self.parts == 0 else self.of()
+        return self.of(self.data_axis) if size % self.parts == 0 else self.of()
 
     def parameters(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
         """Shardings of parameters by name. Raises TrainingError: rules that match nothing, or do not fit a shape."""
@@ -204,10 +204,10 @@ class Placement:
         fitting = [i for i, size in enumerate(shape) if size and size % self.parts == 0]
         if fitting:
             at = max(fitting, key=lambda i: (shape[i], -i))
-            return self.of(*(None,) * at, self.data_axes)
+            return self.of(*(None,) * at, self.data_axis)
         left: list[int] = list(shape)
         dealt: list[tuple[str, ...]] = [()] * len(shape)
-        for axis in sorted(self.data_axes, key=lambda axis: -self.mesh.shape[axis]):
+        for axis in sorted(self.data_axis, key=lambda axis: -self.mesh.shape[axis]):
             count = self.mesh.shape[axis]
             fitting = [i for i, size in enumerate(left) if size and size % count == 0]
             if fitting:

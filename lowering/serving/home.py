@@ -20,7 +20,7 @@ class OneDevice:
     """One device stores all arrays. Raises LoweringError for a platform that JAX does not know, or has no device of."""
 
     mesh: Mesh | None = None
-    data_axes: tuple[str, ...] = ()
+    data_axis: tuple[str, ...] = ()
     processes = 1
 
     def __init__(self, platform: str | None):
@@ -54,7 +54,7 @@ class OverMesh:
     the graph may say otherwise of both. shapes: of the parameters. Raises TrainingError where a shape does not fit."""
 
     def __init__(self, placement: Placement, shapes: Mapping[str, Shape]):
-        self._placement, self.mesh, self.data_axes = placement, placement.mesh, placement.data_axes
+        self._placement, self.mesh, self.data_axis = placement, placement.mesh, placement.data_axis
         self.platform: str = kind_of(placement.mesh.devices.flat[0])
         self.processes = placement.processes
         self._parameters = placement.parameters(shapes)

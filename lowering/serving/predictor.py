@@ -16,10 +16,10 @@ from numpy.typing import DTypeLike
 
 from lowering.convolutions import onednn
 from lowering.core.cache import Programs
+from lowering.core.options import DATA_AXIS, chosen_options
 from lowering.messages.arguments import (
     arrays_by_name,
     misfit,
-    precision_of,
     require_key,
     require_symbol,
     shapes_by_name,
@@ -38,7 +38,7 @@ from symjax_nnvm.errors import CallError, LoweringError, listed
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
-from symjax_nnvm.passes.infer import infer_type
+from symjax_nnvm.passes.infer import variable_dtypes
 from symjax_nnvm.pipeline import Options, Plan
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.surgery import inference_symbol
@@ -84,10 +84,9 @@ class Predictor:
     `__sharding__` in the graph refers to. sharding: of the parameters: "replicate": every device has all; "fsdp": each
     is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so.
     With several processes each gives the whole inputs, and `batches` returns whole outputs.
-    platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: bfloat16 or float16, by name, or of NumPy or
-    JAX, for matrix products and convolutions. keep: of how many signatures the programs are kept, those called last;
-    another is compiled again when it is called again. None: of all. symbol: the network as it runs; inputs: names of
-    what calls give; plan: what the pipeline made.
+    platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. compute_dtype: as in `to_jax`. keep: of how many
+    signatures the programs are kept, those called last; another is compiled again when it is called again. None: of
+    all. symbol: the network as it runs; inputs: names of what calls give; plan: what the pipeline made.
 
     Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no array of
     numbers, TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline
@@ -102,10 +101,10 @@ class Predictor:
         aux: Arrays | None = None,
         *,
         platform: str | None = None,
-        dtype: DTypeLike | None = None,
+        compute_dtype: DTypeLike | None = None,
         mesh: jax.sharding.Mesh | None = None,
         sharding: str | Rules = "replicate",
-        data_axis: str | Sequence[str] = "data",
+        data_axis: str | Sequence[str] = DATA_AXIS,
         keep: int | None = 64,
     ):
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
@@ -128,14 +127,8 @@ class Predictor:
             shapes = {name: np.shape(array) for name, array in arrays.items()}
             self._home = OverMesh(make_placement(mesh, sharding, data_axis, self.symbol), shapes)
             platform = self._home.platform
-        self._options = Options(
-            platform=platform,
-            precision=precision_of(dtype),
-            constants=frozenset(arrays),
-            owned=True,
-            mesh=self._home.mesh,
-            data_axes=self._home.data_axes,
-        )
+        options = Options(platform=platform, constants=frozenset(arrays), owned=True)
+        self._options = chosen_options(options, compute_dtype, self._home.mesh, data_axis)
         self._programs = Programs(self.symbol)
         program = self._programs.forward(self._options)
         self._needs_key, self._calls_python = program.needs_key, program.segments is not None
@@ -149,7 +142,7 @@ class Predictor:
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
         """Load the predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder which
         `save` wrote. Its saved values are not computed again, except over a mesh. options: of Predictor; a folder has
-        its own platform and dtype.
+        its own platform and compute_dtype.
 
         An untrusted folder can do what an untrusted checkpoint can: compute other numbers. It holds no program, and
         nothing is compiled before it is asked for. Raises what `symjax_nnvm.load_checkpoint` and Predictor raise;
@@ -157,11 +150,12 @@ class Predictor:
         """
         if epoch is not None:
             return cls(*load_checkpoint(prefix, epoch), **options)
-        if own := options.keys() & {"platform", "dtype"}:
+        if own := options.keys() & {"platform", "compute_dtype"}:
             raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({os.fspath(prefix)!r}).")
         folder = read_folder(prefix)
         made: Any = cls
-        found = made(*folder.network, **folder.options, **options)
+        own = {"platform": folder.options["platform"], "compute_dtype": folder.options["dtype"]}
+        found = made(*folder.network, **own, **options)
         found._saved = [one for one in folder.signatures if one.inputs.keys() == found._wanted]
         if found._home.mesh is None:
             found._kept.saved = folder.values
@@ -178,7 +172,7 @@ class Predictor:
         """
         with self._making:
             values = self._kept.computed if self._home.mesh is None else {}
-        options = {"platform": self._options.platform, "dtype": self._options.precision}
+        options = {"platform": self._options.platform, "dtype": self._options.compute_dtype}
         args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
         aux = {name: self._kept.constants[name] for name in self._states}
         write_folder(path, Folder((self.symbol, args, aux), options, self._signatures(), values))
@@ -341,8 +335,5 @@ class Predictor:
         }
 
     def _input_dtypes(self) -> dict[str, str]:
-        graph = self._programs.pipeline.graph
-        index = graph.indexed_graph()
-        dtypes = infer_type(graph, dtypes=self._kept.dtypes).attrs["dtype"]
-        found = {index.nodes[nid].source.name: dtypes[index.entry_rptr[nid]] for nid in index.input_nodes}
-        return {name: found.get(name) or "float32" for name in self.inputs}
+        found = variable_dtypes(self._programs.pipeline.graph, self._kept.dtypes)
+        return {node.name: dtype for node, dtype in found.items() if node.name in self._wanted}

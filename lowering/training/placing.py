@@ -69,7 +69,7 @@ class Placing:
         assert self.placement is not None
         if whole or self.processes == 1 or (isinstance(value, jax.Array) and not value.is_fully_addressable):
             return place(value, self.placement.batch(value.shape[0]))
-        split = self.placement.of(self.placement.data_axes)
+        split = self.placement.of(self.placement.data_axis)
         try:
             return jax.make_array_from_process_local_data(split, np.asarray(value))
         except ValueError as error:

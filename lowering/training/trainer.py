@@ -15,8 +15,16 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lowering.core.cache import Programs
+from lowering.core.options import DATA_AXIS, chosen_options
 from lowering.initializer import init_params
-from lowering.messages.arguments import as_array, precision_of, prng_key, require_key, require_symbol, shapes_by_name
+from lowering.messages.arguments import (
+    as_array,
+    compute_dtype_of,
+    prng_key,
+    require_key,
+    require_symbol,
+    shapes_by_name,
+)
 from lowering.messages.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
 from lowering.optim.optimizers import make_optimizer
 from lowering.sharding import Rules, make_placement
@@ -44,7 +52,6 @@ from symjax_nnvm.errors import (
     plain_list,
     refuse_unknown,
 )
-from symjax_nnvm.ir.types import DType
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
@@ -103,7 +110,7 @@ class Trainer:
         frozen_statistics: bool = False,
         mesh: jax.sharding.Mesh | None = None,
         sharding: str | Rules = "replicate",
-        data_axis: str | Sequence[str] = "data",
+        data_axis: str | Sequence[str] = DATA_AXIS,
         batch_statistics: BatchStatistics = "global",
     ):
         self.symbol = require_symbol(symbol, "Trainer")
@@ -117,19 +124,13 @@ class Trainer:
         self._seed: list[int] | int | None = None
         computed = frozen_batch_norms(symbol, self.wrt) if frozen_statistics else symbol
         programs = Programs(computed)
-        options = Options(
-            is_train=True,
-            wrt=tuple(self.wrt),
-            mirror=mirror,
-            precision=_half_precision(compute_dtype),
-            owned=True,
-        )
         if clip_global_norm is not None and not clip_global_norm > 0:
             expected = "a limit above 0, or None"
             raise TrainingError("Wrong clip_global_norm", expected=expected, got=repr(clip_global_norm))
         self.placing = Placing(None if mesh is None else make_placement(mesh, sharding, data_axis, symbol))
-        if self.placing.placement is not None:
-            options = replace(options, mesh=self.placing.placement.mesh, data_axes=self.placing.placement.data_axes)
+        _check_half_precision(compute_dtype)
+        options = Options(is_train=True, wrt=tuple(self.wrt), mirror=mirror, owned=True)
+        options = chosen_options(options, compute_dtype, mesh, data_axis)
         self.program = programs.gradient(options)
         _check_sharding(mesh, sharding, batch_statistics)
         step = make_step(
@@ -420,10 +421,9 @@ def _check_sharding(mesh: Any, sharding: Any, batch_statistics: Any) -> None:
         raise TrainingError("sharding and batch_statistics are of a mesh", expected="mesh=...", got="no mesh", fix=fix)
 
 
-def _half_precision(compute_dtype: DTypeLike | None) -> DType | None:
-    """The precision of products, None for float32. Raises TrainingError for a dtype that training cannot compute in."""
-    asked = precision_of(compute_dtype)
+def _check_half_precision(compute_dtype: DTypeLike | None) -> None:
+    """Raise TrainingError for a dtype that training cannot compute in."""
+    asked = compute_dtype_of(compute_dtype)
     if asked not in (None, "bfloat16"):
         fix = "float16 has too few exponents for gradients without a loss scale." if asked == "float16" else None
         raise TrainingError("Wrong compute_dtype", expected="None or 'bfloat16'", got=repr(compute_dtype), fix=fix)
-    return asked
