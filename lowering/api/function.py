@@ -12,7 +12,7 @@ from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
 from lowering.messages.arguments import arrays_by_name, require_symbol
 from lowering.messages.mxnet_words import takes_our_words
-from lowering.sharding import lying_like, outputs_lying_like, under_auto_axes
+from lowering.sharding.explicit_axes import lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.pipeline import Options
 from symjax_nnvm.symbol.symbol import Symbol
 

@@ -20,7 +20,7 @@ from lowering.core.gradient_program import GradientProgram
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
 from lowering.messages.arguments import arrays_by_name, head_gradients, require_symbol
 from lowering.messages.mxnet_words import takes_our_words
-from lowering.sharding import lying_like, outputs_lying_like, under_auto_axes
+from lowering.sharding.explicit_axes import lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options

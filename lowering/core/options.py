@@ -10,7 +10,8 @@ import jax
 from numpy.typing import DTypeLike
 
 from lowering.messages.arguments import compute_dtype_of
-from lowering.sharding import check_axes, chosen_mesh
+from lowering.sharding.explicit_axes import chosen_mesh
+from lowering.sharding.placement import check_axes
 from symjax_nnvm.pipeline import Options
 
 DATA_AXIS = "data"

@@ -16,10 +16,11 @@ from lowering.core.options import DATA_AXIS, chosen_options, on_mesh
 from lowering.executor.arrays import ArrayCell, Place, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.functions import ExecutorFunctions
-from lowering.executor.groups import layouts_of_groups
 from lowering.messages.arguments import as_array, misfit, prng_key, require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import keyword_hint, takes_our_words
-from lowering.sharding import check_fits, chosen_mesh, on_auto_axes
+from lowering.sharding.ctx_groups import layouts_of_groups
+from lowering.sharding.explicit_axes import chosen_mesh, on_auto_axes
+from lowering.sharding.placement import check_fits
 from lowering.xla.platforms import device_of, kind_of
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.errors import (

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from lowering.messages.arguments import as_array, may_be_iterated
 from lowering.messages.progress import Progress
-from lowering.serving.home import on_host
 from symjax_nnvm.errors import LoweringError, listed, plain_list
 
 __all__ = ["predict_batches"]
@@ -87,7 +87,7 @@ def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
 
 def _cut(found: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
     """The outputs without the rows of padding; axis 0 may have several rows of each sample."""
-    whole = on_host(found())
+    whole = _on_host(found())
     if batch.rows == batch.size:
         return whole
     for name, output in zip(names, whole, strict=True):
@@ -99,3 +99,10 @@ def _cut(found: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequenc
                 fix="Give batches of one size: lowering.Batches(arrays, batch_size, last='drop').",
             )
     return [output[: output.shape[0] // batch.size * batch.rows] for output in whole]
+
+
+def _on_host(outputs: Sequence[jax.Array]) -> list[np.ndarray]:
+    """The outputs as NumPy arrays, whole in every process."""
+    if all(output.is_fully_addressable for output in outputs):
+        return [np.asarray(output) for output in outputs]
+    return [np.asarray(each) for each in multihost_utils.process_allgather(list(outputs), tiled=True)]

@@ -22,8 +22,8 @@ from lowering.messages.arguments import arrays_by_name, misfit, require_symbol, 
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.serving.constants import ConstantStore
-from lowering.serving.home import OneDevice
 from lowering.serving.signature import Served, build_signature
+from lowering.sharding.placement import on_device
 from lowering.xla.platforms import exported_kind
 from symjax_nnvm.errors import (
     InferenceError,
@@ -161,7 +161,7 @@ def _served(
     """The function with the fastest algorithms, where no size was left open and one kind of platform is meant."""
     fixed = options.platform != ANY and all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
     known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if fixed else None
-    return build_signature(Programs(network), ConstantStore(arrays, OneDevice(None), None), options, known)
+    return build_signature(Programs(network), ConstantStore(arrays, on_device(None), None), options, known)
 
 
 def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms: Sequence[str] | None) -> None:

@@ -28,9 +28,8 @@ from lowering.messages.mxnet_words import takes_our_words
 from lowering.serving.archive import Folder, Signature, read_folder, write_folder
 from lowering.serving.batches import predict_batches
 from lowering.serving.constants import ConstantStore
-from lowering.serving.home import Home, OneDevice, OverMesh
 from lowering.serving.signature import build_signature, for_inputs, serve_parts
-from lowering.sharding import Rules, make_placement
+from lowering.sharding.placement import Rules, make_placement, on_device, put
 from lowering.xla import cpu_streams
 from lowering.xla.cpu_streams import Streams
 from lowering.xla.options import Awaited, estimated, jit
@@ -119,20 +118,17 @@ class Predictor:
         if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
             raise misfit(self.symbol, {*args, *self.inputs}, aux)
         arrays = {**args, **aux}
-        self._home: Home = OneDevice(platform)
-        if mesh is None and (not isinstance(sharding, str) or sharding != "replicate"):
-            fix = f"Predictor(..., mesh=jax.make_mesh((jax.device_count(),), ('data',)), sharding={sharding!r:.40})."
-            raise CallError("sharding is of a mesh", expected="mesh=...", got="no mesh", fix=fix)
-        if mesh is not None:
-            shapes = {name: np.shape(array) for name, array in arrays.items()}
-            self._home = OverMesh(make_placement(mesh, sharding, data_axis, self.symbol), shapes)
-            platform = self._home.platform
+        single, self._placement = on_device(platform), make_placement(mesh, sharding, data_axis, self.symbol)
+        if mesh is None:
+            self._placement = single
+        else:
+            platform = self._placement.platform
+        self._kept = ConstantStore(arrays, self._placement, platform)
         options = Options(platform=platform, constants=frozenset(arrays), owned=True)
-        self._options = chosen_options(options, compute_dtype, self._home.mesh, data_axis)
+        self._options = chosen_options(options, compute_dtype, self._placement.mesh, data_axis)
         self._programs = Programs(self.symbol)
         program = self._programs.forward(self._options)
         self._needs_key, self._calls_python = program.needs_key, program.segments is not None
-        self._kept = ConstantStore(arrays, self._home, platform)
         self._keep = keep
         self._ready: Recent[tuple[Any, ...], _Ready] = Recent(keep)
         self._making = threading.Lock()
@@ -157,7 +153,7 @@ class Predictor:
         own = {"platform": folder.options["platform"], "compute_dtype": folder.options["dtype"]}
         found = made(*folder.network, **own, **options)
         found._saved = [one for one in folder.signatures if one.inputs.keys() == found._wanted]
-        if found._home.mesh is None:
+        if found._placement.mesh is None:
             found._kept.saved = folder.values
         return found
 
@@ -171,7 +167,7 @@ class Predictor:
         are written. Raises ParamsFormatError for arrays that files do not hold, OSError.
         """
         with self._making:
-            values = self._kept.computed if self._home.mesh is None else {}
+            values = self._kept.computed if self._placement.mesh is None else {}
         options = {"platform": self._options.platform, "dtype": self._options.compute_dtype}
         args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
         aux = {name: self._kept.constants[name] for name in self._states}
@@ -199,7 +195,7 @@ class Predictor:
     @property
     def _platform(self) -> str:
         """The platform of the device."""
-        return self._home.platform
+        return self._placement.platform
 
     @property
     def _states(self) -> set[str]:
@@ -227,7 +223,7 @@ class Predictor:
         self._check_inputs(inputs)
         inputs = arrays_by_name(inputs, "inputs", _CALL)
         require_key(key)
-        arrays = {n: self._home.put(inputs[n], self._home.input(n, np.shape(inputs[n]))) for n in self.inputs}
+        arrays = {n: put(inputs[n], self._placement.input(n, np.shape(inputs[n]))) for n in self.inputs}
         return arrays, self._ready_for({name: (a.shape, _dtype_name(a.dtype)) for name, a in arrays.items()}, key)
 
     @takes_our_words("Predictor.batches", "predict.batches(data, batch_size=32)")
@@ -247,7 +243,7 @@ class Predictor:
             isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1
         ):
             raise CallError(f"batch_size must be a number of samples from 1 on, or None, got {batch_size!r:.40}.")
-        if getattr(data, "shard", None) is not None and self._home.processes > 1:
+        if getattr(data, "shard", None) is not None and self._placement.processes > 1:
             fix = "lowering.Batches(arrays, batch_size) without shard: devices take their rows of it."
             raise LoweringError("Every process gives whole batches to a predictor over a mesh", got="shard=", fix=fix)
         return predict_batches(
@@ -325,14 +321,13 @@ class Predictor:
             made = making.result()
         if rows is None or here is None:
             return _Ready(compiled, made)
-        return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)
+        return _Ready(Streams(compiled, made, rows, here, self._placement.of()), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shapes and dtypes of the arrays a program takes. rows: of each stream; here: a sharding, else the home's."""
+        """Shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
-        return {
-            n: jax.ShapeDtypeStruct(*each, sharding=here or self._home.input(n, each[0])) for n, each in shapes.items()
-        }
+        shardings = {n: here or self._placement.input(n, shape) for n, (shape, _) in shapes.items()}
+        return {n: jax.ShapeDtypeStruct(*each, sharding=shardings[n]) for n, each in shapes.items()}
 
     def _input_dtypes(self) -> dict[str, str]:
         found = variable_dtypes(self._programs.pipeline.graph, self._kept.dtypes)

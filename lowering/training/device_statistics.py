@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec
 
-from lowering.sharding import Placement
+from lowering.sharding.placement import Placement
 from lowering.training.accumulate import Accumulation, ProgramFor
 from symjax_nnvm.errors import TrainingError
 

@@ -17,10 +17,11 @@ import jax.numpy as jnp
 
 from lowering.messages.arguments import may_be_iterated
 from lowering.messages.progress import Progress
+from lowering.sharding.placement import Placement
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import make_metrics
-from lowering.training.placing import Placing, gives_whole
+from lowering.training.placing import gives_whole, put_batch
 from lowering.training.processes import Preemption, Team
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
@@ -45,8 +46,8 @@ class Driven(Protocol):
         ...
 
     @property
-    def placing(self) -> Placing:
-        """Where batches lie."""
+    def placement(self) -> Placement:
+        """The placement of batches."""
         ...
 
     def require_state(self) -> TrainState:
@@ -101,7 +102,7 @@ class Run:
         self._tracker = self.trainer.tracker(self.metrics, numbers=self.check_labels)
         self._last_look = 0.0
         self._next_look = 0  # with several processes, which look after the same step
-        self._team = Team(self.trainer.placing, self.exit_when_lost)
+        self._team = Team(self.trainer.placement, self.exit_when_lost)
 
     def _check_arguments(self) -> None:
         """Raise TrainingError for whole arrays in place of batches, and for callbacks that nobody would call."""
@@ -226,8 +227,8 @@ class Run:
     def _on_device(self, item: Any) -> dict[str, Any]:
         """A batch on the devices: once, for the step and the metrics."""
         batch = self.trainer.inputs.as_batch(item)
-        placed = self.trainer.placing.batch(batch, whole=gives_whole(self.data))
-        return jax.device_put(placed) if self.trainer.placing.placement is None else placed
+        placed = put_batch(self.trainer.placement, batch, whole=gives_whole(self.data))
+        return jax.device_put(placed) if self.trainer.placement.mesh is None else placed
 
     def _check_step(self, before: Any, batch: Any, epoch: int, number: int) -> None:
         """Raise if the step made a number that is not finite; the state is then that before it."""
