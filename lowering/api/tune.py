@@ -22,7 +22,6 @@ from lowering.core.cache import Programs
 from lowering.core.options import chosen_options
 from lowering.messages.arguments import require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import takes_our_words
-from lowering.messages.progress import Progress
 from lowering.xla.options import jit, options_for
 from lowering.xla.platforms import here
 from symjax_nnvm import algorithms
@@ -34,6 +33,7 @@ from symjax_nnvm.passes.choose_algorithm import nodes_with_shapes
 from symjax_nnvm.passes.infer import infer_shape, variable_dtypes
 from symjax_nnvm.passes.subgraphs import Known
 from symjax_nnvm.pipeline import Options
+from symjax_nnvm.progress import bar
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["CONSTANT", "about", "measure", "row", "runs", "tune"]
@@ -75,10 +75,10 @@ def tune(
     options = chosen_options(Options(platform=platform, is_train=is_train), compute_dtype)
     found = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, options)))
     rows = []
-    with Progress(progress, len(found), what="measuring") as bar:
+    with bar("measuring", len(found), progress, at_once=True) as advance:
         for direction, geometry in found:
             rows.append(row(direction, geometry, measure(runs(direction, geometry), ROUNDS, seconds)))
-            bar.advance()
+            advance(len(rows))
     path = user_table(platform)
     before = read_table(path).rows if path.is_file() else ()
     kept = [one for one in before if (one.direction, one.geometry) not in set(found)]

@@ -10,8 +10,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from lowering.messages.arguments import as_array, may_be_iterated
-from lowering.messages.progress import Progress
 from symjax_nnvm.errors import LoweringError, listed, plain_list
+from symjax_nnvm.progress import bar
 
 __all__ = ["predict_batches"]
 
@@ -43,15 +43,14 @@ def predict_batches(
     if not may_be_iterated(data):
         raise LoweringError("No batches", expected="an iterable of batches, or one", got=f"{data!r:.80}", fix=_FIX)
     ahead: tuple[Callable[[], Sequence[jax.Array]], _Batch] | None = None
-    with Progress(progress, len(data) if isinstance(data, Sized) else None, what="predicting") as bar:
-        for batch in _batches(data, inputs, unread, batch_size):
+    with bar("predicting", len(data) if isinstance(data, Sized) else None, progress) as advance:
+        for i, batch in enumerate(_batches(data, inputs, unread, batch_size)):
             pending, ahead = ahead, (start(**batch.inputs), batch)
             if pending is not None:
                 yield _cut(*pending, outputs)
-                bar.advance()
+                advance(i)
         if ahead is not None:
             yield _cut(*ahead, outputs)
-            bar.advance()
 
 
 def _batches(data: Iterable[Any], inputs: Sequence[str], unread: Collection[str], size: int | None) -> Iterator[_Batch]:

@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 
 from lowering.messages.arguments import may_be_iterated
-from lowering.messages.progress import Progress
 from lowering.sharding.placement import Placement
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.inputs import Inputs
@@ -26,6 +25,7 @@ from lowering.training.processes import Preemption, Team
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from symjax_nnvm.errors import CheckpointError, TrainingError, cut
+from symjax_nnvm.progress import bar
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the metrics. Each waits for the device; steps in between are only put in its queue."""
@@ -162,7 +162,8 @@ class Run:
         total = None if steps is None else steps * (self.epochs - self.begin_epoch)
         done = 0 if steps is None else steps * (epoch - self.begin_epoch) + batch
         with self._all_written():
-            with Progress(self.progress and self._team.first, total, done) as self._progress:
+            self._begun, self._shown = self._step - done, self.progress and self._team.first
+            with bar("compiling", total, self._shown, at_once=True) as self._advance:
                 for number in range(epoch, self.epochs):
                     stopped = self._epoch(number, batch)
                     epoch, batch = number + 1, 0
@@ -199,7 +200,7 @@ class Run:
             self._save_if_due(epoch, number)
             outputs = self._train(batch, epoch, number)
             batch = next(batches, None)  # it goes to the devices while they are at work
-            self._progress.advance()
+            self._advance(self._step - self._begun)
             stopped = self._call("on_step_end", StepEvent(epoch, number, self._step, outputs)) or stopped
             number += 1
             self._look(epoch)
@@ -212,7 +213,8 @@ class Run:
         record = EpochRecord(epoch, number, time.perf_counter() - began, self._tracker.results(), self._validate())
         self._tracker.reset()
         self.history.epochs.append(record)
-        self._progress.epoch_line(epoch, self.epochs, record.shown, record.seconds)
+        if self._shown:
+            print(f"{self._words(epoch, record.shown)}  {record.seconds:.1f} s", flush=True)
         return bool(self._team.agreed(self._call("on_epoch_end", record) or stopped))
 
     def _train(self, batch: dict[str, Any], epoch: int, number: int) -> list[jax.Array]:
@@ -254,8 +256,13 @@ class Run:
         if not now and not self._is_time():
             return
         self._check(epoch)
-        self._progress.describe(epoch, self.epochs, self._tracker.results())
+        self._advance(self._step - self._begun, self._words(epoch, self._tracker.results()))
         self._last_look = time.perf_counter()
+
+    def _words(self, epoch: int, metrics: dict[str, float]) -> str:
+        """An epoch and its metrics; the last of 8 is epoch 7 (8 of 8), since epochs count from 0, as in MXNet's log."""
+        listed = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        return f"epoch {epoch} ({epoch + 1} of {self.epochs})  {listed}"
 
     def _is_time(self) -> bool:
         """Whether half a second has passed since the last look; of several processes all say so after the same step:
