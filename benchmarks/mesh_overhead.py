@@ -24,6 +24,7 @@ import numpy as np
 import lowering
 from benchmarks.contenders import conditions, in_process, medians, options_of, ratio, take_turns
 from benchmarks.scaling_models import MOMENTUM, RATE, Model, perceptron, resnet
+from lowering.training.placing import put_batch
 
 
 def trainer_of(model: Model, mesh: Any, batch: int) -> tuple[lowering.Trainer, dict[str, np.ndarray]]:
@@ -38,7 +39,7 @@ def trainer_of(model: Model, mesh: Any, batch: int) -> tuple[lowering.Trainer, d
 def stepping(model: Model, mesh: Any, batch: int) -> Any:
     """A function that takes a step, of a batch that lies there already."""
     trainer, arrays = trainer_of(model, mesh, batch)
-    placed = trainer.placing.batch(arrays, whole=True)
+    placed = put_batch(trainer.placement, arrays, whole=True)
     placed = {name: jax.device_put(array) for name, array in placed.items()} if mesh is None else placed
 
     def step() -> None:

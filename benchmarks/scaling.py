@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import lowering
 from benchmarks.collectives import Sent, collectives
 from benchmarks.scaling_models import MODELS, MOMENTUM, RATE, Model, step_by_hand
-from lowering.sharding import Placement, make_placement
+from lowering.sharding.placement import Placement, make_placement
 from lowering.training.state import TrainState
 
 

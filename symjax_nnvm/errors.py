@@ -13,8 +13,12 @@ makes a text safe there, and `NNVMError` applies it to every message.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MAX_PART = 2000
 """Characters of the problem, of what was expected, and of what came, in one message."""
@@ -24,6 +28,14 @@ MAX_MESSAGE = 16_000
 
 MAX_LISTED = 8
 """Names that a message lists before it only counts the rest."""
+
+RENAMED = {
+    **dict.fromkeys(("dtype", "precision", "target_dtype"), "compute_dtype"),
+    **dict.fromkeys(("aux_states", "aux_params"), "aux"),
+    "arg_params": "args",
+    "data_axes": "data_axis",
+}
+"""Keyword of former versions, or of MXNet → the one name that the option has at every function of these packages."""
 
 _NAME = 80  # characters of one name in a list
 _COMPARED = 1 << 25  # pairs of characters, at most, that are compared to find a name: those of a second
@@ -335,6 +347,19 @@ def refuse_unknown(
     if unknown:
         expected = f"{what} among {listed(known)}"
         raise error(f"{problem} {listed(unknown)}", expected=expected, fix=close_names(unknown, known) or fix)
+
+
+def tells_new_names(function: Callable[P, R]) -> Callable[P, R]:
+    """A decorator: a keyword of `RENAMED` is refused with the option's name. Raises CallError."""
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name in RENAMED:
+                raise CallError(f"{function.__name__} does not take {name!r}. {name}=: {RENAMED[name]}={name}.")
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def close_or_all(name: str, names: Iterable[str], all_are: str, shown: Iterable[str] | None = None) -> str:

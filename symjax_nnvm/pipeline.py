@@ -87,14 +87,15 @@ class Options:
     gradients, and no graph for them. platform: "cpu", "gpu" or "tpu" to lower for, "any" for all of them; None: where
     JAX runs. mirror: the nodes that the backward part computes again (`passes/mirror`). shapes, dtypes: of variables
     by name, as pairs, where they are known: FuseConvolution, TransformWeights and ChooseAlgorithm read them, and mirror
-    "blocks". precision: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says. witness:
-    JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads. constants:
-    names of the variables, arguments or states, that do not change between calls: values that depend on them alone are
-    a graph of their own, `Plan.precompute`; None: all may change. owned: the program is compiled as it is, and is never
-    differentiated, mapped or exported: so weights may be stored in the layout that a library wants. library: of
-    convolutions, that the platform has besides XLA; lowering says which. mesh: of devices, to whose axes `__sharding__`
-    refers; None: the attribute means nothing. data_axes: those of its axes that samples are split over. without: names
-    of the stages that do not run, by default those that `without` says. stages: the pipeline, by default `stages()`.
+    "blocks". compute_dtype: "bfloat16" or "float16" for matrix products and convolutions; None: as the graph says.
+    witness: JAX is going to differentiate the function, and no derivative passes through the outputs of loss heads.
+    constants: names of the variables, arguments or states, that do not change between calls: values that depend on them
+    alone are a graph of their own, `Plan.precompute`; None: all may change. owned: the program is compiled as it is,
+    and is never differentiated, mapped or exported: so weights may be stored in the layout that a library wants.
+    library: of convolutions, that the platform has besides XLA; lowering says which. mesh: of devices, to whose axes
+    `__sharding__` refers; None: the attribute means nothing. data_axis: the axes of the mesh that samples are split
+    over. without: names of the stages that do not run, by default those that `without` says. stages: the pipeline, by
+    default `stages()`.
 
     Raises PassError for a name that is none of the optional stages', SymbolValueError for a platform that is none.
     """
@@ -105,13 +106,13 @@ class Options:
     mirror: Mirror = None
     shapes: tuple[tuple[str, Shape], ...] | None = None
     dtypes: tuple[tuple[str, DType], ...] | None = None
-    precision: DType | None = None
+    compute_dtype: DType | None = None
     witness: bool = False
     constants: frozenset[str] | None = None
     owned: bool = False
     library: Library | None = None
     mesh: Mesh | None = None
-    data_axes: tuple[str, ...] = ()
+    data_axis: tuple[str, ...] = ("data",)
     without: frozenset[str] = field(default_factory=_without.get)
     stages: tuple[Stage, ...] = field(default_factory=lambda: stages(), repr=False)
 
@@ -210,7 +211,7 @@ _SHAPES = Need("shapes", lambda options: options.shapes)
 _PLATFORM = Need("a platform", lambda options: options.platform)
 _CPU = Need("a CPU", lambda options: options.platform == "cpu" or None)
 _LIBRARY = Need("a library", lambda options: options.library)
-_HALF = Need("a half precision", lambda options: options.precision)
+_HALF = Need("a half precision", lambda options: options.compute_dtype)
 
 
 STAGES: tuple[Stage, ...] = (
@@ -235,7 +236,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "ReducePrecision",
         "casts around products",
-        lambda graph, options: reduce_precision(graph, options.precision or "float32", dict(options.dtypes or ())),
+        lambda graph, options: reduce_precision(graph, options.compute_dtype or "float32", dict(options.dtypes or ())),
         (_HALF,),
         reads=lambda options: options.dtypes,
         optional=False,

@@ -34,3 +34,17 @@ def test_a_bar(looked_at: bool, shown: bool, worth: float, seen: bool, monkeypat
         for done in range(10):
             advance(done)
     assert ("reading x.rec" in stream.getvalue()) == seen
+
+
+def test_a_bar_at_once_takes_other_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("rich", reason="the extra `cli` is not installed")
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal(True)
+    monkeypatch.setattr("sys.stderr", stream)
+    with progress.bar("compiling", None, at_once=True) as advance:
+        assert "compiling" in stream.getvalue()
+        advance(3, "epoch 0")
+        print("a line", flush=True)
+    assert "epoch 0" in stream.getvalue()
+    assert "3/?" in stream.getvalue()
+    assert capsys.readouterr().out == "a line\n"  # which is no terminal here, and gets what is printed

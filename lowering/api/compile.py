@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import jax.export
 import numpy as np
+from numpy.typing import DTypeLike
 
-from lowering.api.function import CALL, to_jax
+from lowering.api.function import CALL, ForwardFunction, to_jax
+from lowering.core.options import DATA_AXIS
 from lowering.core.python_calls import calls_python, refuse_export
 from lowering.messages.arguments import arrays_by_name, as_array, require_key, require_named, require_symbol
 from lowering.messages.mxnet_words import takes_our_words
@@ -36,23 +38,30 @@ def compile(
     *,
     is_train: bool = False,
     platform: str | None = None,
+    compute_dtype: DTypeLike | None = None,
+    mesh: Any = None,
+    data_axis: str | Sequence[str] = DATA_AXIS,
     donate_aux: bool = False,
     max_memory: int | str | None = None,
-    mesh: Any = None,
 ) -> CompiledFunction:
     """The symbol as a jitted function `run(args, aux={}, key=None) -> (outputs, new_aux)`.
 
     Weights are arguments, never constants of the executable. It compiles once per combination of shapes and dtypes.
     donate_aux: let XLA reuse the memory of the auxiliary states for their new values; the arrays given are then
     consumed. max_memory: bytes, or text such as "4G": the first call with shapes that are estimated to need more
-    (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced. mesh: as in
-    `to_jax`; arrays that lie on several devices stay there, and `hlo` shows what each of them does.
-    Raises what `to_jax` raises; SymbolValueError for text that is no size. platform: as in `to_jax`.
+    (`symjax_nnvm.estimate`) raises LoweringError, which names the node, before anything is traced. platform,
+    compute_dtype, mesh, data_axis: as in `to_jax`; arrays that lie on several devices stay there, and `hlo` shows what
+    each of them does. Raises what `to_jax` raises; SymbolValueError for text that is no size.
     """
     limit = None if max_memory is None else parse_size(max_memory)
-    return CompiledFunction(
-        symbol, is_train=is_train, platform=platform, donate_aux=donate_aux, max_memory=limit, mesh=mesh
+    function = partial(
+        *(to_jax, require_symbol(symbol, "compile")),
+        is_train=is_train,
+        compute_dtype=compute_dtype,
+        mesh=mesh,
+        data_axis=data_axis,
     )
+    return CompiledFunction(symbol, function, platform=platform, donate_aux=donate_aux, max_memory=limit)
 
 
 class CompiledFunction:
@@ -65,21 +74,20 @@ class CompiledFunction:
     def __init__(
         self,
         symbol: Symbol,
+        to_jax: Callable[..., ForwardFunction],
         *,
-        is_train: bool,
         platform: str | None,
         donate_aux: bool,
-        max_memory: int | None = None,
-        mesh: Any = None,
+        max_memory: int | None,
     ):
-        self.symbol = require_symbol(symbol, "compile")
+        self.symbol = symbol
         self._max_memory = max_memory
         self._fitting: Recent[Any, bool] = Recent(_KEPT)
         self._platform = platform
-        self._to_jax = partial(to_jax, symbol, is_train=is_train, mesh=mesh)
+        self._to_jax = to_jax
         donated, whole = (1,) if donate_aux else (), not calls_python(symbol)
         self._jitted = jit(
-            self._to_jax(platform=platform), platform=platform, whole=whole, symbol=symbol, donate_argnums=donated
+            to_jax(platform=platform), platform=platform, whole=whole, symbol=symbol, donate_argnums=donated
         )
         self._latest: tuple[Any, ...] | None = None
         self._compiled: Recent[Any, jax.stages.Compiled] = Recent(_KEPT)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from numpy.typing import DTypeLike
 
 from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
+from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
 from lowering.core.program import Program
-from lowering.messages.arguments import precision_of, require_symbol, shapes_by_name
+from lowering.messages.arguments import require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import takes_our_words
 from symjax_nnvm.inspect.footprint import Footprint, estimate
 from symjax_nnvm.inspect.roles import learned_variables
 from symjax_nnvm.ir.attributes import FInputGraph, FListInputNames
 from symjax_nnvm.ir.graph import Graph
+from symjax_nnvm.passes.infer import variable_dtypes
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options, Plan, StageRecord
 from symjax_nnvm.pipeline import without as stages_without
@@ -94,6 +97,8 @@ def explain(
     platform: str | None = None,
     mirror: Mirror = None,
     compute_dtype: DTypeLike | None = None,
+    mesh: Any = None,
+    data_axis: str | Sequence[str] = DATA_AXIS,
     constants: Collection[str] | None = None,
     without: Collection[str] = (),
     **shapes: Sequence[int],
@@ -101,9 +106,9 @@ def explain(
     """The stages of the pipeline for a network, in the order in which they run, and what each of them changed.
 
     By default what `compile` makes; with is_train what `grad_fn` and a Trainer make, with gradients of `wrt` or of all
-    parameters. platform, mirror, compute_dtype: as there. constants: names of arguments and states that do not change
-    between calls. without: names of stages that do not run, as in `symjax_nnvm.pipeline.without`. shapes: of data,
-    `data=(1, 3, 224, 224)`; with them memory and arithmetic of the network are estimated, too.
+    parameters. platform, mirror, compute_dtype, mesh, data_axis: as there. constants: names of arguments and states
+    that do not change between calls. without: names of stages that do not run, as in `symjax_nnvm.pipeline.without`.
+    shapes: of data, `data=(1, 3, 224, 224)`; with them memory and arithmetic of the network are estimated, too.
     Raises what these doors raise.
     """
     require_symbol(symbol, "explain")
@@ -116,12 +121,15 @@ def explain(
             wrt=None if wrt is None else tuple(wrt),
             platform=platform,
             mirror=mirror,
-            precision=precision_of(compute_dtype),
             shapes=tuple(known.items()) or None,
             constants=None if constants is None else frozenset(constants),
             owned=constants is not None or wrt is not None,
         )
+    options = on_mesh_around(chosen_options(options, compute_dtype, mesh, data_axis))
     programs = Programs(symbol)
+    if known:
+        dtypes = variable_dtypes(programs.pipeline.graph)
+        options = replace(options, dtypes=tuple((node.name, dtype) for node, dtype in dtypes.items()))
     program: Program | GradientProgram = programs.forward(options) if wrt is None else programs.gradient(options)
     forward, backward = (
         (len(program.steps), 0)

@@ -13,12 +13,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
-from lowering.core.cache import Programs, on_mesh, on_mesh_around
+from lowering.core.cache import Programs
 from lowering.core.gradient_program import GradientProgram
+from lowering.core.options import DATA_AXIS, chosen_options, on_mesh_around
 from lowering.messages.arguments import arrays_by_name, head_gradients, require_symbol
 from lowering.messages.mxnet_words import takes_our_words
-from lowering.sharding import chosen_mesh, lying_like, outputs_lying_like, under_auto_axes
+from lowering.sharding.explicit_axes import lying_like, outputs_lying_like, under_auto_axes
 from symjax_nnvm.errors import GradientError
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
@@ -89,8 +91,10 @@ def grad_fn(
     is_train: bool = True,
     platform: str | None = None,
     mirror: Mirror = None,
-    zeros_if_unreachable: bool = False,
+    compute_dtype: DTypeLike | None = None,
     mesh: Any = None,
+    data_axis: str | Sequence[str] = DATA_AXIS,
+    zeros_if_unreachable: bool = False,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]]:
     """A pure function `grad(args, aux={}, key=None, head_grads=None) -> (outputs, grads, new_aux)`, by MXGradient.
 
@@ -105,14 +109,13 @@ def grad_fn(
 
     zeros_if_unreachable: accept arguments, and names in wrt, that the symbol does not have: their gradients are zeros.
 
-    mesh: as in `to_jax`; what carries `__sharding__` has its gradient split likewise. Gradients by arrays on
-    explicit axes lie as these do.
+    platform, compute_dtype, mesh, data_axis: as in `to_jax`; gradients are float32 where arguments are. What carries
+    `__sharding__` has its gradient split likewise. Gradients by arrays on explicit axes lie as these do.
 
-    Raises GradientError, LoweringError, InferenceError.
+    Raises GradientError, and what `to_jax` raises.
     """
     options = Options(is_train=is_train, platform=platform, mirror=mirror)
-    if mesh is not None:
-        options = on_mesh(options, chosen_mesh(mesh))
+    options = chosen_options(options, compute_dtype, mesh, data_axis)
     programs = _Gradients(symbol, wrt, options, zeros_if_unreachable)
 
     on_auto_axes = under_auto_axes(lambda used, *rest: programs.of(used)(used, *rest))
@@ -140,19 +143,19 @@ def differentiable(
     is_train: bool = True,
     platform: str | None = None,
     mirror: Mirror = None,
-    zeros_if_unreachable: bool = False,
+    compute_dtype: DTypeLike | None = None,
     mesh: Any = None,
+    data_axis: str | Sequence[str] = DATA_AXIS,
+    zeros_if_unreachable: bool = False,
 ) -> Callable[..., tuple[list[jax.Array], dict[str, jax.Array]]]:
     """A JAX function `h(args, aux={}, key=None) -> (outputs, new_aux)` whose `jax.grad` / `jax.vjp` *is* MXGradient.
 
     Gradients flow to every float argument; auxiliary states, integer arguments and the key have none. Loss heads ignore
     the cotangent of their output, as they do in MXNet. Works under jit and inside any other JAX code; the backward
-    function itself is not differentiable again by JAX in a meaningful way for loss heads. mirror,
-    zeros_if_unreachable, mesh: as in `grad_fn`.
+    function itself is not differentiable again by JAX in a meaningful way for loss heads. Options are `grad_fn`'s.
     """
     options = Options(is_train=is_train, platform=platform, mirror=mirror)
-    if mesh is not None:
-        options = on_mesh(options, chosen_mesh(mesh))
+    options = chosen_options(options, compute_dtype, mesh, data_axis)
     programs = _Gradients(symbol, None, options, zeros_if_unreachable)
 
     @jax.custom_vjp

@@ -14,12 +14,14 @@ import jax
 import jax.numpy as jnp
 import jaxlib.version
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lowering import convolutions
 from lowering.convolutions import onednn
 from lowering.core.cache import Programs
+from lowering.core.options import chosen_options
 from lowering.messages.arguments import require_symbol, shapes_by_name
-from lowering.messages.progress import Progress
+from lowering.messages.mxnet_words import takes_our_words
 from lowering.xla.options import jit, options_for
 from lowering.xla.platforms import here
 from symjax_nnvm import algorithms
@@ -28,9 +30,10 @@ from symjax_nnvm.geometry import LIBRARY, Blocks, Direction, Epilogue, Geometry,
 from symjax_nnvm.ir.attributes import FGeometry
 from symjax_nnvm.ir.types import Shape
 from symjax_nnvm.passes.choose_algorithm import nodes_with_shapes
-from symjax_nnvm.passes.infer import infer_shape
+from symjax_nnvm.passes.infer import infer_shape, variable_dtypes
 from symjax_nnvm.passes.subgraphs import Known
 from symjax_nnvm.pipeline import Options
+from symjax_nnvm.progress import bar
 from symjax_nnvm.symbol.symbol import Symbol
 
 __all__ = ["CONSTANT", "about", "measure", "row", "runs", "tune"]
@@ -46,30 +49,36 @@ CONSTANT = " (constant)"
 
 ROUNDS = 25
 
+_CALL = "lowering.tune(net, {'data': (1, 3, 224, 224)})"
 
+
+@takes_our_words("tune", _CALL)
 def tune(
     symbol: Symbol,
     shapes: Mapping[str, Sequence[int]],
     *,
     is_train: bool = False,
+    compute_dtype: DTypeLike | None = None,
     seconds: float = 0.4,
     progress: bool = True,
 ) -> Table:
     """Measure the algorithms that can compute the network's convolutions, with these shapes of data, on this machine;
     write the user's own table (`symjax_nnvm.algorithms.user_table`), which is used from then on, and return it.
 
-    is_train: both gradients of each convolution, too. seconds: for the rounds of one; compiling comes before. What the
-    table held of the same geometries is replaced. Where no algorithm is chosen, on other platforms than a CPU, nothing
-    is measured. Raises InferenceError for shapes that do not fit, FileError for a table of the user's that is none.
+    is_train: both gradients of each convolution, too. compute_dtype: as in `to_jax`. seconds: for the rounds of one;
+    compiling comes before. What the table held of the same geometries is replaced. Where no algorithm is chosen, on
+    other platforms than a CPU, nothing is measured. Raises InferenceError for shapes that do not fit, FileError for a
+    table of the user's that is none.
     """
-    known = shapes_by_name(shapes, "shapes", "lowering.tune(net, {'data': (1, 3, 224, 224)})")
+    known = shapes_by_name(shapes, "shapes", _CALL)
     platform = here()
-    found = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, platform, is_train)))
+    options = chosen_options(Options(platform=platform, is_train=is_train), compute_dtype)
+    found = list(dict.fromkeys(_cases(require_symbol(symbol, "tune"), known, options)))
     rows = []
-    with Progress(progress, len(found), what="measuring") as bar:
+    with bar("measuring", len(found), progress, at_once=True) as advance:
         for direction, geometry in found:
             rows.append(row(direction, geometry, measure(runs(direction, geometry), ROUNDS, seconds)))
-            bar.advance()
+            advance(len(rows))
     path = user_table(platform)
     before = read_table(path).rows if path.is_file() else ()
     kept = [one for one in before if (one.direction, one.geometry) not in set(found)]
@@ -81,15 +90,14 @@ def tune(
     return table
 
 
-def _cases(
-    symbol: Symbol, shapes: Mapping[str, Shape], platform: str, is_train: bool
-) -> Iterator[tuple[Direction, Geometry]]:
+def _cases(symbol: Symbol, shapes: Mapping[str, Shape], options: Options) -> Iterator[tuple[Direction, Geometry]]:
     """Each convolution whose algorithm is chosen, those of loops' bodies included, in each direction."""
     programs = Programs(symbol)
     infer_shape(programs.pipeline.graph, shapes=dict(shapes))  # what does not fit is told in the network's terms
-    graph = programs.plan(Options(platform=platform, is_train=is_train)).graph
-    directions: Sequence[Any] = get_args(Direction) if is_train else ("forward",)
-    known = Known(shapes=tuple(shapes.items()))
+    graph = programs.plan(options).graph
+    directions: Sequence[Any] = get_args(Direction) if options.is_train else ("forward",)
+    dtypes = variable_dtypes(programs.pipeline.graph)
+    known = Known(shapes=tuple(shapes.items()), dtypes=tuple((node.name, dtype) for node, dtype in dtypes.items()))
     for node, (shape, *_), dtype in nodes_with_shapes(graph, known, FGeometry):
         sizes = tuple(size for size in shape or () if size is not None)
         if shape is not None and len(sizes) == len(shape):

@@ -21,9 +21,8 @@ from symjax_nnvm.pipeline import Options, Pipeline, Plan
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.symbol.symbol import Symbol
 
-__all__ = ["Programs", "on_mesh", "on_mesh_around"]
+__all__ = ["Programs"]
 
-_DATA = "data"
 _KEPT = 16
 """How many programs are kept. A Predictor makes one or two for each signature, and needs none once it is compiled."""
 
@@ -83,18 +82,6 @@ class Programs:
             program = Program(plan.graph, options, beside=plan.head_grads, inference=inference, network=network)
             found = self._programs[options] = program if options.wrt is None else GradientProgram(program, plan)
         return found
-
-
-def on_mesh(options: Options, mesh: Any) -> Options:
-    """Options that refer to a mesh, or None. Samples are split over its axis `data`, if it has one."""
-    axes = () if mesh is None or _DATA not in mesh.axis_names else (_DATA,)
-    return replace(options, mesh=mesh, data_axes=axes)
-
-
-def on_mesh_around(options: Options) -> Options:
-    """Options that refer to the mesh that `jax.set_mesh` has set, unless they have one."""
-    around = jax.sharding.get_abstract_mesh()
-    return options if options.mesh is not None or around.empty else on_mesh(options, around)
 
 
 def _placed(options: Options) -> Options:

@@ -42,7 +42,7 @@ def count_parts(by: ByPart, options: Options, platform: str, inputs: Sequence[An
     One, where there is no mesh, on other platforms than CPUs, inside `jax.shard_map` over the axes of data, and of
     samples that cannot be split evenly.
     """
-    if options.mesh is None or not options.data_axes or platform != "cpu":
+    if options.mesh is None or not options.data_axis or platform != "cpu":
         return 1
     mesh, axes = _split_over(options)
     count = prod(mesh.shape[axis] for axis in axes)
@@ -54,13 +54,13 @@ def _split_over(options: Options) -> tuple[Any, tuple[str, ...]]:
     around = jax.sharding.get_abstract_mesh()
     mesh: Any = options.mesh if around.empty else around
     automatic = {name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True) if kind == AxisType.Auto}
-    return mesh, tuple(axis for axis in options.data_axes if axis in automatic)
+    return mesh, tuple(axis for axis in options.data_axis if axis in automatic)
 
 
 def on_each_part(
     function: Callable[..., Any], by: ByPart, options: Options, platform: str, inputs: Sequence[Any]
 ) -> Any:
-    """`function(*inputs)`, by each device on its part along the axes `options.data_axes` of the mesh.
+    """`function(*inputs)`, by each device on its part along the axes `options.data_axis` of the mesh.
 
     As it is, where there is one part; see `count_parts`.
     """

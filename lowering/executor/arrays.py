@@ -17,7 +17,7 @@ import numpy as np
 from jax.sharding import Sharding
 
 from lowering.core.python_calls import at_home, here, is_called_back
-from lowering.sharding import on_auto_axes
+from lowering.sharding.explicit_axes import on_auto_axes
 from symjax_nnvm.errors import (
     ExecutorTypeError,
     ExecutorValueError,

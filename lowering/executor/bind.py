@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import NamedSharding, Sharding
+from numpy.typing import DTypeLike
 
-from lowering.core.cache import Programs, on_mesh
+from lowering.core.cache import Programs
+from lowering.core.options import DATA_AXIS, chosen_options, on_mesh
 from lowering.executor.arrays import ArrayCell, Place, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.functions import ExecutorFunctions
-from lowering.executor.groups import layouts_of_groups
 from lowering.messages.arguments import as_array, misfit, prng_key, require_symbol, shapes_by_name
 from lowering.messages.mxnet_words import keyword_hint, takes_our_words
-from lowering.sharding import check_fits, chosen_mesh, on_auto_axes
+from lowering.sharding.ctx_groups import layouts_of_groups
+from lowering.sharding.explicit_axes import chosen_mesh, on_auto_axes
+from lowering.sharding.placement import check_fits
 from lowering.xla.platforms import device_of, kind_of
 from symjax_nnvm.check.remedies import dtype_remedy, shape_remedy
 from symjax_nnvm.errors import (
@@ -50,7 +54,7 @@ _SHOWN = 12
 """Lines of shapes or dtypes that an error shows."""
 
 _SIMPLE_BIND = "lowering.simple_bind(symbol, data=(32, 3, 224, 224))"
-_BIND = "lowering.bind(symbol, args=args | {'data': x}, aux_states=aux)"
+_BIND = "lowering.bind(symbol, args=args | {'data': x}, aux=aux)"
 
 
 class _Network:
@@ -105,7 +109,9 @@ def simple_bind(
     shared_arg_names: Sequence[str] | None = None,
     seed: int | jax.Array = 0,
     mirror: Mirror = None,
+    compute_dtype: DTypeLike | None = None,
     mesh: Any = None,
+    data_axis: str | Sequence[str] = DATA_AXIS,
     **shapes: Sequence[int],
 ) -> Executor:
     """An executor with new arrays, all zeros, of the shapes that follow from those given by name.
@@ -115,9 +121,9 @@ def simple_bind(
     for all. type_dict: dtypes by name, from which the others follow; left out, every argument that declares no dtype is
     float32. group2ctx: see `bind`. shared_exec: its auxiliary states, and of the arguments those in shared_arg_names,
     with their gradients, are shared: both executors see every write. seed: of random operators, a number or a PRNG
-    key; every forward pass draws new numbers. mirror: what the backward part
-    computes again instead of keeping it, as in `grad_fn`. mesh: as in `to_jax`; default that of
-    the arrays. shapes: of arguments or auxiliary states.
+    key; every forward pass draws new numbers. mirror: what the backward part computes again instead of keeping it, as
+    in `grad_fn`. compute_dtype, mesh, data_axis: as in `to_jax`; default mesh that of the arrays. shapes: of arguments
+    or auxiliary states.
 
     Raises BindError listing the shapes given when they contradict each other or do not decide all others, and for a
     name the graph does not have; ExecutorValueError for a bad grad_req.
@@ -150,7 +156,8 @@ def simple_bind(
     ]
     if shared_exec is not None:
         _share(shared_exec, shared_arg_names or (), args, grads, aux)
-    return _executor(network, args, grads, aux, requests, seed, mirror, mesh)
+    options = chosen_options(Options(mirror=mirror), compute_dtype, mesh, data_axis)
+    return _executor(network, args, grads, aux, requests, seed, options)
 
 
 @takes_our_words("bind", _BIND)
@@ -160,22 +167,24 @@ def bind(
     args: Given | None = None,
     args_grad: Given | None = None,
     grad_req: GradReq = "write",
-    aux_states: Given | None = None,
+    aux: Given | None = None,
     group2ctx: Mapping[str, Context] | None = None,
     *,
     seed: int | jax.Array = 0,
     mirror: Mirror = None,
+    compute_dtype: DTypeLike | None = None,
     mesh: Any = None,
+    data_axis: str | Sequence[str] = DATA_AXIS,
 ) -> Executor:
     """An executor over arrays that the caller has, moved to ctx if one is given.
 
     args: every argument, as a list in the order of `symbol.list_arguments()` or as a dict by name, which may hold more.
     args_grad: arrays that gradients are written to (or added to) likewise; a missing name or None means that this
-    gradient is not computed, whatever grad_req says. aux_states: every auxiliary state likewise. ctx, grad_req, seed,
-    mirror, mesh: as in `simple_bind`. group2ctx: for each `ctx_group` in the graph, all of which must be there, a
-    `jax.sharding.NamedSharding`: how the arrays of its variables are split over a mesh, where the others are whole on
-    every device; or, as in MXNet, a device: then all nodes run on one all the same. Arrays that are spread over several
-    devices stay so, and a value written to one by name is spread like the array before.
+    gradient is not computed, whatever grad_req says. aux: every auxiliary state likewise. ctx, grad_req, seed, mirror,
+    compute_dtype, mesh, data_axis: as in `simple_bind`. group2ctx: for each `ctx_group` in the graph, all of which must
+    be there, a `jax.sharding.NamedSharding`: how the arrays of its variables are split over a mesh, where the others
+    are whole on every device; or, as in MXNet, a device: then all nodes run on one all the same. Arrays that are spread
+    over several devices stay so, and a value written to one by name is spread like the array before.
 
     Raises ExecutorValueError and ExecutorTypeError for arrays that are missing or none, BindError listing the shapes or
     dtypes when they contradict the graph.
@@ -184,9 +193,9 @@ def bind(
     network = _Network(require_symbol(symbol, "bind"))
     _check_names(network)
     names, aux_names = network.arguments, network.states
-    _check_present(network, args, aux_states)
+    _check_present(network, args, aux)
     arg_arrays = _arrays("args", names, args if args is not None else [], partial=False)
-    aux_arrays = _arrays("aux_states", aux_names, aux_states if aux_states is not None else [], partial=False)
+    aux_arrays = _arrays("aux", aux_names, aux if aux is not None else [], partial=False)
     grad_arrays = None if args_grad is None else _arrays("args_grad", names, args_grad, partial=True)
     shapes = {n: np.shape(a) for n, a in zip((*names, *aux_names), (*arg_arrays, *aux_arrays), strict=True)}
     places = _places(symbol, group2ctx, device, shapes)
@@ -203,7 +212,8 @@ def bind(
             expected, got = f"{arg.dtype.name}{arg.shape}", f"{grad.dtype.name}{grad.shape}"
             raise BindError(f"The gradient array does not fit argument {arg.name!r}", expected=expected, got=got)
     arguments, states = known[: len(names)], known[len(names) :]
-    return _executor(network, arguments, grads, states, requests, seed, mirror, mesh)
+    options = chosen_options(Options(mirror=mirror), compute_dtype, mesh, data_axis)
+    return _executor(network, arguments, grads, states, requests, seed, options)
 
 
 def _executor(
@@ -213,23 +223,22 @@ def _executor(
     aux: Sequence[ArrayCell],
     requests: Sequence[str],
     seed: int | jax.Array,
-    mirror: Mirror,
-    mesh: Any,
+    options: Options,
 ) -> Executor:
     cells = (*args, *aux)
     place = next((cell.place for cell in cells), None)
     layouts = (cell.value.sharding for cell in cells)
-    if mesh is None:
-        mesh = next((layout.mesh for layout in layouts if isinstance(layout, NamedSharding)), None)
-    options = Options(
+    options = replace(
+        options,
         is_train=True,
         wrt=tuple(cell.name for cell, req in zip(args, requests, strict=True) if req != "null"),
         platform=None if place is None else _platform(place),
-        mirror=mirror,
-        shapes=tuple((cell.name, cell.shape) for cell in cells) if mirror == "blocks" else None,
+        shapes=tuple((cell.name, cell.shape) for cell in cells) if options.mirror == "blocks" else None,
         owned=True,
     )
-    options = on_mesh(options, chosen_mesh(mesh))
+    if options.mesh is None:
+        mesh = next((layout.mesh for layout in layouts if isinstance(layout, NamedSharding)), None)
+        options = on_mesh(options, chosen_mesh(mesh))
     functions = ExecutorFunctions(network.programs, options)
     functions.knows({cell.name: (cell.shape, cell.dtype.name) for cell in cells})
     key = prng_key(seed)
@@ -288,7 +297,7 @@ def _check_present(network: _Network, args: Given | None, aux: Given | None) -> 
     """Raise ExecutorValueError for dicts that lack an array; they may have more."""
     for what, given, names in (
         ("args", args, network.arguments),
-        ("aux_states", aux, network.states),
+        ("aux", aux, network.states),
     ):
         missing = [name for name in names if name not in given] if isinstance(given, Mapping) else []
         if missing:

@@ -82,7 +82,7 @@ def _dtype(value: Any) -> DType:
         raise TypeError("no dtype of these") from error
 
 
-def precision_of(dtype: DTypeLike | None) -> DType | None:
+def compute_dtype_of(dtype: DTypeLike | None) -> DType | None:
     """The dtype of products and convolutions as a plan has it: None for float32, which is as they are."""
     name = None if dtype is None else _dtype(dtype)
     return None if name == "float32" else name

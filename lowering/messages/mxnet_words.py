@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from lowering.messages.arguments import kind_of
-from symjax_nnvm.errors import CallError, UnknownAttributeError, cut, did_you_mean, listed
+from symjax_nnvm.errors import RENAMED, CallError, UnknownAttributeError, cut, did_you_mean, listed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,8 +53,6 @@ KEYWORDS: dict[str, dict[str, str]] = {
         "shapes": "Shapes are keywords: trainer.init(seed, data=(32, 3, 224, 224))",
         "data_shapes": "Shapes are keywords: trainer.init(seed, data=(32, 3, 224, 224))",
         "label_shapes": "Shapes of labels follow; else they are keywords, softmax_label=(32,)",
-        "arg_params": "args={name}",
-        "aux_params": "aux={name}",
         "params": "args=params",
         "seed": "The seed comes first, as key: trainer.init(0, data=shape)",
         "initializer": _IN_TRAINER.format("initializer=..."),
@@ -121,8 +119,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
     },
     "Predictor": {
         **dict.fromkeys(("ctx", "context", "device"), 'platform="cpu", "gpu" or "tpu"'),
-        **dict.fromkeys(("arg_params", "params"), "args={name}"),
-        **dict.fromkeys(("aux_params", "aux_states"), "aux={name}"),
+        "params": "args={name}",
         "data_shapes": "predict.warm(data=shape), where it is to be compiled before the first call",
         "batch_size": "Every batch size is compiled when it comes; predict.warm(data=shape) does so before",
         "data": "Data are given to the predictor: predict(data={name})",
@@ -137,9 +134,6 @@ KEYWORDS: dict[str, dict[str, str]] = {
     },
     "bind": {
         "context": "ctx={name}",
-        "aux": "aux_states={name}",
-        "aux_params": "aux_states={name}",
-        "arg_params": "args={name}",
         "grads": "args_grad={name}",
         "shared_exec": "simple_bind takes it; executors that are bound to the same arrays share nothing else",
         "force_rebind": "bind always makes a new executor",
@@ -175,7 +169,6 @@ KEYWORDS: dict[str, dict[str, str]] = {
     "check_gradients": {
         "grad_nodes": "wrt=[names of the arguments]",
         "location": "args={name}",
-        "aux_states": "aux={name}",
         "numeric_eps": "The step is chosen for float64",
     },
 }
@@ -267,6 +260,8 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
 def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str]) -> str:
     """What is said of a keyword that a function does not take; nothing when nothing is known of it."""
     word = KEYWORDS.get(function, {}).get(name)
+    if word is None and RENAMED.get(name) in known:
+        word = f"{RENAMED[name]}={{name}}"
     if word is not None:
         return f"{name}=: {word.format(name=name)}."
     close = did_you_mean(name, known, cutoff=0.6)
@@ -283,17 +278,22 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
 
     def decorate(wrapped: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(wrapped)
+        parameters = list(signature.parameters)
         named = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        takes_shapes = len(named) < len(parameters)
         kinds = {p.name: kind for p in named if (kind := kind_of(p.annotation))}
 
         @functools.wraps(wrapped)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            unknown = [name for name in kwargs if name not in parameters]
+            if takes_shapes:
+                unknown = [name for name in unknown if RENAMED.get(name) in parameters and not _is_shape(kwargs[name])]
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
-                takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-                unknown = [] if takes_any else [name for name in kwargs if name not in signature.parameters]
-                raise _refusal(function, example, str(error), unknown, list(signature.parameters)) from None
+                raise _refusal(function, example, str(error), unknown, parameters) from None
+            if unknown:
+                raise _refusal(function, example, "", unknown, parameters)
             for name, kind in kinds.items():
                 if name not in bound.arguments:
                     continue
@@ -311,6 +311,10 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
         return checked
 
     return decorate
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(size, int) for size in value)
 
 
 def _refusal(function: str, example: str, error: str, unknown: list[str], known: list[str]) -> CallError:

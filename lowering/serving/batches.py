@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 from lowering.messages.arguments import as_array, may_be_iterated
-from lowering.messages.progress import Progress
-from lowering.serving.home import on_host
 from symjax_nnvm.errors import LoweringError, listed, plain_list
+from symjax_nnvm.progress import bar
 
 __all__ = ["predict_batches"]
 
@@ -43,15 +43,14 @@ def predict_batches(
     if not may_be_iterated(data):
         raise LoweringError("No batches", expected="an iterable of batches, or one", got=f"{data!r:.80}", fix=_FIX)
     ahead: tuple[Callable[[], Sequence[jax.Array]], _Batch] | None = None
-    with Progress(progress, len(data) if isinstance(data, Sized) else None, what="predicting") as bar:
-        for batch in _batches(data, inputs, unread, batch_size):
+    with bar("predicting", len(data) if isinstance(data, Sized) else None, progress) as advance:
+        for i, batch in enumerate(_batches(data, inputs, unread, batch_size)):
             pending, ahead = ahead, (start(**batch.inputs), batch)
             if pending is not None:
                 yield _cut(*pending, outputs)
-                bar.advance()
+                advance(i)
         if ahead is not None:
             yield _cut(*ahead, outputs)
-            bar.advance()
 
 
 def _batches(data: Iterable[Any], inputs: Sequence[str], unread: Collection[str], size: int | None) -> Iterator[_Batch]:
@@ -87,7 +86,7 @@ def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
 
 def _cut(found: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
     """The outputs without the rows of padding; axis 0 may have several rows of each sample."""
-    whole = on_host(found())
+    whole = _on_host(found())
     if batch.rows == batch.size:
         return whole
     for name, output in zip(names, whole, strict=True):
@@ -99,3 +98,10 @@ def _cut(found: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequenc
                 fix="Give batches of one size: lowering.Batches(arrays, batch_size, last='drop').",
             )
     return [output[: output.shape[0] // batch.size * batch.rows] for output in whole]
+
+
+def _on_host(outputs: Sequence[jax.Array]) -> list[np.ndarray]:
+    """The outputs as NumPy arrays, whole in every process."""
+    if all(output.is_fully_addressable for output in outputs):
+        return [np.asarray(output) for output in outputs]
+    return [np.asarray(each) for each in multihost_utils.process_allgather(list(outputs), tiled=True)]

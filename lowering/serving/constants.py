@@ -13,7 +13,7 @@ import numpy as np
 
 from lowering.core.cache import Programs
 from lowering.core.program import Program
-from lowering.serving.home import Home
+from lowering.sharding.placement import Placement, put
 from lowering.xla.options import jit
 from symjax_nnvm import __version__
 from symjax_nnvm.ir.graph import Graph
@@ -37,16 +37,17 @@ class ConstantStore:
     """The constants, and the values computed of them on the device, each for as long as a program holds it. One thread
     at a time may ask it.
 
-    constants: arrays by name. home: where arrays are placed. platform: that programs are compiled for; None: JAX's
-    default. saved: values that were computed in another process, by their addresses (`computed`); one of another shape
-    or dtype than is wanted is not taken.
+    constants: arrays by name. placement: where they are. platform: that programs are compiled for; None: JAX's default.
+    saved: values that were computed in another process, by their addresses (`computed`); one of another shape or dtype
+    than is wanted is not taken.
     """
 
-    def __init__(self, constants: Arrays, home: Home, platform: str | None):
+    def __init__(self, constants: Arrays, placement: Placement, platform: str | None):
         self.constants = {
             n: a if isinstance(a, np.ndarray | jax.Array) else np.asarray(a) for n, a in constants.items()
         }
-        self.home, self._platform = home, platform
+        self.placement, self._platform = placement, platform
+        self._shardings = placement.parameters(self.shapes)
         self.saved: Arrays = {}
         self._placed: WeakValueDictionary[str, jax.Array] = WeakValueDictionary()
         self._computed: WeakValueDictionary[str, jax.Array] = WeakValueDictionary()
@@ -101,7 +102,7 @@ class ConstantStore:
         for address, aval in zip(saved, jax.eval_shape(_computing(once), given), strict=True):
             array = self.saved[address]
             if (array.shape, array.dtype) == (aval.shape, aval.dtype):
-                found[address] = self.home.put(array, self.home.parameter(address))
+                found[address] = put(array, self.placement.of())
         return found
 
     def _compiling(
@@ -112,8 +113,8 @@ class ConstantStore:
             return {}, dict
         given = self._on_device(once.arg_names)
         lowered = jit(_computing(once), platform=self._platform, once=True).lower(given)
-        if self.home.mesh is None:
-            compiled, where = lowered.compile, [self.home.parameter(each) for each in addresses]
+        if self.placement.mesh is None:
+            compiled, where = lowered.compile, [self.placement.of()] * len(addresses)
         else:  # XLA says where on the mesh the results are stored
             made = lowered.compile()
             compiled, where = lambda: made, made.output_shardings
@@ -127,7 +128,7 @@ class ConstantStore:
         for name in names:
             array = self._placed.get(name)
             if array is None:
-                array = self._placed[name] = self.home.put(self.constants[name], self.home.parameter(name))
+                array = self._placed[name] = put(self.constants[name], self._shardings[name])
             found[name] = array
         return found
 
@@ -138,7 +139,7 @@ class ConstantStore:
         for node in graph.nodes():
             about = [node.name] if node.op is None else [node.op.name, *sorted(node.attrs.dict.items())]
             known[node] = _word([about, [(known[source], index) for source, index, _ in node.inputs]])
-        return [_word([__version__, self.home.platform, known[node], index]) for node, index, _ in graph.outputs]
+        return [_word([__version__, self.placement.platform, known[node], index]) for node, index, _ in graph.outputs]
 
 
 def _computing(once: Program) -> Callable[[Arrays], list[jax.Array]]:

@@ -11,17 +11,19 @@ from typing import Any, Literal
 import jax
 import jax.export
 import numpy as np
+from numpy.typing import DTypeLike
 
 from lowering.api.compile import serialized
 from lowering.convolutions import onednn
 from lowering.core.cache import Programs
+from lowering.core.options import chosen_options
 from lowering.core.python_calls import refuse_export
 from lowering.messages.arguments import arrays_by_name, misfit, require_symbol, whole_number
 from lowering.messages.mxnet_words import takes_our_words
 from lowering.native.unpromised import UndecidedSizeError
 from lowering.serving.constants import ConstantStore
-from lowering.serving.home import OneDevice
 from lowering.serving.signature import Served, build_signature
+from lowering.sharding.placement import on_device
 from lowering.xla.platforms import exported_kind
 from symjax_nnvm.errors import (
     InferenceError,
@@ -51,6 +53,7 @@ def export_program(
     *,
     weights: Literal["inside", "beside"] = "inside",
     platforms: Sequence[str] | None = None,
+    compute_dtype: DTypeLike | None = None,
     dtypes: Mapping[str, Any] | None = None,
     this_machine: bool = False,
 ) -> jax.export.Exported:
@@ -68,7 +71,7 @@ def export_program(
     given.
     weights: "beside" puts them into a `.npz` of the same name, which are then the first argument:
     `call(dict(numpy.load(file)), data=x)`. platforms: "cpu", "cuda", "rocm", "tpu"; default this one; the program is
-    made for them. dtypes: of inputs, default float32.
+    made for them. compute_dtype: as in `to_jax`. dtypes: of inputs, default float32.
 
     Raises LoweringError for arrays or shapes that are missing or unknown, for a network with Python in it, and where an
     operator needs a size that was left open; SymbolValueError for options that do not go together; InferenceError for
@@ -88,11 +91,13 @@ def export_program(
         raise misfit(network, {*inputs, *(name for name in given if name in names)}, states.intersection(given))
     if this_machine:
         _require_this_machine(inputs, platforms)
+    options = Options(platform=exported_kind(platforms), constants=frozenset(given), owned=this_machine)
+    options = chosen_options(options, compute_dtype)
     conditions: list[str] = []
     while True:  # once more with each condition that an operator has for sizes that are open
         try:
             inputs = _avals(shapes or {}, dtypes, conditions)
-            exported, held = _exported(network, given, inputs, weights, platforms, this_machine)
+            exported, held = _exported(network, given, inputs, weights, platforms, options)
             break
         except OpenSizeError as error:
             if error.condition in conditions:
@@ -112,10 +117,10 @@ def _exported(
     inputs: dict[str, Any],
     weights: str,
     platforms: Sequence[str] | None,
-    this_machine: bool,
+    options: Options,
 ) -> tuple[jax.export.Exported, dict[str, np.ndarray]]:
     """The program, and the arrays that it holds or takes."""
-    served = _served(network, given, inputs, platforms, this_machine)
+    served = _served(network, given, inputs, options)
     held = {name: np.asarray(array) for name, array in served.wanted.make().items()}
     if served.needs_key:
         if "key" in inputs:
@@ -134,7 +139,7 @@ def _exported(
             ({name: _aval(each.shape, each.dtype) for name, each in held.items()},),
         )
     jitted = jax.jit(function)
-    if this_machine:
+    if options.owned:
         return onednn.exported(jitted, *call, platforms=["cpu"], **inputs), held
     return jax.export.export(jitted, platforms=platforms)(*call, **inputs), held
 
@@ -151,15 +156,12 @@ def _served(
     network: Symbol,
     arrays: Mapping[str, Any],
     inputs: Mapping[str, jax.ShapeDtypeStruct],
-    platforms: Sequence[str] | None,
-    owned: bool,
+    options: Options,
 ) -> Served:
     """The function with the fastest algorithms, where no size was left open and one kind of platform is meant."""
-    kind = exported_kind(platforms)
-    options = Options(platform=kind, constants=frozenset(arrays), owned=owned)
-    fixed = all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
-    known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if kind != ANY and fixed else None
-    return build_signature(Programs(network), ConstantStore(arrays, OneDevice(None), None), options, known)
+    fixed = options.platform != ANY and all(isinstance(size, int) for aval in inputs.values() for size in aval.shape)
+    known = {name: (aval.shape, aval.dtype.name) for name, aval in inputs.items()} if fixed else None
+    return build_signature(Programs(network), ConstantStore(arrays, on_device(None), None), options, known)
 
 
 def _require_this_machine(inputs: Mapping[str, jax.ShapeDtypeStruct], platforms: Sequence[str] | None) -> None:

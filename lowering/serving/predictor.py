@@ -16,10 +16,10 @@ from numpy.typing import DTypeLike
 
 from lowering.convolutions import onednn
 from lowering.core.cache import Programs
+from lowering.core.options import DATA_AXIS, chosen_options
 from lowering.messages.arguments import (
     arrays_by_name,
     misfit,
-    precision_of,
     require_key,
     require_symbol,
     shapes_by_name,
@@ -28,9 +28,8 @@ from lowering.messages.mxnet_words import takes_our_words
 from lowering.serving.archive import Folder, Signature, read_folder, write_folder
 from lowering.serving.batches import predict_batches
 from lowering.serving.constants import ConstantStore
-from lowering.serving.home import Home, OneDevice, OverMesh
 from lowering.serving.signature import build_signature, for_inputs, serve_parts
-from lowering.sharding import Rules, make_placement
+from lowering.sharding.placement import Rules, make_placement, on_device, put
 from lowering.xla import cpu_streams
 from lowering.xla.cpu_streams import Streams
 from lowering.xla.options import Awaited, estimated, jit
@@ -38,7 +37,7 @@ from symjax_nnvm.errors import CallError, LoweringError, listed
 from symjax_nnvm.inspect.roles import label_variables
 from symjax_nnvm.ir.types import DType, Shape
 from symjax_nnvm.mxnet.checkpoint import load_checkpoint
-from symjax_nnvm.passes.infer import infer_type
+from symjax_nnvm.passes.infer import variable_dtypes
 from symjax_nnvm.pipeline import Options, Plan
 from symjax_nnvm.recent import Recent
 from symjax_nnvm.surgery import inference_symbol
@@ -84,10 +83,9 @@ class Predictor:
     `__sharding__` in the graph refers to. sharding: of the parameters: "replicate": every device has all; "fsdp": each
     is split; or pairs of a pattern over names and a `PartitionSpec`. Variables that have `__sharding__` are split so.
     With several processes each gives the whole inputs, and `batches` returns whole outputs.
-    platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. dtype: bfloat16 or float16, by name, or of NumPy or
-    JAX, for matrix products and convolutions. keep: of how many signatures the programs are kept, those called last;
-    another is compiled again when it is called again. None: of all. symbol: the network as it runs; inputs: names of
-    what calls give; plan: what the pipeline made.
+    platform: "cpu", "gpu" or "tpu"; default the one JAX runs on. compute_dtype: as in `to_jax`. keep: of how many
+    signatures the programs are kept, those called last; another is compiled again when it is called again. None: of
+    all. symbol: the network as it runs; inputs: names of what calls give; plan: what the pipeline made.
 
     Raises LoweringError for arrays that are missing or unknown, CallError for what is no symbol, no dict, no array of
     numbers, TrainingError for a sharding that does not fit the mesh or a shape, and what the stages of the pipeline
@@ -102,10 +100,10 @@ class Predictor:
         aux: Arrays | None = None,
         *,
         platform: str | None = None,
-        dtype: DTypeLike | None = None,
+        compute_dtype: DTypeLike | None = None,
         mesh: jax.sharding.Mesh | None = None,
         sharding: str | Rules = "replicate",
-        data_axis: str | Sequence[str] = "data",
+        data_axis: str | Sequence[str] = DATA_AXIS,
         keep: int | None = 64,
     ):
         if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
@@ -120,26 +118,17 @@ class Predictor:
         if {*args, *self.inputs} != set(self.symbol.list_arguments()) or set(aux) != self._states:
             raise misfit(self.symbol, {*args, *self.inputs}, aux)
         arrays = {**args, **aux}
-        self._home: Home = OneDevice(platform)
-        if mesh is None and (not isinstance(sharding, str) or sharding != "replicate"):
-            fix = f"Predictor(..., mesh=jax.make_mesh((jax.device_count(),), ('data',)), sharding={sharding!r:.40})."
-            raise CallError("sharding is of a mesh", expected="mesh=...", got="no mesh", fix=fix)
-        if mesh is not None:
-            shapes = {name: np.shape(array) for name, array in arrays.items()}
-            self._home = OverMesh(make_placement(mesh, sharding, data_axis, self.symbol), shapes)
-            platform = self._home.platform
-        self._options = Options(
-            platform=platform,
-            precision=precision_of(dtype),
-            constants=frozenset(arrays),
-            owned=True,
-            mesh=self._home.mesh,
-            data_axes=self._home.data_axes,
-        )
+        single, self._placement = on_device(platform), make_placement(mesh, sharding, data_axis, self.symbol)
+        if mesh is None:
+            self._placement = single
+        else:
+            platform = self._placement.platform
+        self._kept = ConstantStore(arrays, self._placement, platform)
+        options = Options(platform=platform, constants=frozenset(arrays), owned=True)
+        self._options = chosen_options(options, compute_dtype, self._placement.mesh, data_axis)
         self._programs = Programs(self.symbol)
         program = self._programs.forward(self._options)
         self._needs_key, self._calls_python = program.needs_key, program.segments is not None
-        self._kept = ConstantStore(arrays, self._home, platform)
         self._keep = keep
         self._ready: Recent[tuple[Any, ...], _Ready] = Recent(keep)
         self._making = threading.Lock()
@@ -149,7 +138,7 @@ class Predictor:
     def load(cls, prefix: str | os.PathLike[str], epoch: SupportsIndex | str | None = None, **options: Any) -> Self:
         """Load the predictor of `prefix-symbol.json` and `prefix-0000.params`; without an epoch that of a folder which
         `save` wrote. Its saved values are not computed again, except over a mesh. options: of Predictor; a folder has
-        its own platform and dtype.
+        its own platform and compute_dtype.
 
         An untrusted folder can do what an untrusted checkpoint can: compute other numbers. It holds no program, and
         nothing is compiled before it is asked for. Raises what `symjax_nnvm.load_checkpoint` and Predictor raise;
@@ -157,13 +146,14 @@ class Predictor:
         """
         if epoch is not None:
             return cls(*load_checkpoint(prefix, epoch), **options)
-        if own := options.keys() & {"platform", "dtype"}:
+        if own := options.keys() & {"platform", "compute_dtype"}:
             raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({os.fspath(prefix)!r}).")
         folder = read_folder(prefix)
         made: Any = cls
-        found = made(*folder.network, **folder.options, **options)
+        own = {"platform": folder.options["platform"], "compute_dtype": folder.options["dtype"]}
+        found = made(*folder.network, **own, **options)
         found._saved = [one for one in folder.signatures if one.inputs.keys() == found._wanted]
-        if found._home.mesh is None:
+        if found._placement.mesh is None:
             found._kept.saved = folder.values
         return found
 
@@ -177,8 +167,8 @@ class Predictor:
         are written. Raises ParamsFormatError for arrays that files do not hold, OSError.
         """
         with self._making:
-            values = self._kept.computed if self._home.mesh is None else {}
-        options = {"platform": self._options.platform, "dtype": self._options.precision}
+            values = self._kept.computed if self._placement.mesh is None else {}
+        options = {"platform": self._options.platform, "dtype": self._options.compute_dtype}
         args = {name: array for name, array in self._kept.constants.items() if name not in self._states}
         aux = {name: self._kept.constants[name] for name in self._states}
         write_folder(path, Folder((self.symbol, args, aux), options, self._signatures(), values))
@@ -205,7 +195,7 @@ class Predictor:
     @property
     def _platform(self) -> str:
         """The platform of the device."""
-        return self._home.platform
+        return self._placement.platform
 
     @property
     def _states(self) -> set[str]:
@@ -233,7 +223,7 @@ class Predictor:
         self._check_inputs(inputs)
         inputs = arrays_by_name(inputs, "inputs", _CALL)
         require_key(key)
-        arrays = {n: self._home.put(inputs[n], self._home.input(n, np.shape(inputs[n]))) for n in self.inputs}
+        arrays = {n: put(inputs[n], self._placement.input(n, np.shape(inputs[n]))) for n in self.inputs}
         return arrays, self._ready_for({name: (a.shape, _dtype_name(a.dtype)) for name, a in arrays.items()}, key)
 
     @takes_our_words("Predictor.batches", "predict.batches(data, batch_size=32)")
@@ -253,7 +243,7 @@ class Predictor:
             isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1
         ):
             raise CallError(f"batch_size must be a number of samples from 1 on, or None, got {batch_size!r:.40}.")
-        if getattr(data, "shard", None) is not None and self._home.processes > 1:
+        if getattr(data, "shard", None) is not None and self._placement.processes > 1:
             fix = "lowering.Batches(arrays, batch_size) without shard: devices take their rows of it."
             raise LoweringError("Every process gives whole batches to a predictor over a mesh", got="shard=", fix=fix)
         return predict_batches(
@@ -331,18 +321,14 @@ class Predictor:
             made = making.result()
         if rows is None or here is None:
             return _Ready(compiled, made)
-        return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)
+        return _Ready(Streams(compiled, made, rows, here, self._placement.of()), made)
 
     def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shapes and dtypes of the arrays a program takes. rows: of each stream; here: a sharding, else the home's."""
+        """Shapes and dtypes of the inputs that a program takes. rows: of each stream; here: on its device."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
-        return {
-            n: jax.ShapeDtypeStruct(*each, sharding=here or self._home.input(n, each[0])) for n, each in shapes.items()
-        }
+        shardings = {n: here or self._placement.input(n, shape) for n, (shape, _) in shapes.items()}
+        return {n: jax.ShapeDtypeStruct(*each, sharding=shardings[n]) for n, each in shapes.items()}
 
     def _input_dtypes(self) -> dict[str, str]:
-        graph = self._programs.pipeline.graph
-        index = graph.indexed_graph()
-        dtypes = infer_type(graph, dtypes=self._kept.dtypes).attrs["dtype"]
-        found = {index.nodes[nid].source.name: dtypes[index.entry_rptr[nid]] for nid in index.input_nodes}
-        return {name: found.get(name) or "float32" for name in self.inputs}
+        found = variable_dtypes(self._programs.pipeline.graph, self._kept.dtypes)
+        return {node.name: dtype for node, dtype in found.items() if node.name in self._wanted}

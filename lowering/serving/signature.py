@@ -68,7 +68,7 @@ class Parts(NamedTuple):
 def serve_parts(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays) -> Parts | None:
     """A function that runs parts of inputs of these shapes, as many as there are cores, side by side: where a library
     has convolutions, which otherwise shares each out over the cores. None: `build_signature` is better."""
-    if store.home.platform != "cpu" or store.home.mesh is not None or cpu_streams.one_core() is None:
+    if store.placement.platform != "cpu" or store.placement.mesh is not None or cpu_streams.one_core() is None:
         return None
     rows = part_size(programs.forward(replace(options, constants=None)), inputs, _constants(store), cpu_streams.count())
     if rows is None:
@@ -86,7 +86,8 @@ def _is_of_library(node: Node) -> bool:
 
 def for_inputs(options: Options, store: ConstantStore, inputs: Arrays) -> Options:
     """Options that know the shapes and dtypes of the inputs, as each device has them, and of the constants."""
-    shapes = store.shapes | {name: store.home.part(name, shape) for name, (shape, _) in inputs.items()}
+    placed = {name: store.placement.input(name, shape).shard_shape(shape) for name, (shape, _) in inputs.items()}
+    shapes = store.shapes | placed
     dtypes = store.dtypes | {name: dtype for name, (_, dtype) in inputs.items()}
     return replace(options, shapes=tuple(shapes.items()), dtypes=tuple(dtypes.items()))
 
@@ -94,7 +95,7 @@ def for_inputs(options: Options, store: ConstantStore, inputs: Arrays) -> Option
 def chunk_for(programs: Programs, store: ConstantStore, options: Options, inputs: Arrays) -> int | None:
     """How many samples run at a time, where those are not all. On a mesh they all do: chunks of a batch that is split
     over devices would be sent from one to another."""
-    if store.home.mesh is not None:
+    if store.placement.mesh is not None:
         return None
     return chunk_size(programs.forward(replace(options, constants=None)), inputs, _constants(store))
 

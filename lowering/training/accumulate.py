@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from lowering.core.gradient_program import GradientProgram
 from lowering.messages.arguments import whole_number
 from lowering.ops.control.flow import Here
-from lowering.training.placing import ONE_DEVICE, Placing
+from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
+from lowering.training.placing import split_batch
 from symjax_nnvm.errors import TrainingError, cut
 from symjax_nnvm.ir.attributes import TStopsGradient
 from symjax_nnvm.symbol.symbol import Symbol
@@ -42,11 +43,11 @@ class Accumulation:
         batch: Arrays,
         aux: Arrays,
         key: jax.Array,
-        placing: Placing = ONE_DEVICE,
+        placement: Placement = DEFAULT_PLACEMENT,
     ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
         """(outputs, gradients, new auxiliary states) of a batch.
 
-        Outputs of the micro-batches are joined along axis 0. placing: each of them is split over the devices.
+        Outputs of the micro-batches are joined along axis 0. placement: each of them is split over its devices.
         Raises TrainingError where the batch cannot be split.
         """
         if self.count == 1:
@@ -61,7 +62,7 @@ class Accumulation:
         program = program_for({**constants, **first})
         reduction = self.reduction_of(program, {**constants, **first}, micro)
         parts = {name: array.reshape(self.count, micro, *array.shape[1:]) for name, array in batch.items()}
-        parts = placing.spread(parts, axis=1)
+        parts = split_batch(placement, parts, axis=1)
 
         def body(carry: Any, part: Any) -> Any:
             sums, aux = carry

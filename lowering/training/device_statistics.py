@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec
 
-from lowering.sharding import Placement
+from lowering.sharding.placement import Placement
 from lowering.training.accumulate import Accumulation, ProgramFor
 from symjax_nnvm.errors import TrainingError
 
@@ -36,7 +36,7 @@ def run_apart(
         raise TrainingError(
             "The batch cannot be split for batch_statistics='device'", expected=expected, got=sizes, fix=fix
         )
-    axes = placement.data_axes
+    axes = placement.data_axis
 
     def part(constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array) -> Any:
         arrays = {**constants, **batch}

@@ -11,11 +11,12 @@ import numpy as np
 
 from lowering.core.cache import Programs
 from lowering.messages.arguments import may_be_iterated
-from lowering.sharding import under_auto_axes
+from lowering.sharding.explicit_axes import under_auto_axes
+from lowering.sharding.placement import Placement
 from lowering.training.diagnosis import Diagnosis, diagnose_forward
 from lowering.training.finite import FiniteWatch, rows_not_finite
 from lowering.training.inputs import Inputs
-from lowering.training.placing import ONE_DEVICE, Placing, gives_whole
+from lowering.training.placing import gives_whole, put_batch
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from lowering.xla.options import jit
@@ -33,17 +34,17 @@ class Evaluation:
     network makes of it; a last batch of another length costs one more compilation.
     """
 
-    def __init__(self, programs: Programs, inputs: Inputs, options: Options, placing: Placing = ONE_DEVICE):
+    def __init__(self, programs: Programs, inputs: Inputs, options: Options, placement: Placement):
         self._symbol = programs.symbol
         self._inputs = inputs
-        self._placing = placing
+        self._placement = placement
         self._program = programs.forward(options)
         self._forward = jit(under_auto_axes(self._run), whole=self._program.segments is None)
 
     def _run(self, params: Any, frozen: Any, aux: Any, key: jax.Array, batch: Any) -> tuple[list[jax.Array], jax.Array]:
         values = self._bind(params, frozen, aux, batch)
         outputs, _ = self._program.collect(self._program.run(values, key))
-        return self._placing.readable(outputs), self._placing.readable(rows_not_finite(outputs))
+        return self._placement.readable(outputs), self._placement.readable(rows_not_finite(outputs))
 
     def _bind(self, params: Any, frozen: Any, aux: Any, batch: Any) -> dict[int, jax.Array]:
         args = {**params, **frozen, **self._inputs.prepare(batch, labels_needed=False)}
@@ -124,7 +125,7 @@ class Evaluation:
         for i, item in enumerate([data] if one else data):
             batch = self._inputs.as_batch(item)
             self._rows(batch)
-            batch = self._placing.batch(batch, whole=one or gives_whole(data))
+            batch = put_batch(self._placement, batch, whole=one or gives_whole(data))
             size = self._rows(batch)
             real = size if rows is None else min(rows(i), size)
             yield (batch if real == size else {name: array[:real] for name, array in batch.items()}), real

@@ -16,15 +16,16 @@ import jax
 import jax.numpy as jnp
 
 from lowering.messages.arguments import may_be_iterated
-from lowering.messages.progress import Progress
+from lowering.sharding.placement import Placement
 from lowering.training.history import EpochRecord, History, StepEvent
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import make_metrics
-from lowering.training.placing import Placing, gives_whole
+from lowering.training.placing import gives_whole, put_batch
 from lowering.training.processes import Preemption, Team
 from lowering.training.state import TrainState
 from lowering.training.tracking import Tracker
 from symjax_nnvm.errors import CheckpointError, TrainingError, cut
+from symjax_nnvm.progress import bar
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the metrics. Each waits for the device; steps in between are only put in its queue."""
@@ -45,8 +46,8 @@ class Driven(Protocol):
         ...
 
     @property
-    def placing(self) -> Placing:
-        """Where batches lie."""
+    def placement(self) -> Placement:
+        """The placement of batches."""
         ...
 
     def require_state(self) -> TrainState:
@@ -101,7 +102,7 @@ class Run:
         self._tracker = self.trainer.tracker(self.metrics, numbers=self.check_labels)
         self._last_look = 0.0
         self._next_look = 0  # with several processes, which look after the same step
-        self._team = Team(self.trainer.placing, self.exit_when_lost)
+        self._team = Team(self.trainer.placement, self.exit_when_lost)
 
     def _check_arguments(self) -> None:
         """Raise TrainingError for whole arrays in place of batches, and for callbacks that nobody would call."""
@@ -161,7 +162,8 @@ class Run:
         total = None if steps is None else steps * (self.epochs - self.begin_epoch)
         done = 0 if steps is None else steps * (epoch - self.begin_epoch) + batch
         with self._all_written():
-            with Progress(self.progress and self._team.first, total, done) as self._progress:
+            self._begun, self._shown = self._step - done, self.progress and self._team.first
+            with bar("compiling", total, self._shown, at_once=True) as self._advance:
                 for number in range(epoch, self.epochs):
                     stopped = self._epoch(number, batch)
                     epoch, batch = number + 1, 0
@@ -198,7 +200,7 @@ class Run:
             self._save_if_due(epoch, number)
             outputs = self._train(batch, epoch, number)
             batch = next(batches, None)  # it goes to the devices while they are at work
-            self._progress.advance()
+            self._advance(self._step - self._begun)
             stopped = self._call("on_step_end", StepEvent(epoch, number, self._step, outputs)) or stopped
             number += 1
             self._look(epoch)
@@ -211,7 +213,8 @@ class Run:
         record = EpochRecord(epoch, number, time.perf_counter() - began, self._tracker.results(), self._validate())
         self._tracker.reset()
         self.history.epochs.append(record)
-        self._progress.epoch_line(epoch, self.epochs, record.shown, record.seconds)
+        if self._shown:
+            print(f"{self._words(epoch, record.shown)}  {record.seconds:.1f} s", flush=True)
         return bool(self._team.agreed(self._call("on_epoch_end", record) or stopped))
 
     def _train(self, batch: dict[str, Any], epoch: int, number: int) -> list[jax.Array]:
@@ -226,8 +229,8 @@ class Run:
     def _on_device(self, item: Any) -> dict[str, Any]:
         """A batch on the devices: once, for the step and the metrics."""
         batch = self.trainer.inputs.as_batch(item)
-        placed = self.trainer.placing.batch(batch, whole=gives_whole(self.data))
-        return jax.device_put(placed) if self.trainer.placing.placement is None else placed
+        placed = put_batch(self.trainer.placement, batch, whole=gives_whole(self.data))
+        return jax.device_put(placed) if self.trainer.placement.mesh is None else placed
 
     def _check_step(self, before: Any, batch: Any, epoch: int, number: int) -> None:
         """Raise if the step made a number that is not finite; the state is then that before it."""
@@ -253,8 +256,13 @@ class Run:
         if not now and not self._is_time():
             return
         self._check(epoch)
-        self._progress.describe(epoch, self.epochs, self._tracker.results())
+        self._advance(self._step - self._begun, self._words(epoch, self._tracker.results()))
         self._last_look = time.perf_counter()
+
+    def _words(self, epoch: int, metrics: dict[str, float]) -> str:
+        """An epoch and its metrics; the last of 8 is epoch 7 (8 of 8), since epochs count from 0, as in MXNet's log."""
+        listed = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        return f"epoch {epoch} ({epoch + 1} of {self.epochs})  {listed}"
 
     def _is_time(self) -> bool:
         """Whether half a second has passed since the last look; of several processes all say so after the same step:

@@ -25,11 +25,12 @@ from types import TracebackType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
+from lowering.sharding.placement import Placement
 from lowering.training.lifeline import about_me, connect_to_coordinator, coordinator
-from lowering.training.placing import Placing
 from symjax_nnvm.errors import CheckpointError, NNVMError, TrainingError, plain_list
 
 PATIENCE = 20.0
@@ -69,10 +70,10 @@ class Team:
     exits: whether the process may be ended where nothing can be raised.
     """
 
-    def __init__(self, placing: Placing, exits: bool):
-        self._placing = placing
+    def __init__(self, placement: Placement, exits: bool):
+        self._placement = placement
         self._exits = exits
-        self.size = placing.processes
+        self.size = placement.processes
         self.me = jax.process_index() if self.size > 1 else 0
         self._run = f"symjax_nnvm/fit/{next(_runs)}"
         self._over = threading.Event()
@@ -87,11 +88,11 @@ class Team:
         """The largest of the processes' numbers; every process must ask at the same step."""
         if self.size == 1:
             return number
-        placement = self._placing.placement
-        assert placement is not None  # or there would be one process
-        each = placement.of(placement.mesh.axis_names)
-        given = jax.make_array_from_callback((placement.mesh.size,), each, lambda _: np.full(1, number, np.int32))
-        return int(self._placing.largest(given))
+        mesh, whole = self._placement.mesh, self._placement.of()
+        assert mesh is not None  # or there would be one process
+        each = self._placement.of(mesh.axis_names)
+        given = jax.make_array_from_callback((mesh.size,), each, lambda _: np.full(1, number, np.int32))
+        return int(jax.jit(jnp.max, out_shardings=whole)(given))
 
     def check_lengths(self, length: int | None) -> None:
         """Raise TrainingError where the processes have different numbers of batches, and would wait for each other."""

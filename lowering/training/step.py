@@ -11,11 +11,12 @@ import jax.numpy as jnp
 
 from lowering.optim.layerwise_updates import sum_of_squares
 from lowering.optim.optimizers import Optimizer
-from lowering.sharding import under_auto_axes
+from lowering.sharding.explicit_axes import under_auto_axes
+from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
 from lowering.training.accumulate import Accumulation, ProgramFor
 from lowering.training.device_statistics import run_apart
 from lowering.training.inputs import Batch, Inputs
-from lowering.training.placing import ONE_DEVICE, Placing
+from lowering.training.placing import settled, split_batch, split_for_update
 from lowering.training.state import TrainState
 from symjax_nnvm.errors import InferenceError
 
@@ -33,21 +34,21 @@ def make_step(
     *,
     accumulation: Accumulation,
     clip_global_norm: float | None,
-    placing: Placing = ONE_DEVICE,
+    placement: Placement = DEFAULT_PLACEMENT,
     batch_statistics: BatchStatistics = "global",
 ) -> StepFunction:
     """`step(state, batch) -> (state, outputs)`, not jitted.
 
     Gradients are multiplied with the optimiser's `rescale_grad`, by default 1 / batch size, as MXNet's Module does.
-    clip_global_norm: an upper limit of the norm of all rescaled gradients together. placing: where the state lies, and
-    stays. batch_statistics: of the whole batch, or of each device's part.
+    clip_global_norm: an upper limit of the norm of all rescaled gradients together. placement: of the state,
+    which stays. batch_statistics: of the whole batch, or of each device's part.
     """
-    run = partial(accumulation.run, placing=placing)
-    if placing.placement is not None and batch_statistics == "device":
-        run = partial(run_apart, placing.placement, accumulation)
+    run = partial(accumulation.run, placement=placement)
+    if placement.mesh is not None and batch_statistics == "device":
+        run = partial(run_apart, placement, accumulation)
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, list[jax.Array]]:
-        arrays = placing.spread(inputs.prepare(batch))
+        arrays = split_batch(placement, inputs.prepare(batch))
         key = jax.random.fold_in(state.key, state.step)
         constants = state.params | state.frozen
         try:
@@ -61,8 +62,9 @@ def make_step(
             norm = jnp.sqrt(sum(sum_of_squares(grad) for grad in grads.values())) * rescale
             rescale = rescale * jnp.minimum(1.0, clip_global_norm / (norm + 1e-8))
         key = jax.random.fold_in(key, _OPTIMIZER_KEY)
-        params, grads = placing.for_update(state.params, grads)
+        params, grads = split_for_update(placement, state.params, grads)
         params, opt_state = optimizer.update(params, grads, state.opt_state, state.step, key, rescale)
-        return placing.settled(TrainState(params, state.frozen, aux, opt_state, state.key, state.step + 1)), outputs
+        state = TrainState(params, state.frozen, aux, opt_state, state.key, state.step + 1)
+        return settled(placement, state), outputs
 
     return under_auto_axes(step)

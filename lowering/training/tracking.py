@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.sharding import under_auto_axes
+from lowering.sharding.explicit_axes import under_auto_axes
+from lowering.sharding.placement import DEFAULT_PLACEMENT, Placement
 from lowering.training.classes import Numbered, Numbers, first_outside
 from lowering.training.inputs import Inputs
 from lowering.training.metrics import Metric, make_metrics
-from lowering.training.placing import ONE_DEVICE, Placing
 from symjax_nnvm.errors import TrainingError, listed
 
 _NEVER = np.iinfo(np.int32).max
@@ -23,7 +23,7 @@ class Tracker:
     """Metrics of one network, with their state. `update` starts work on the device; every other method waits for it.
 
     metrics: names, Metrics or triples, one of them, or None. numbers: inputs whose values number classes or rows,
-    and are looked at. placing: where batches lie; what is tracked is whole on every device. Raises TrainingError.
+    and are looked at. placement: of batches; what is tracked is whole on every device. Raises TrainingError.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class Tracker:
         inputs: Inputs,
         output_names: Sequence[str],
         numbers: Numbers | None = None,
-        placing: Placing = ONE_DEVICE,
+        placement: Placement = DEFAULT_PLACEMENT,
     ):
         self.metrics = make_metrics(metrics)
         self._inputs = inputs
         self._numbers = numbers
-        self._placing = placing
+        self._placement = placement
         self._numbered: list[Numbered | None] = []  # known when the first batch is traced
         self._output_names = list(output_names)
         names = [metric.name for metric in self.metrics]
@@ -74,7 +74,7 @@ class Tracker:
         self._steps += 1
 
     def _tracked(self, *args: Any) -> Any:
-        return self._placing.everywhere(self._update(*args))
+        return self._placement.whole(self._update(*args))
 
     def _update(self, states: Any, first_bad: Any, outside: Any, step: Any, read: Any, outputs: Any) -> Any:
         named_labels = {name: read[name] for name in self._inputs.labels if name in read}

@@ -15,11 +15,19 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lowering.core.cache import Programs
+from lowering.core.options import DATA_AXIS, chosen_options
 from lowering.initializer import init_params
-from lowering.messages.arguments import as_array, precision_of, prng_key, require_key, require_symbol, shapes_by_name
+from lowering.messages.arguments import (
+    as_array,
+    compute_dtype_of,
+    prng_key,
+    require_key,
+    require_symbol,
+    shapes_by_name,
+)
 from lowering.messages.mxnet_words import keyword_hint, takes_our_words, unknown_attribute
 from lowering.optim.optimizers import make_optimizer
-from lowering.sharding import Rules, make_placement
+from lowering.sharding.placement import Rules, make_placement
 from lowering.training.accumulate import Reduction, parse_accumulate
 from lowering.training.classes import Numbers
 from lowering.training.diagnosis import Diagnosis, diagnose
@@ -27,7 +35,7 @@ from lowering.training.evaluation import Evaluation
 from lowering.training.fit import CheckFinite, Run
 from lowering.training.history import History
 from lowering.training.inputs import Batch, find_inputs
-from lowering.training.placing import Placing, first_value
+from lowering.training.placing import first_optimizer_state, first_value, on_host, put_batch, put_whole
 from lowering.training.processes import on_first
 from lowering.training.state import TrainState
 from lowering.training.step import BatchStatistics, make_step
@@ -44,7 +52,6 @@ from symjax_nnvm.errors import (
     plain_list,
     refuse_unknown,
 )
-from symjax_nnvm.ir.types import DType
 from symjax_nnvm.mxnet.checkpoint import save_checkpoint
 from symjax_nnvm.passes.mirror import Mirror
 from symjax_nnvm.pipeline import Options
@@ -103,7 +110,7 @@ class Trainer:
         frozen_statistics: bool = False,
         mesh: jax.sharding.Mesh | None = None,
         sharding: str | Rules = "replicate",
-        data_axis: str | Sequence[str] = "data",
+        data_axis: str | Sequence[str] = DATA_AXIS,
         batch_statistics: BatchStatistics = "global",
     ):
         self.symbol = require_symbol(symbol, "Trainer")
@@ -117,33 +124,27 @@ class Trainer:
         self._seed: list[int] | int | None = None
         computed = frozen_batch_norms(symbol, self.wrt) if frozen_statistics else symbol
         programs = Programs(computed)
-        options = Options(
-            is_train=True,
-            wrt=tuple(self.wrt),
-            mirror=mirror,
-            precision=_half_precision(compute_dtype),
-            owned=True,
-        )
         if clip_global_norm is not None and not clip_global_norm > 0:
             expected = "a limit above 0, or None"
             raise TrainingError("Wrong clip_global_norm", expected=expected, got=repr(clip_global_norm))
-        self.placing = Placing(None if mesh is None else make_placement(mesh, sharding, data_axis, symbol))
-        if self.placing.placement is not None:
-            options = replace(options, mesh=self.placing.placement.mesh, data_axes=self.placing.placement.data_axes)
+        self.placement = make_placement(mesh, sharding, data_axis, symbol)
+        _check_half_precision(compute_dtype)
+        options = Options(is_train=True, wrt=tuple(self.wrt), mirror=mirror, owned=True)
+        options = chosen_options(options, compute_dtype, mesh, data_axis)
         self.program = programs.gradient(options)
-        _check_sharding(mesh, sharding, batch_statistics)
+        _check_statistics(mesh, batch_statistics)
         step = make_step(
             partial(programs.gradient, options),
             self.optimizer,
             self.inputs,
             accumulation=parse_accumulate(accumulate),
             clip_global_norm=clip_global_norm,
-            placing=self.placing,
+            placement=self.placement,
             batch_statistics=batch_statistics,
         )
         self.step_fn = jit(step, whole=self.program.program.segments is None, donate_argnums=0)
         evaluated = replace(options, is_train=False, wrt=None)
-        self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placing)
+        self._evaluation = Evaluation(programs, self.inputs, evaluated, self.placement)
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -186,7 +187,8 @@ class Trainer:
         known = dict(zip([*names, *states], [*arg_shapes, *aux_shapes], strict=True))
         known |= {name: np.shape(value) for name, value in {**args, **aux}.items()}
         parameters = {name: known[name] or () for name in names if name not in self.inputs.names}
-        where = self.placing.first_values(parameters, {name: known[name] or () for name in states})
+        where = self.placement.parameters(parameters)
+        where |= self.placement.states({name: known[name] or () for name in states})
 
         def first(name: str, value: Any) -> jax.Array:
             return first_value(value, wanted[name] or np.float32, where.get(name))
@@ -203,9 +205,9 @@ class Trainer:
             params=params,
             frozen={n: v for n, v in values.items() if n not in params and n not in states},
             aux={name: values[name] for name in states},
-            opt_state=self.placing.optimizer_state(self.optimizer.init, params),
-            key=self.placing.whole(jax.random.fold_in(key, _RUN_KEY)),
-            step=self.placing.whole(jnp.zeros((), jnp.int32)),
+            opt_state=first_optimizer_state(self.placement, self.optimizer.init, params),
+            key=put_whole(self.placement, jax.random.fold_in(key, _RUN_KEY)),
+            step=put_whole(self.placement, jnp.zeros((), jnp.int32)),
         )
 
     def _check_names(self, shapes: Mapping[str, Any]) -> None:
@@ -278,7 +280,7 @@ class Trainer:
     def set_learning_rate(self, value: float) -> None:
         """Change the learning rate; nothing is compiled again. Raises TrainingError where a schedule sets it."""
         state = self.require_state()
-        rate = {**self._rate_state(state), "learning_rate": self.placing.whole(jnp.asarray(value, jnp.float32))}
+        rate = {**self._rate_state(state), "learning_rate": put_whole(self.placement, jnp.asarray(value, jnp.float32))}
         self.state = TrainState(state.params, state.frozen, state.aux, rate, state.key, state.step)
 
     def _rate_state(self, state: TrainState) -> dict[str, Any]:
@@ -297,7 +299,7 @@ class Trainer:
         state = self.state
         if state is None:
             state = self.require_state()
-        self.state, outputs = self.step_fn(state, self.placing.batch(self.inputs.as_batch(batch)))
+        self.state, outputs = self.step_fn(state, put_batch(self.placement, self.inputs.as_batch(batch)))
         return outputs
 
     @takes_our_words("Trainer.fit", _FIT)
@@ -344,7 +346,7 @@ class Trainer:
     def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
         """Metrics of this network, at their start. numbers: also look at labels and indices."""
         numbered = Numbers(self.symbol, self.inputs.names) if numbers else None
-        return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placing)
+        return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placement)
 
     def about(self) -> dict[str, Any]:
         """What tells this run from others, as plain data: network, parameters, seed."""
@@ -393,7 +395,7 @@ class Trainer:
         """Write `prefix-symbol.json` and `prefix-0000.params`, which MXNet reads: of several processes, which all call
         it, the first writes. Raises ParamsFormatError, OSError."""
         state = self.require_state()
-        args, aux = self.placing.on_host({**state.params, **state.frozen}), self.placing.on_host(state.aux)
+        args, aux = (on_host(self.placement, each) for each in ({**state.params, **state.frozen}, state.aux))
         on_first(lambda: save_checkpoint(prefix, epoch, self.symbol, args, aux), f"write {os.fspath(prefix)}")
 
     if not TYPE_CHECKING:  # so that checkers still know which attributes there are
@@ -408,22 +410,21 @@ def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: array if hasattr(array, "shape") else np.asarray(array) for name, array in made.items()}
 
 
-def _check_sharding(mesh: Any, sharding: Any, batch_statistics: Any) -> None:
-    """Raise TrainingError for words that mean nothing, or nothing without a mesh."""
+def _check_statistics(mesh: Any, batch_statistics: Any) -> None:
+    """Raise TrainingError for a word that means nothing, or nothing without a mesh."""
     if batch_statistics not in ("global", "device"):
         got = repr(batch_statistics)
         raise TrainingError(
             "Unknown batch_statistics", param="batch_statistics", expected="'global' or 'device'", got=got
         )
-    if mesh is None and (sharding != "replicate" or batch_statistics != "global"):
-        fix = f"Trainer(..., mesh=jax.make_mesh((jax.device_count(),), ('data',)), sharding={sharding!r})."
-        raise TrainingError("sharding and batch_statistics are of a mesh", expected="mesh=...", got="no mesh", fix=fix)
+    if mesh is None and batch_statistics != "global":
+        fix = "Trainer(..., mesh=jax.make_mesh((jax.device_count(),), ('data',)), batch_statistics='device')."
+        raise TrainingError("batch_statistics is of a mesh", expected="mesh=...", got="no mesh", fix=fix)
 
 
-def _half_precision(compute_dtype: DTypeLike | None) -> DType | None:
-    """The precision of products, None for float32. Raises TrainingError for a dtype that training cannot compute in."""
-    asked = precision_of(compute_dtype)
+def _check_half_precision(compute_dtype: DTypeLike | None) -> None:
+    """Raise TrainingError for a dtype that training cannot compute in."""
+    asked = compute_dtype_of(compute_dtype)
     if asked not in (None, "bfloat16"):
         fix = "float16 has too few exponents for gradients without a loss scale." if asked == "float16" else None
         raise TrainingError("Wrong compute_dtype", expected="None or 'bfloat16'", got=repr(compute_dtype), fix=fix)
-    return asked

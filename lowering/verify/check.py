@@ -73,9 +73,10 @@ def relative_difference(ours: Any, theirs: Any) -> tuple[float, float]:
 
 
 class _Point:
-    """The point at which gradients are compared, in float64: made and used inside `jax.enable_x64`.
+    """The point at which gradients are compared, and how, in float64: made and used inside `jax.enable_x64`.
 
-    finite: whether finite differences are asked, which they are not where our own gradient of a node is trusted.
+    rtol, fd_rtol: bounds against JAX and against finite differences. finite: whether these are asked, which they are
+    not where our own gradient of a node is trusted. seed: of all that is random, and of the key where there is none.
     """
 
     trusted = False
@@ -85,20 +86,24 @@ class _Point:
         symbol: Symbol,
         args: Arrays,
         aux: Arrays | None,
-        key: jax.Array,
+        key: jax.Array | None,
         wrt: Sequence[str] | None,
         head_grads: Sequence[Any] | None,
         is_train: bool,
+        rtol: float,
+        fd_rtol: float,
         finite: bool,
-        rng: np.random.Generator,
+        seed: int,
     ):
         self.symbol, self.is_train, self.finite = symbol, is_train, finite
-        self.args, self.aux, self.key = _widen(args), _widen(aux or {}), key
+        self.rtol, self.fd_rtol, self.rng = rtol, fd_rtol, np.random.default_rng(seed)
+        self.args, self.aux = _widen(args), _widen(aux or {})
+        self.key = jax.random.key(seed) if key is None else key
         floats = [name for name in symbol.list_arguments() if is_float_array(self.args.get(name, 0))]
         self.names = floats if wrt is None else list(wrt)
         self.program = Programs(symbol).gradient(Options(is_train=is_train, wrt=tuple(self.names)))
-        outputs, _, _ = jax.eval_shape(self.program.run_forward, self.args, self.aux, key)
-        self.heads = _heads(outputs, head_gradients(head_grads), rng)
+        outputs, _, _ = jax.eval_shape(self.program.run_forward, self.args, self.aux, self.key)
+        self.heads = _heads(outputs, head_gradients(head_grads), self.rng)
         self.witness = witness(symbol, self.heads, is_train=is_train)
         self.chosen = {name: self.args[name] for name in self.names}
 
@@ -114,10 +119,10 @@ class _Point:
         """What no derivative passes through."""
         return self.witness.blocked({**self.args, **chosen}, self.aux, self.key)
 
-    def beside(self, rng: np.random.Generator) -> _Point:
+    def beside(self) -> _Point:
         """A point a little beside this one: see `moved`."""
         other = copy.copy(self)
-        keys = jax.random.split(jax.random.key(int(rng.integers(1 << 31))), max(1, len(self.names)))
+        keys = jax.random.split(jax.random.key(int(self.rng.integers(1 << 31))), max(1, len(self.names)))
         other.chosen = {name: moved(self.chosen[name], key) for name, key in zip(self.names, keys, strict=False)}
         other.args = {**self.args, **other.chosen}
         return other
@@ -132,7 +137,16 @@ class _Point:
         return other
 
 
-def _settled(point: _Point, compare: Callable[[_Point], R], rng: np.random.Generator) -> R:
+def _proven(point: _Point, compare: Callable[[_Point], R], rows: str) -> R:
+    """The report at the point. rows: what its rows are of, in the message of GradientsDisagreeError."""
+    report = _settled(point, compare)
+    if not report.ok:
+        wrong = [getattr(row, "argument", i + 1) for i, row in enumerate(report.rows) if not row.ok]
+        raise GradientsDisagreeError(explain(f"Gradients disagree {rows} {wrong}"), report)
+    return report
+
+
+def _settled(point: _Point, compare: Callable[[_Point], R]) -> R:
     """The report at the point; where something differs, with the nodes that make it differ, and off its kinks.
 
     A kink is left by moving the point a little. Where a node is at one wherever the point is, or its gradient is meant
@@ -144,14 +158,14 @@ def _settled(point: _Point, compare: Callable[[_Point], R], rng: np.random.Gener
     nodes = NodeWitness(point.symbol, point.names, is_train=point.is_train, finite_differences=point.finite)
 
     def examine(at: _Point) -> list[NodeFinding]:
-        return nodes.examine(at.args, at.aux, at.key, rtol=report.rtol, fd_rtol=report.fd_rtol)
+        return nodes.examine(at.args, at.aux, at.key, rtol=point.rtol, fd_rtol=point.fd_rtol)
 
     here = there = examine(point)
     kinks = [finding for finding in here if finding.kind == "at a kink"]
     if not here or any(finding.kind == "wrong" for finding in here):
         return replace(report, nodes=tuple(here))
     if kinks:
-        point = point.beside(rng)
+        point = point.beside()
         report = replace(compare(point), nodes=tuple(here), moved=True)
         if report.ok:
             return report
@@ -196,18 +210,12 @@ def check_gradients(
     Raises GradientsDisagreeError, a GradientError with the report, when any gradient disagrees; `nodes` are then the
     operators whose own gradients differ.
     """
-    key = jax.random.key(seed) if key is None else key
-    rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
-        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, finite_differences, rng)
-        report = _settled(point, partial(_compare_arguments, rng=rng, rtol=rtol, fd_rtol=fd_rtol), rng)
-    if not report.ok:
-        wrong = [row.argument for row in report.rows if not row.ok]
-        raise GradientsDisagreeError(explain(f"Gradients disagree for {wrong}"), report)
-    return report
+        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, rtol, fd_rtol, finite_differences, seed)
+        return _proven(point, _compare_arguments, "for")
 
 
-def _compare_arguments(point: _Point, *, rng: np.random.Generator, rtol: float, fd_rtol: float) -> GradientReport:
+def _compare_arguments(point: _Point) -> GradientReport:
     """A row for each argument."""
 
     @jax.jit  # one compilation for all that is computed at the point itself
@@ -216,11 +224,8 @@ def _compare_arguments(point: _Point, *, rng: np.random.Generator, rtol: float, 
 
     ours, theirs, held = at_point(point.chosen)
     probed = partial(jax.jit(point.value), held=held) if point.finite else None
-    rows = [
-        _row(name, ours[name], theirs[name], point.chosen, probed, rng, rtol=rtol, fd_rtol=fd_rtol)
-        for name in point.names
-    ]
-    return GradientReport(tuple(rows), rtol, fd_rtol)
+    rows = [_row(point, name, ours[name], theirs[name], probed) for name in point.names]
+    return GradientReport(tuple(rows), point.rtol, point.fd_rtol)
 
 
 @takes_our_words("check_gradients", "lowering.check_projection(symbol, args | {'data': x}, aux)")
@@ -252,29 +257,12 @@ def check_projection(
 
     Raises GradientsDisagreeError, a GradientError with the report, when any direction disagrees.
     """
-    key = jax.random.key(seed) if key is None else key
-    rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
-        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, finite_differences, rng)
-        compare = partial(
-            _compare_directions, rng=rng, rtol=rtol, fd_rtol=fd_rtol, watch=watch, directions=range(directions)
-        )
-        report = _settled(point, compare, rng)
-    if not report.ok:
-        wrong = [i + 1 for i, row in enumerate(report.rows) if not row.ok]
-        raise GradientsDisagreeError(explain(f"Gradients disagree along directions {wrong}"), report)
-    return report
+        point = _Point(symbol, args, aux, key, wrt, head_grads, is_train, rtol, fd_rtol, finite_differences, seed)
+        return _proven(point, partial(_compare_directions, watch=watch, directions=directions), "along directions")
 
 
-def _compare_directions(
-    point: _Point,
-    *,
-    rng: np.random.Generator,
-    rtol: float,
-    fd_rtol: float,
-    watch: Callable[[range], Iterable[int]],
-    directions: range,
-) -> ProjectionReport:
+def _compare_directions(point: _Point, watch: Callable[[range], Iterable[int]], directions: int) -> ProjectionReport:
     """A row for each direction."""
     ours, held = jax.jit(lambda chosen: (point.gradients(chosen), point.blocked(chosen)))(point.chosen)
     gradients = {name: np.asarray(ours[name]) for name in point.names}
@@ -285,17 +273,17 @@ def _compare_directions(
     step = _STEP / max(1.0, float(np.sqrt(math.fsum(scales[n] ** 2 * g.size for n, g in gradients.items()))))
     noise = _noise(value(point.chosen), step) if point.finite else 0.0
     rows = []
-    for _ in watch(directions):
-        signs = {name: rng.choice([-1.0, 1.0], gradient.shape) for name, gradient in gradients.items()}
+    for _ in watch(range(directions)):
+        signs = {name: point.rng.choice([-1.0, 1.0], gradient.shape) for name, gradient in gradients.items()}
         direction = {name: scales[name] * signs[name] for name in point.names}
         mine = math.fsum(float(np.vdot(gradients[name], direction[name])) for name in point.names)
         theirs = float(along(point.chosen, direction))
         scale = max(size, abs(theirs), 1e-300)
         difference = abs(mine - theirs)
-        ok = difference <= rtol * max(scale, 1e-3)
+        ok = difference <= point.rtol * max(scale, 1e-3)
         fd = fd_rel = fd_step = None
         if point.finite:
-            bound = max(noise, fd_rtol * scale)
+            bound = max(noise, point.fd_rtol * scale)
 
             def slope(h: float, direction: Arrays = direction) -> float:
                 upper, lower = (
@@ -308,7 +296,7 @@ def _compare_directions(
             ok = ok and abs(mine - fd) <= bound
         rows.append(ProjectionRow(mine, theirs, difference / scale, fd, fd_rel, ok, fd_step))
     elements = sum(gradient.size for gradient in gradients.values())
-    return ProjectionReport(tuple(rows), len(gradients), elements, rtol, fd_rtol)
+    return ProjectionReport(tuple(rows), point.rtol, point.fd_rtol, len(gradients), elements)
 
 
 def _along(point: _Point) -> Callable[[Arrays, Arrays], Any]:
@@ -372,53 +360,39 @@ def _heads(outputs: Sequence[jax.Array], given: Sequence[Any] | None, rng: np.ra
 
 
 def _row(
-    name: str,
-    ours: jax.Array,
-    theirs: jax.Array,
-    point: Arrays,
-    phi: Callable[[Arrays], jax.Array] | None,
-    rng: np.random.Generator,
-    *,
-    rtol: float,
-    fd_rtol: float,
+    point: _Point, name: str, ours: jax.Array, theirs: jax.Array, phi: Callable[[Arrays], jax.Array] | None
 ) -> GradientRow:
     vjp_abs, vjp_rel = relative_difference(ours, theirs)
     scale = float(np.max(np.abs(np.asarray(theirs)), initial=0.0))
-    ok = ours.shape == theirs.shape and bool(vjp_rel <= rtol or vjp_abs <= rtol * 1e-3)
+    ok = ours.shape == theirs.shape and bool(vjp_rel <= point.rtol or vjp_abs <= point.rtol * 1e-3)
     fd_abs = fd_rel = fd_step = None
     if phi is not None:
-        bound = max(_noise(phi(point)), fd_rtol * scale)
-        directional, numeric, fd_step = _finite_differences(name, ours, point, phi, rng, bound, fd_rtol)
+        bound = max(_noise(phi(point.chosen)), point.fd_rtol * scale)
+        directional, numeric, fd_step = _finite_differences(point, name, ours, phi, bound)
         fd_abs, fd_rel = relative_difference(directional, numeric)
-        ok = ok and bool(fd_rel <= fd_rtol or fd_abs <= bound)
+        ok = ok and bool(fd_rel <= point.fd_rtol or fd_abs <= bound)
     return GradientRow(name, tuple(ours.shape), scale, vjp_abs, vjp_rel, fd_abs, fd_rel, ok, fd_step)
 
 
 def _finite_differences(
-    name: str,
-    grad: jax.Array,
-    point: Arrays,
-    phi: Callable[[Arrays], jax.Array],
-    rng: np.random.Generator,
-    bound: float,
-    fd_rtol: float,
+    point: _Point, name: str, grad: jax.Array, phi: Callable[[Arrays], jax.Array], bound: float
 ) -> tuple[np.ndarray, np.ndarray, float | None]:
     """(derivatives along directions from the gradient, the same from central differences, their least smaller step).
 
-    bound, fd_rtol: what a derivative may differ by, absolute and relative to the largest, before a smaller step is
+    bound: what a derivative may differ by, besides the point's bound relative to the largest, before a smaller step is
     tried.
     """
-    x = np.asarray(point[name])
+    x = np.asarray(point.chosen[name])
     if x.size <= _DIRECTIONS:
         directions = np.eye(x.size)
     else:
-        directions = rng.choice([-1.0, 1.0], (_DIRECTIONS, x.size))
+        directions = point.rng.choice([-1.0, 1.0], (_DIRECTIONS, x.size))
     ours = directions @ np.asarray(grad).reshape(-1)
-    allowed = max(bound, fd_rtol * float(np.max(np.abs(ours), initial=0.0)))
+    allowed = max(bound, point.fd_rtol * float(np.max(np.abs(ours), initial=0.0)))
 
     def slope(step: float, direction: np.ndarray) -> float:
         d = direction.reshape(x.shape) * step
-        return float(phi({**point, name: x + d}) - phi({**point, name: x - d})) / (2 * step)
+        return float(phi({**point.chosen, name: x + d}) - phi({**point.chosen, name: x - d})) / (2 * step)
 
     found = [
         _beside_kinks(mine, partial(slope, direction=direction), _STEP, allowed)

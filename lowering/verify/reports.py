@@ -45,10 +45,13 @@ class GradientRow:
 
 @dataclass(frozen=True)
 class _Report:
-    """nodes: those whose own gradient is not the derivative at the point, where something differed. moved: the rows are
-    of a point beside the given one, off its kinks. trusted: at some of the nodes our own gradient counts."""
+    """rtol, fd_rtol: the bounds, against JAX and against finite differences. nodes: those whose own gradient is not the
+    derivative at the point, where something differed. moved: the rows are of a point beside the given one, off its
+    kinks. trusted: at some of the nodes our own gradient counts."""
 
     rows: tuple[Any, ...]
+    rtol: float
+    fd_rtol: float
     _: KW_ONLY
     nodes: tuple[NodeFinding, ...] = ()
     moved: bool = False
@@ -77,8 +80,6 @@ class GradientReport(_Report):
     """What `check_gradients` found; prints as a table."""
 
     rows: tuple[GradientRow, ...]
-    rtol: float
-    fd_rtol: float
 
     def _table(self) -> tuple[Sequence[str], list[tuple[str, ...]], list[str]]:
         header = ("argument", "shape", "max |grad|", "vs jax.vjp: abs", "rel", "vs finite diff.: abs", "rel", "verdict")
@@ -119,8 +120,6 @@ class ProjectionReport(_Report):
     rows: tuple[ProjectionRow, ...]
     arguments: int
     elements: int
-    rtol: float
-    fd_rtol: float
 
     def _table(self) -> tuple[Sequence[str], list[tuple[str, ...]], list[str]]:
         header = ("direction", "by MXGradient", "by jax.jvp", "rel. error", "by finite diff.", "rel. error", "verdict")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, SupportsIndex
 
-from symjax_nnvm.errors import ParamsFormatError, printable
+from symjax_nnvm.errors import ParamsFormatError, printable, tells_new_names
 from symjax_nnvm.io.files import atomic_writes
 from symjax_nnvm.mxnet.array_file import write_list
 from symjax_nnvm.mxnet.find import as_epoch, params_path, prefix_of, symbol_path
@@ -54,12 +54,13 @@ def load_params(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> t
     return split_kinds(arrays)
 
 
+@tells_new_names
 def save_checkpoint(
     prefix: str | os.PathLike[str],
     epoch: SupportsIndex | str,
     symbol: Symbol | None,
-    arg_params: Mapping[str, Any],
-    aux_params: Mapping[str, Any],
+    args: Mapping[str, Any],
+    aux: Mapping[str, Any],
 ) -> None:
     """Write `prefix-symbol.json` (unless symbol is None) and `prefix-0000.params`, as MXNet 1.9.1 would, byte for byte.
 
@@ -67,29 +68,30 @@ def save_checkpoint(
     Raises ParamsFormatError for dtypes that MXNet cannot load and for what is no epoch, FileError, OSError.
     """
     if symbol is None:
-        save_params(prefix, epoch, arg_params, aux_params)
+        save_params(prefix, epoch, args, aux)
         return
     expect_symbol(symbol, "save_checkpoint")
-    named = _named(arg_params, aux_params)
+    named = _named(args, aux)
     with atomic_writes(_params_path(prefix, epoch), f"{os.fspath(prefix)}-symbol.json") as (params, graph):
         graph.write(symbol.tojson().encode())
         write_list(params, named)
 
 
+@tells_new_names
 def save_params(
     prefix: str | os.PathLike[str],
     epoch: SupportsIndex | str,
-    arg_params: Mapping[str, Any],
-    aux_params: Mapping[str, Any],
+    args: Mapping[str, Any],
+    aux: Mapping[str, Any],
 ) -> None:
     """Write `prefix-0000.params`. Raises ParamsFormatError, FileError, OSError."""
-    save_arrays(_params_path(prefix, epoch), _named(arg_params, aux_params))
+    save_arrays(_params_path(prefix, epoch), _named(args, aux))
 
 
-def _named(arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> dict[str, Any]:
-    expect_arrays(arg_params, "arg_params")
-    expect_arrays(aux_params, "aux_params")
-    return with_kinds(arg_params, aux_params)
+def _named(args: Mapping[str, Any], aux: Mapping[str, Any]) -> dict[str, Any]:
+    expect_arrays(args, "args")
+    expect_arrays(aux, "aux")
+    return with_kinds(args, aux)
 
 
 def _params_path(prefix: str | os.PathLike[str], epoch: SupportsIndex | str) -> Path:

@@ -17,25 +17,25 @@ from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.register import same_type
 from symjax_nnvm.ir.rewrite import rewrite
 from symjax_nnvm.ir.types import DType
-from symjax_nnvm.passes.infer import infer_type
+from symjax_nnvm.passes.infer import variable_dtypes
 
 
-@register_pass("ReducePrecision", requires=("target_dtype",), op_attrs=("FInferType",), change_graph=True)
+@register_pass("ReducePrecision", requires=("compute_dtype",), op_attrs=("FInferType",), change_graph=True)
 def _reduce_precision_pass(graph: Graph) -> Graph:
-    """`target_dtype`, bfloat16 or float16, is consumed."""
-    rest = {key: value for key, value in graph.attrs.items() if key != "target_dtype"}
-    return reduce_precision(graph.derive(attrs=rest), graph.attrs["target_dtype"])
+    """`compute_dtype`, bfloat16 or float16, is consumed."""
+    rest = {key: value for key, value in graph.attrs.items() if key != "compute_dtype"}
+    return reduce_precision(graph.derive(attrs=rest), graph.attrs["compute_dtype"])
 
 
-def reduce_precision(graph: Graph, target_dtype: DType, dtypes: Mapping[str, DType] | None = None) -> Graph:
+def reduce_precision(graph: Graph, compute_dtype: DType, dtypes: Mapping[str, DType] | None = None) -> Graph:
     """The graph with `amp_cast` nodes where dtypes change; nodes that nothing changes stay the same objects.
 
     dtypes: of variables by name; float32 where neither this nor the variable itself says another.
     Raises PassError for another dtype than bfloat16 or float16, InferenceError.
     """
-    if target_dtype not in ("bfloat16", "float16"):
-        raise PassError("No half precision", param="target_dtype", expected="bfloat16 or float16", got=target_dtype)
-    casts = _Casts(graph, target_dtype, dtypes or {})
+    if compute_dtype not in ("bfloat16", "float16"):
+        raise PassError("No half precision", param="compute_dtype", expected="bfloat16 or float16", got=compute_dtype)
+    casts = _Casts(graph, compute_dtype, dtypes or {})
     reduced = rewrite(graph.outputs, casts.insert)
     return graph.derive([casts.cast(head, "float32") for head in reduced.outputs], attrs={})
 
@@ -47,13 +47,7 @@ class _Casts:
         self._target = target
         self._dtypes: dict[tuple[Node, int], DType | None] = {}
         self._casts: dict[tuple[Node, int, int, DType], NodeEntry] = {}
-        index = graph.indexed_graph()
-        known = {name: dtype for name, dtype in dtypes.items() if name in set(index.input_names)}
-        inferred = infer_type(graph, dtypes=known).attrs["dtype"]
-        # A variable without a declared dtype is float32, as where graphs are bound.
-        self._declared = {
-            index.nodes[nid].source: inferred[index.entry_rptr[nid]] or "float32" for nid in index.input_nodes
-        }
+        self._declared = variable_dtypes(graph, dtypes)
 
     def cast(self, entry: NodeEntry, dtype: DType) -> NodeEntry:
         """The entry in another dtype, if it is float32 or of the target dtype; else as it is."""

@@ -18,7 +18,7 @@ import lowering
 from benchmarks.collectives import collectives
 from benchmarks.scaling import Abstracts, by_hand, held, ours
 from benchmarks.scaling_models import perceptron, resnet, transformer
-from lowering.sharding import make_placement
+from lowering.sharding.placement import make_placement
 from lowering.xla.options import Awaited
 from symjax_nnvm import symbol as sym
 

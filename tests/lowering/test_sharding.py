@@ -13,6 +13,7 @@ import pytest
 
 import lowering
 from benchmarks.scaling_models import resnet
+from lowering.training.placing import put_batch
 from tests.lowering import on_eight_devices
 
 
@@ -30,7 +31,7 @@ def test_a_mesh_of_one_device_compiles_to_the_same_program():
     for mesh in (None, jax.make_mesh((1,), ("data",))):
         trainer = lowering.Trainer(model.net, "sgd", {"momentum": 0.9}, mesh=mesh)
         state = trainer.init(0, data=batch["data"].shape)
-        placed = {name: jax.device_put(array) for name, array in trainer.placing.batch(batch).items()}
+        placed = {name: jax.device_put(array) for name, array in put_batch(trainer.placement, batch).items()}
         hlo = trainer.step_fn.lower(state, placed).compile().as_text()
         instructions.append(sorted(re.findall(r" ([a-z-]+)\(", hlo or "")))
     assert instructions[0] == instructions[1]

@@ -36,7 +36,7 @@ NAMING = {
     "symjax_nnvm/passes/place_sharding.py": f"{_BUILDS}: constraints",
     "symjax_nnvm/onnx/imports/constants.py": "ONNX' operators, some of which have the names of MXNet's",
     "symjax_nnvm/onnx/builder.py": "ONNX' operators, some of which have the names of MXNet's",
-    "lowering/executor/groups.py": f"{_BUILDS}: copies to another device",
+    "lowering/sharding/ctx_groups.py": f"{_BUILDS}: copies to another device",
     "lowering/mx/ndarray/__init__.py": _API,
     "lowering/mx/ndarray/array.py": f"{_API}: those of Python's operators on arrays",
     "lowering/mx/ndarray/control_flow.py": f"{_API}: what a loop's outputs become one array by",

@@ -13,7 +13,7 @@ from symjax_nnvm.errors import InferenceError, unknown_keyword
 from symjax_nnvm.io.symbol_json.attrs import brief
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.ir.indexed_graph import IndexedGraph
-from symjax_nnvm.ir.node import NodeEntry
+from symjax_nnvm.ir.node import Node, NodeEntry
 from symjax_nnvm.ir.pass_registry import register_pass
 from symjax_nnvm.ir.types import DType, DTypeList, Shape, ShapeList
 from symjax_nnvm.passes.infer.engine import InferenceEngine
@@ -49,6 +49,18 @@ def infer_type(
     attr_key: the variable attribute that declares a dtype; None ignores declarations. Raises InferenceError.
     """
     return _with_inputs(graph, DTYPE, dtypes, attr_key)
+
+
+def variable_dtypes(graph: Graph, dtypes: Mapping[str, DType] | None = None) -> dict[Node, DType]:
+    """Dtypes of a graph's variables: those given by name, those that follow; else float32, as where graphs are bound.
+
+    Raises InferenceError for contradictions.
+    """
+    index = graph.indexed_graph()
+    names = set(index.input_names)
+    known = {name: dtype for name, dtype in (dtypes or {}).items() if name in names}
+    inferred = infer_type(graph, dtypes=known).attrs["dtype"]
+    return {index.nodes[nid].source: inferred[index.entry_rptr[nid]] or "float32" for nid in index.input_nodes}
 
 
 def _nnvm_pass(graph: Graph, quantity: Quantity) -> Graph:

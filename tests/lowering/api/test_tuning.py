@@ -13,6 +13,7 @@ from lowering.api import tune as tune_module
 from symjax_nnvm import algorithms
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import CallError, InferenceError
+from symjax_nnvm.pipeline import Options
 
 DATA = {"data": (1, 64, 12, 12)}
 
@@ -75,6 +76,14 @@ def test_the_bodies_of_loops_are_measured():
 
     loop = sym.contrib.foreach(body, sym.Variable("data"), [sym.Variable("s")])[0]
     shapes = {"data": (4, 2, 16, 28, 28), "s": (1,), "w": (16, 16, 3, 3)}
-    (found,) = set(tune_module._cases(loop, shapes, "cpu", False))
+    (found,) = set(tune_module._cases(loop, shapes, Options(platform="cpu")))
     assert found[0] == "forward"
     assert (found[1].batch, found[1].size, found[1].filters) == (2, (28, 28), 16)
+
+
+@pytest.mark.usefixtures("_measured")
+def test_products_in_half_precision_are_measured_in_it():
+    table = lowering.tune(network(), DATA, compute_dtype="bfloat16", progress=False)
+    assert {row.geometry.dtype for row in table.rows} == {"bfloat16"}
+    explained = lowering.explain(network(), compute_dtype="bfloat16", data=DATA["data"])
+    assert set(explained.algorithms.values()) == {"im2col"}  # which the table has for bfloat16 alone

@@ -122,7 +122,8 @@ def test_gradients_do_not_depend_on_the_stages(make):
 
 
 def test_layouts_and_half_precision_reach_bodies():
-    plan = Programs(a_loop()).plan(Options(is_train=True, wrt=("conv_weight",), platform="cpu", precision="bfloat16"))
+    options = Options(is_train=True, wrt=("conv_weight",), platform="cpu", compute_dtype="bfloat16")
+    plan = Programs(a_loop()).plan(options)
     (*_, forward, backward) = bodies(plan.graph)
     assert {"amp_cast", "transpose"} <= {*forward}
     assert "amp_cast" in ops(plan.graph)  # the weight is cast once, before the loop
@@ -138,7 +139,7 @@ def test_bodies_in_half_precision_keep_the_dtypes_of_their_states():
     args = {"data": floats(3, 2, 2), "state": floats(2, 2), "w": floats(2, 2)}
     net = sym.Group([out, last])
     exact, _ = lowering.to_jax(net)(args)
-    program = Programs(net).forward(Options(platform="cpu", precision="bfloat16"))
+    program = Programs(net).forward(Options(platform="cpu", compute_dtype="bfloat16"))
     near, _ = program.evaluate(args, {}, None)
     for a, b in zip(near, exact, strict=True):
         assert a.dtype == b.dtype == np.float32

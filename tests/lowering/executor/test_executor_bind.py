@@ -146,17 +146,17 @@ def test_bind_refuses_what_does_not_fit(given: Any, error: type[Exception], text
 
 
 @pytest.mark.parametrize(
-    ("aux_states", "text"),
+    ("aux", "text"),
     [
-        (None, "Length of aux_states does not match"),
-        ([jnp.ones(4)], "Length of aux_states does not match"),
-        ({"bn_moving_mean": jnp.ones(4)}, "key `bn_moving_var` is missing in `aux_states`"),
+        (None, "Length of aux does not match"),
+        ([jnp.ones(4)], "Length of aux does not match"),
+        ({"bn_moving_mean": jnp.ones(4)}, "key `bn_moving_var` is missing in `aux`"),
     ],
 )
-def test_bind_needs_the_auxiliary_states(aux_states: Any, text: str) -> None:
+def test_bind_needs_the_auxiliary_states(aux: Any, text: str) -> None:
     args = {"x": jnp.ones((2, 4)), "bn_gamma": jnp.ones(4), "bn_beta": jnp.ones(4)}
     with pytest.raises(ExecutorValueError, match=text):
-        lowering.bind(norm, args=args, aux_states=aux_states)
+        lowering.bind(norm, args=args, aux=aux)
 
 
 def test_gradients_are_computed_where_there_are_arrays_for_them() -> None:

@@ -72,7 +72,7 @@ def _batches(**options: Any) -> Any:
 DOORS: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
     "Predictor": (
         _predict,
-        {"platform": WORDS, "dtype": WORDS, "sharding": RULES, "data_axis": NAMES, "keep": [*COUNTS, 0]},
+        {"platform": WORDS, "compute_dtype": WORDS, "sharding": RULES, "data_axis": NAMES, "keep": [*COUNTS, 0]},
     ),
     "Predictor.batches": (
         lambda **options: list(lowering.Predictor(NET, ARGS).batches([X], **options)),

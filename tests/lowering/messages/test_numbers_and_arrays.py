@@ -158,20 +158,20 @@ BFLOAT16 = ["bfloat16", jnp.bfloat16, jnp.dtype("bfloat16"), np.dtype("bfloat16"
 
 @pytest.mark.parametrize("dtype", BFLOAT16, ids=repr)
 def test_a_dtype_may_be_spelled_in_every_way(dtype: Any, tmp_path: Path):
-    expected = lowering.Predictor(NET, ARGS, dtype="bfloat16")(data=X)[0]
-    np.testing.assert_array_equal(lowering.Predictor(NET, ARGS, dtype=dtype)(data=X)[0], expected)
-    assert _trainer(compute_dtype=dtype).program.program.options.precision == "bfloat16"
-    assert lowering.explain(NET, compute_dtype=dtype).plan.options.precision == "bfloat16"
+    expected = lowering.Predictor(NET, ARGS, compute_dtype="bfloat16")(data=X)[0]
+    np.testing.assert_array_equal(lowering.Predictor(NET, ARGS, compute_dtype=dtype)(data=X)[0], expected)
+    assert _trainer(compute_dtype=dtype).program.program.options.compute_dtype == "bfloat16"
+    assert lowering.explain(NET, compute_dtype=dtype).plan.options.compute_dtype == "bfloat16"
     exported = lowering.export_program(tmp_path / "p", NET, ARGS, {}, {"data": (4, 5)}, dtypes={"data": dtype})
     assert "bfloat16" in {str(aval.dtype) for aval in exported.in_avals}
     nn.estimate(NET, {"data": (4, 5)}, {"data": dtype})
 
 
 def test_float16_and_float32_are_dtypes_of_products():
-    assert lowering.Predictor(NET, ARGS, dtype=np.float16).plan.options.precision == "float16"
+    assert lowering.Predictor(NET, ARGS, compute_dtype=np.float16).plan.options.compute_dtype == "float16"
     for whole in ("float32", np.float32, None):
-        assert lowering.Predictor(NET, ARGS, dtype=whole).plan.options.precision is None
-        assert lowering.explain(NET, compute_dtype=whole).plan.options.precision is None
+        assert lowering.Predictor(NET, ARGS, compute_dtype=whole).plan.options.compute_dtype is None
+        assert lowering.explain(NET, compute_dtype=whole).plan.options.compute_dtype is None
 
 
 def test_what_is_no_dtype_is_refused(tmp_path: Path):

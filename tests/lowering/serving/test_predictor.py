@@ -140,7 +140,7 @@ def test_arrays_may_change_once_they_were_given():
 
 
 def test_what_was_saved_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    predict = lowering.Predictor(NET, ARGS, AUX, dtype="bfloat16").warm(**DATA)
+    predict = lowering.Predictor(NET, ARGS, AUX, compute_dtype="bfloat16").warm(**DATA)
     (before,) = predict(data=X)
     predict.save(tmp_path / "served")
     loaded = lowering.Predictor.load(tmp_path / "served")
@@ -244,7 +244,7 @@ def test_what_is_no_saved_predictor_is_told(tmp_path: Path):
         load()
     lowering.Predictor(NET, ARGS, AUX).warm(**DATA).save(tmp_path / "served")
     with pytest.raises(CallError, match="own.*dtype"):
-        load(dtype="bfloat16")
+        load(compute_dtype="bfloat16")
     about = tmp_path / "served" / "predictor.json"
     for text in ("[", "[]", '{"version": 2}', '{"version": 1, "signatures": [{"inputs": 3}]}', "[" * 100_000):
         about.write_text(text)
@@ -290,7 +290,7 @@ def test_batches_that_do_not_fit_are_told():
 
 
 def test_half_precision_gives_float32():
-    (output,) = lowering.Predictor(NET, ARGS, AUX, dtype="bfloat16")(data=X)
+    (output,) = lowering.Predictor(NET, ARGS, AUX, compute_dtype="bfloat16")(data=X)
     assert output.dtype == jnp.float32
     assert_close(np.asarray(output), expected(X), 5e-2, "output")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from lowering.sharding import Rules
+from lowering.sharding.placement import Rules
 from symjax_nnvm import symbol as sym
 
 Arrays = dict[str, np.ndarray]

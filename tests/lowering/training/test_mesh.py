@@ -11,7 +11,7 @@ import pytest
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
 import lowering
-from lowering.sharding import make_placement
+from lowering.sharding.placement import make_placement
 from lowering.training import list_optimizers
 from symjax_nnvm import symbol as sym
 from symjax_nnvm.errors import TrainingError

@@ -109,8 +109,8 @@ def test_values_are_near_and_gradients_float32():
 
 
 def test_the_pass_by_name_consumes_its_dtype():
-    graph = apply_pass(Graph(convolutional().outputs, {"target_dtype": "float16"}), "ReducePrecision")
-    assert "target_dtype" not in graph.attrs
+    graph = apply_pass(Graph(convolutional().outputs, {"compute_dtype": "float16"}), "ReducePrecision")
+    assert "compute_dtype" not in graph.attrs
     with pytest.raises(PassError, match="expected bfloat16 or float16"):
         reduce_precision(graph, "int8")
 

@@ -39,8 +39,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def team(monkeypatch: pytest.MonkeyPatch) -> Team:
     store = Store()
     monkeypatch.setattr(processes, "coordinator", lambda: store)
-    placing: Any = SimpleNamespace(processes=3)
-    return Team(placing, exits=False)
+    placement: Any = SimpleNamespace(processes=3)
+    return Team(placement, exits=False)
 
 
 def say(team: Team, what: str, text: str, *, process: int) -> None:

@@ -1,37 +1,26 @@
-"""How arrays are split over a mesh of devices: parameters, an optimiser's state of them, auxiliary states and batches.
-
-XLA's partitioner decides how a program runs on a mesh; this module makes the `NamedSharding`s that it is told. It
-decides for axes that are "auto". An axis that is "explicit", as those of `jax.make_mesh` are, asks every operation for
-the sharding of its result, which operators written for one device do not give: arrays on such a mesh are taken with the
-same buffers and the same split, as arrays on auto axes (`on_auto_axes`).
-"""
+"""`Placement`: where a network's inputs, parameters, states and outputs are: on one device, or over a mesh."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import wraps
 from math import prod
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
-from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
-from symjax_nnvm.errors import CallError, TrainingError, did_you_mean, listed
+from lowering.sharding.explicit_axes import auto_mesh
+from lowering.xla.platforms import device_of, kind_of
+from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 from symjax_nnvm.ir.graph import Graph
-from symjax_nnvm.ir.node import NodeEntry
 from symjax_nnvm.ir.sharding import SHARDING, mesh_axes
 from symjax_nnvm.passes.place_sharding import declared_text
 from symjax_nnvm.symbol.symbol import Symbol
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-Shape = tuple[int, ...]
+Shape = tuple[Any, ...]
 
 Rules = Sequence[tuple[str, PartitionSpec]]
 """(pattern, PartitionSpec): how arrays are split whose names match, as those of files do (`fc*_weight`)."""
@@ -43,172 +32,94 @@ the data axis. zero1: what the optimiser keeps is."""
 _EXAMPLE = "sharding=[('fc1_weight', PartitionSpec('model', None))]"
 
 
-# -- explicit axes -----------------------------------------------------------------------------------------------------
-
-
-def auto_mesh(mesh: Any) -> Any:
-    """A mesh of the same devices, or an abstract one of the same axes, of which every axis is auto."""
-    if AxisType.Explicit not in mesh.axis_types:
-        return mesh
-    types = tuple(AxisType.Auto if kind == AxisType.Explicit else kind for kind in mesh.axis_types)
-    if isinstance(mesh, Mesh):
-        return Mesh(mesh.devices, mesh.axis_names, axis_types=types)
-    return mesh.update(axis_types=types)
-
-
-def on_auto_axes(tree: Any) -> Any:
-    """A tree whose arrays on explicit axes are the same arrays on auto ones; traced arrays, too. Nothing is copied."""
-    return jax.tree.map(_on_auto_axes, tree)
-
-
-def _on_auto_axes(leaf: Any) -> Any:
-    sharding = _explicit(leaf)
-    return leaf if sharding is None else jax.device_put(leaf, NamedSharding(auto_mesh(sharding.mesh), sharding.spec))
-
-
-def _explicit(value: Any) -> NamedSharding | None:
-    """The sharding of an array on explicit axes; None of anything else."""
-    if not isinstance(value, jax.Array):
-        return None
-    sharding = jax.typeof(value).sharding if isinstance(value, Tracer) else value.sharding
-    if not isinstance(sharding, NamedSharding) or AxisType.Explicit not in sharding.mesh.axis_types:
-        return None
-    return sharding
-
-
-def under_auto_axes(function: Callable[P, T]) -> Callable[P, T]:
-    """A function of arrays that sees auto axes only: those of its arguments, and of the mesh that `jax.set_mesh` set.
-    Where no axis is explicit it is the function itself, and costs a look at each argument."""
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _auto_context():
-            args, kwargs = on_auto_axes((args, kwargs))
-            return function(*args, **kwargs)
-
-    return call
-
-
-def lying_like(values: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays by name, each on explicit axes where the one of its name among the models is, and split like it."""
-    return {name: _lying_like(value, models.get(name)) for name, value in values.items()}
-
-
-def outputs_lying_like(outputs: Sequence[Any], symbol: Symbol, args: Mapping[str, Any]) -> list[Any]:
-    """Outputs, on explicit axes where arguments are. Those that are traced are split as their node's `__sharding__`
-    says, or along the first axis like the first argument of as many samples; else each is whole on every device."""
-    found = [_explicit(args.get(name)) for name in symbol.list_arguments()]
-    mesh = next((each.mesh for each in found if each is not None), None)
-    if mesh is None:
-        return list(outputs)
-    split: dict[int, Any] = {}
-    for name, each in zip(symbol.list_arguments(), found, strict=True):
-        if each is not None and np.ndim(args[name]):
-            split.setdefault(args[name].shape[0], each.spec[0] if each.spec else None)
-
-    def spec(entry: NodeEntry, output: Any) -> PartitionSpec:
-        if not isinstance(output, Tracer):
-            return output.sharding.spec
-        if text := entry.node.attrs.dict.get(SHARDING):
-            return PartitionSpec(*mesh_axes(text))
-        return PartitionSpec(split.get(output.shape[0]) if output.ndim else None)
-
-    pairs = zip(symbol.outputs, outputs, strict=True)
-    return [_onto(output, NamedSharding(mesh, spec(entry, output))) for entry, output in pairs]
-
-
-def _lying_like(value: Any, model: Any) -> Any:
-    sharding = _explicit(model)
-    return value if sharding is None else _onto(value, sharding)
-
-
-def _onto(value: Any, sharding: NamedSharding) -> jax.Array:
-    """An array on explicit axes; a traced one so that its cotangent comes back to the axes it has."""
-    return jax.sharding.reshard(value, sharding) if isinstance(value, Tracer) else jax.device_put(value, sharding)
-
-
-def chosen_mesh(mesh: Any) -> Any:
-    """The mesh given, else the one that `jax.set_mesh` has set, with auto axes; None where there is neither. Raises
-    CallError for what is no mesh."""
-    if mesh is None:
-        mesh = jax.sharding.get_mesh()
-        return None if mesh.empty else auto_mesh(mesh)
-    if not isinstance(mesh, Mesh | AbstractMesh):
-        fix = "For example mesh=jax.make_mesh((jax.device_count(),), ('data',))."
-        raise CallError("No mesh of devices", param="mesh", expected="a jax.sharding.Mesh", got=repr(mesh), fix=fix)
-    return auto_mesh(mesh)
-
-
-def _auto_context() -> AbstractContextManager[Any]:
-    """The mesh that `jax.set_mesh` set, with auto axes."""
-    around = jax.sharding.get_abstract_mesh()
-    explicit = not around.empty and AxisType.Explicit in around.axis_types
-    return jax.sharding.use_abstract_mesh(auto_mesh(around)) if explicit else nullcontext()
-
-
-# -- how arrays are split ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Placement:
-    """A mesh with auto axes, and the sharding of every array on it; `make_placement` makes one.
+    """The sharding of every array of a network, over a mesh with auto axes or on one device.
 
-    word: one of `WORDS`; None where rules say it, each of which matches some parameter. data_axes: the axes of the mesh
+    word: one of `WORDS`; None where rules say it, each of which matches some parameter. data_axis: the axes of the mesh
     that batches are split over. declared: what the graph says of variables by name, which comes before all else.
+    device: without a mesh the sharding of all arrays; None: they are where JAX puts them.
     """
 
-    mesh: Mesh
-    word: str | None
-    rules: Rules
-    data_axes: tuple[str, ...]
+    mesh: Mesh | None = None
+    word: str | None = "replicate"
+    rules: Rules = ()
+    data_axis: tuple[str, ...] = ()
     declared: Mapping[str, PartitionSpec] = field(default_factory=dict)
+    device: SingleDeviceSharding | None = None
 
-    def of(self, *axes: Any) -> NamedSharding:
+    def of(self, *axes: Any) -> Any:
         """The sharding of an array whose axis i is split over axes[i] of the mesh; `of()`: every device has all."""
-        return NamedSharding(self.mesh, PartitionSpec(*axes))
+        return self.device if self.mesh is None else NamedSharding(self.mesh, PartitionSpec(*axes))
+
+    @property
+    def platform(self) -> str:
+        """The kind of the devices."""
+        return kind_of(next(iter(self.of().device_set)))
+
+    @property
+    def _sizes(self) -> Mapping[str, int]:
+        """The sizes of the mesh's axes."""
+        return {} if self.mesh is None else self.mesh.shape
 
     @property
     def parts(self) -> int:
         """The number of parts that a batch is split into."""
-        return prod(self.mesh.shape[axis] for axis in self.data_axes)
+        return prod(self._sizes[axis] for axis in self.data_axis)
 
     @property
     def processes(self) -> int:
         """The number of processes that have devices of the mesh."""
-        return len({device.process_index for device in self.mesh.devices.flat})
+        return 1 if self.mesh is None else len({device.process_index for device in self.mesh.devices.flat})
 
-    def batch(self, size: int) -> NamedSharding:
+    def input(self, name: str, shape: Shape) -> Any:
+        """The sharding of an input: split as a batch is, unless the graph says otherwise."""
+        if self.mesh is None:
+            return self.device
+        if name in self.declared:
+            return self._by_rule(name, shape)
+        return self.batch(shape[0]) if shape else self.of()
+
+    def batch(self, size: int) -> Any:
         """The sharding of an array with `size` samples on axis 0: whole everywhere, if they cannot be split evenly."""
-        return self.of(self.data_axes) if size % self.parts == 0 else self.of()
+        return self.of(self.data_axis) if size % self.parts == 0 else self.of()
 
-    def parameters(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
+    def whole(self, tree: Any) -> Any:
+        """Traced results that every device has, and so every process can read."""
+        return tree if self.mesh is None else jax.lax.with_sharding_constraint(tree, self.of())
+
+    def readable(self, tree: Any) -> Any:
+        """Traced results that this process is to read: `whole` where there are several processes."""
+        return self.whole(tree) if self.processes > 1 else tree
+
+    def parameters(self, shapes: Mapping[str, Shape]) -> dict[str, Any]:
         """Shardings of parameters by name. Raises TrainingError: rules that match nothing, or do not fit a shape."""
         self._check_rules(shapes)
         return {name: self._of_word(name, shape, "fsdp") for name, shape in shapes.items()}
 
-    def optimizer_slots(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
+    def optimizer_slots(self, shapes: Mapping[str, Shape]) -> dict[str, Any]:
         """Shardings of an optimiser's arrays in the shape of each parameter, by its name; gradients are split alike."""
         return {name: self._of_word(name, shape, "fsdp", "zero1") for name, shape in shapes.items()}
 
-    def states(self, shapes: Mapping[str, Shape]) -> dict[str, NamedSharding]:
+    def states(self, shapes: Mapping[str, Shape]) -> dict[str, Any]:
         """Shardings of auxiliary states by name, which are small: whole on every device, unless a rule matches."""
         return {name: self._by_rule(name, shape) for name, shape in shapes.items()}
 
-    def _of_word(self, name: str, shape: Shape, *words: str) -> NamedSharding:
+    def _of_word(self, name: str, shape: Shape, *words: str) -> Any:
         split = self.word in words and name not in self.declared
         return self._split(shape) if split else self._by_rule(name, shape)
 
-    def _split(self, shape: Shape) -> NamedSharding:
+    def _split(self, shape: Shape) -> Any:
         """Split over the data axes along the longest axis that can be; where none can, over as many of them as can be
         dealt to several axes, the largest first. An array that no data axis divides is whole everywhere."""
         fitting = [i for i, size in enumerate(shape) if size and size % self.parts == 0]
         if fitting:
             at = max(fitting, key=lambda i: (shape[i], -i))
-            return self.of(*(None,) * at, self.data_axes)
+            return self.of(*(None,) * at, self.data_axis)
         left: list[int] = list(shape)
         dealt: list[tuple[str, ...]] = [()] * len(shape)
-        for axis in sorted(self.data_axes, key=lambda axis: -self.mesh.shape[axis]):
-            count = self.mesh.shape[axis]
+        for axis in sorted(self.data_axis, key=lambda axis: -self._sizes[axis]):
+            count = self._sizes[axis]
             fitting = [i for i, size in enumerate(left) if size and size % count == 0]
             if fitting:
                 at = max(fitting, key=lambda i: (left[i], -i))
@@ -223,12 +134,17 @@ class Placement:
             fix = f"Patterns match whole names, as those of files do: 'fc*_weight'. {close}".rstrip()
             raise TrainingError(f"Rules of sharding match no parameter: {listed(idle)}", expected=names[:20], fix=fix)
 
-    def _by_rule(self, name: str, shape: Shape) -> NamedSharding:
+    def _by_rule(self, name: str, shape: Shape) -> Any:
         """The sharding that the graph gives an array, or the first rule that matches; else it is whole everywhere."""
         matching = (spec for pattern, spec in self.rules if fnmatchcase(name, pattern))
         spec = self.declared.get(name) or next(matching, PartitionSpec())
-        check_fits(self.mesh, spec, name, shape)
+        if self.mesh is not None:
+            check_fits(self.mesh, spec, name, shape)
         return self.of(*spec)
+
+
+DEFAULT_PLACEMENT = Placement()
+"""One device, where JAX puts arrays."""
 
 
 def check_fits(mesh: Mesh | AbstractMesh, spec: PartitionSpec, name: str, shape: Shape) -> None:
@@ -261,13 +177,23 @@ def check_axes(mesh: Mesh | AbstractMesh, axes: Iterable[Any], what: str) -> Non
             raise TrainingError(f"{what} names no axis of the mesh", expected=f"among {example}", got=axis, fix=fix)
 
 
+def on_device(platform: str | None) -> Placement:
+    """The placement on one device of a platform. Raises SymbolValueError for a platform that JAX has no device of."""
+    return Placement(device=SingleDeviceSharding(device_of(platform)))
+
+
 def make_placement(
     mesh: Any, sharding: Any = "replicate", data_axis: str | Sequence[str] = "data", symbol: Symbol | None = None
 ) -> Placement:
-    """The placement of a network's arrays on a mesh. sharding: one of `WORDS`, or rules, which leave whole what none of
-    them matches. data_axis: the axis, or axes, of the mesh that batches are split over. symbol: the network, whose
-    variables may say by `__sharding__` how they are split. Raises TrainingError; PassError for axes in the graph that
-    the mesh lacks."""
+    """The placement of a network's arrays on a mesh; without one, where JAX puts them. sharding: one of `WORDS`, or
+    rules, which leave whole what none of them matches. data_axis: the axis, or axes, of the mesh that batches are split
+    over. symbol: the network, whose variables may say by `__sharding__` how they are split. Raises TrainingError;
+    PassError for axes in the graph that the mesh lacks."""
+    if mesh is None:
+        if isinstance(sharding, str) and sharding == "replicate":
+            return DEFAULT_PLACEMENT
+        fix = f"mesh=jax.make_mesh((jax.device_count(),), ('data',)), sharding={sharding!r:.40}."
+        raise TrainingError("sharding is of a mesh", expected="mesh=...", got="no mesh", fix=fix)
     if not isinstance(mesh, Mesh):
         fix = "mesh=jax.make_mesh((jax.device_count(),), ('data',))."
         raise TrainingError("No mesh", param="mesh", expected="a jax.sharding.Mesh", got=type(mesh).__name__, fix=fix)
@@ -309,9 +235,17 @@ def declared_shardings(symbol: Symbol, mesh: Mesh) -> dict[str, PartitionSpec]:
 # -- putting arrays on a mesh ------------------------------------------------------------------------------------------
 
 
-def place(value: Any, sharding: NamedSharding) -> jax.Array:
-    """A global array: of a whole array, which with several processes is the same in each; or of one that is split
-    otherwise on the mesh. Each process copies what its devices hold, and no more."""
+def put(value: Any, sharding: Sharding) -> jax.Array:
+    """An array with this sharding that no caller can change, of one that is the same in every process.
+    `jax.device_put` may share the memory of a NumPy array, so it gets a copy; `jax.numpy.array` copies, too, but
+    compiles a program for each shape: 0.3 s of ResNet-50's."""
+    return place(value if isinstance(value, jax.Array) else np.array(value), sharding)
+
+
+def place(value: Any, sharding: Sharding) -> jax.Array:
+    """An array with this sharding: of a whole array, which with several processes is the same in each; or of one that
+    is split otherwise on the mesh. Each process copies what its devices hold, and no more. An array that has the
+    sharding already is not put again, which takes 0.1 ms."""
     if isinstance(value, jax.Array) and value.sharding == sharding:
         return value
     if sharding.is_fully_addressable or (isinstance(value, jax.Array) and not value.is_fully_addressable):

@@ -8,7 +8,7 @@ from typing import Any
 
 from jax.sharding import NamedSharding, PartitionSpec
 
-from lowering.sharding import auto_mesh
+from lowering.sharding.explicit_axes import auto_mesh
 from symjax_nnvm.errors import ExecutorValueError, listed
 from symjax_nnvm.ir.graph import Graph
 from symjax_nnvm.passes.place_device import place_device

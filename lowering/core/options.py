@@ -1,0 +1,53 @@
+"""What callers choose at every door, as the `Options` of a pipeline: half precision, and a mesh of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+from numpy.typing import DTypeLike
+
+from lowering.messages.arguments import compute_dtype_of
+from lowering.sharding.explicit_axes import chosen_mesh
+from lowering.sharding.placement import check_axes
+from symjax_nnvm.pipeline import Options
+
+DATA_AXIS = "data"
+"""The axis over which samples are split where a caller names none; a mesh need not have it."""
+
+
+def chosen_options(
+    options: Options,
+    compute_dtype: DTypeLike | None = None,
+    mesh: Any = None,
+    data_axis: str | Sequence[str] = DATA_AXIS,
+) -> Options:
+    """The options with a caller's choices, each as every door takes it.
+
+    compute_dtype: "bfloat16" or "float16", by name, or of NumPy or JAX, for matrix products and convolutions. mesh: a
+    `jax.sharding.Mesh`. data_axis: the axis, or axes, of the mesh that samples are split over. Raises CallError for
+    what is no mesh, TrainingError for axes that the mesh lacks.
+    """
+    axes = (data_axis,) if isinstance(data_axis, str) else tuple(data_axis)
+    options = replace(options, compute_dtype=compute_dtype_of(compute_dtype), data_axis=axes)
+    if mesh is None:
+        return options
+    mesh = chosen_mesh(mesh)
+    if axes != (DATA_AXIS,):
+        check_axes(mesh, axes, "data_axis")
+    return on_mesh(options, mesh)
+
+
+def on_mesh(options: Options, mesh: Any) -> Options:
+    """Options that refer to a mesh, where there is one. Samples are split over those of its axes that they name."""
+    if mesh is None:
+        return options
+    return replace(options, mesh=mesh, data_axis=tuple(axis for axis in options.data_axis if axis in mesh.axis_names))
+
+
+def on_mesh_around(options: Options) -> Options:
+    """Options that refer to the mesh that `jax.set_mesh` has set, unless they have one."""
+    around = jax.sharding.get_abstract_mesh()
+    return options if options.mesh is not None or around.empty else on_mesh(options, around)
