@@ -321,8 +321,18 @@ def _refusal(function: str, example: str, error: str, unknown: list[str], known:
     return CallError(" ".join((f"{function}: {told}.", *hints)) + f"{rest} For example: {example}.")
 
 
+def word_for(owner: str, name: str) -> str:
+    """A sentence on what an attribute of MXNet's is here; empty where nothing is known of it."""
+    word = ATTRIBUTES.get(owner, {}).get(name)
+    return f"It is {word}." if word else ""
+
+
+def missing_module(name: str) -> ImportError:
+    """The error of importing a module of MXNet's that is not here."""
+    return ImportError(f"mx has no module {name!r}. {word_for('mx', name)}".rstrip(), name=f"lowering.mx.{name}")
+
+
 def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:
     """Raises UnknownAttributeError for an attribute that an object or a module does not have."""
-    word = ATTRIBUTES.get(owner, {}).get(name)
-    way = f"It is {word}." if word else did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6)
+    way = word_for(owner, name) or did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6)
     raise UnknownAttributeError(f"{owner} has no attribute {name!r}. {way}".rstrip(), name=name)

@@ -28,6 +28,7 @@ from lowering.mx import rnn as rnn
 from lowering.mx import symbol as symbol
 from lowering.mx import test_utils as test_utils
 from lowering.mx import viz as viz
+from lowering.mx.as_mxnet import install as install
 from lowering.mx.context import Context as Context
 from lowering.mx.context import cpu as cpu
 from lowering.mx.context import cpu_pinned as cpu_pinned

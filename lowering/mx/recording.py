@@ -57,7 +57,8 @@ class Call:
 
     expression: what was computed (`eager.Expression`), or what computes its gradients by itself. values: of its
     variables, in their order. entries: where each value came from, None for constants. key: of its random numbers.
-    outputs: their values. states: the arrays that it writes, by name. number: which call it was.
+    outputs: their values. states: the arrays that it writes, by name. number: which call it was. forgotten: it was
+    differentiated, and cannot be again.
     """
 
     expression: Any
@@ -67,6 +68,12 @@ class Call:
     outputs: Sequence[jax.Array]
     states: Mapping[str, Any] = field(default_factory=dict)
     number: int = field(default_factory=itertools.count().__next__)
+    forgotten: bool = False
+
+    def forget(self) -> None:
+        """Free what differentiating the call needs."""
+        self.forgotten = True
+        self.values, self.entries, self.outputs, self.states = (), (), (), {}
 
 
 Entry = Leaf | tuple[Call, int]

@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from symjax_nnvm.errors import TrainingError, did_you_mean, listed
@@ -230,7 +231,11 @@ def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
 
     if average == "macro":
         return Metric(name, _start, update, _mean)
-    return Metric(name, lambda: jnp.zeros(4, jnp.float32), update, lambda state: float(score(jnp.asarray(state))))
+
+    def result(state: Any) -> float:
+        return float(score(jnp.asarray(state))) if np.sum(state) else math.nan
+
+    return Metric(name, lambda: jnp.zeros(4, jnp.float32), update, result)
 
 
 def _f1(counts: Array) -> Array:

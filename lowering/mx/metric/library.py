@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import jax
+import numpy as np
 
 from lowering.mx.metric.base import EvalMetric, MeanOfBatches, alias, arrays, register
 from lowering.training import metrics
@@ -43,6 +44,26 @@ class _Summed(EvalMetric):
         """Take a batch into account. Raises TrainingError for shapes that do not fit."""
         self._state = self._update(self._state, arrays(labels), arrays(preds))
 
+    @property
+    def num_inst(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How many the local sums are of."""
+        return _count(self._state)
+
+    @property
+    def global_num_inst(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How many were seen since `reset`."""
+        return _count(self._all())
+
+    @property
+    def sum_metric(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The local sum, whose mean is the value."""
+        return _sum(self._metric, self._state)
+
+    @property
+    def global_sum_metric(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The sum since `reset`."""
+        return _sum(self._metric, self._all())
+
     def get(self) -> tuple[Any, Any]:
         """(name, value) of the local sums."""
         return self.name, self._metric.result(self._state)
@@ -50,6 +71,19 @@ class _Summed(EvalMetric):
     def get_global(self) -> tuple[Any, Any]:
         """(name, value) of all since `reset`."""
         return self.name, self._metric.result(self._all())
+
+
+def _count(state: Any) -> float:
+    """The number of samples or batches that a metric's state is of: of a confusion matrix the sum of its cells."""
+    return float(state["count"] if isinstance(state, Mapping) else np.sum(state))
+
+
+def _sum(metric: metrics.Metric, state: Any) -> float:
+    """The sum that a metric's state holds; of a confusion matrix the value as often as samples were seen."""
+    if isinstance(state, Mapping):
+        return float(state["sum"])
+    count = _count(state)
+    return metric.result(state) * count if count else 0.0
 
 
 @alias("acc")

@@ -81,6 +81,8 @@ class Module(BaseModule):
         self._store = KVStore("local")
         self._states_file: str | None = None
         self._monitor: Any = None
+        self._data_shapes: list[DataDesc] = []
+        self._label_shapes: list[DataDesc] | None = None
 
     # -- what it is --------------------------------------------------------------------------------------------------
 
@@ -296,8 +298,9 @@ class Module(BaseModule):
         """The arrays of a batch by argument, for the executor of its shapes."""
         given = dict(zip(self._data_names, data_batch.data, strict=True))
         bound = [desc.name for desc in self._label_shapes or ()]
-        if data_batch.label and bound:
-            given |= dict(zip(self._label_names, data_batch.label, strict=True))
+        label = getattr(data_batch, "label", None)  # any object with `data` is a batch
+        if label and bound:
+            given |= dict(zip(self._label_names, label, strict=True))
         known = {desc.name: desc.shape for desc in (*self._data_shapes, *(self._label_shapes or ()))}
         given = {name: value for name, value in given.items() if name in known}
         if any(tuple(value.shape) != known[name] for name, value in given.items()):
