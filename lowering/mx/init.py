@@ -55,7 +55,7 @@ def _filling(method: Callable[..., Any]) -> Callable[..., Any]:
     def call(self: Any, desc: str, shape: Any, key: jax.Array | None = None) -> Any:
         if not isinstance(shape, NDArray):
             return method(self, desc, shape, key)
-        shape[:] = np.asarray(method(self, desc, shape.shape, named_key(next_key(), desc)))
+        shape[:] = np.asarray(method(self, desc, shape.shape, named_key(next_key(), desc or "")))
         return None
 
     return call

@@ -38,7 +38,7 @@ class _Summed(EvalMetric):
         self._state = self._metric.init()
 
     def _all(self) -> Any:
-        return jax.tree.map(lambda a, b: a + b, self._before, self._state)
+        return jax.tree.map(lambda a, b: np.asarray(a, np.float64) + np.asarray(b), self._before, self._state)
 
     def update(self, labels: Any, preds: Any) -> None:
         """Take a batch into account. Raises TrainingError for shapes that do not fit."""
@@ -81,7 +81,7 @@ def _count(state: Any) -> float:
 def _sum(metric: metrics.Metric, state: Any) -> float:
     """The sum that a metric's state holds; of a confusion matrix the value as often as samples were seen."""
     if isinstance(state, Mapping):
-        return float(state["sum"])
+        return float(state["sum"]) + float(state["lost"])
     count = _count(state)
     return metric.result(state) * count if count else 0.0
 
