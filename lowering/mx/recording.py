@@ -44,11 +44,12 @@ def set_training(flag: bool) -> bool:
 @dataclass(eq=False, slots=True)
 class Leaf:
     """An array that gradients are wanted of. keep: (gradient, grad_req) → None, which keeps it. gradient: what is kept
-    now."""
+    now. fresh: it was kept since a caller set this to False."""
 
     keep: Callable[[jax.Array, str], None]
     grad_req: str
     gradient: Callable[[], jax.Array]
+    fresh: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -17,6 +17,7 @@ import symjax_nnvm.symbol as symbols
 from lowering.mx.functions import Wrapped, like
 from lowering.mx.keys import seed as seed
 from lowering.mx.ndarray import control_flow
+from lowering.mx.ndarray import sparse as sparse_arrays
 from lowering.mx.ndarray.array import NDArray as NDArray
 from lowering.mx.ndarray.array import as_jax as as_jax
 from lowering.mx.ndarray.array import invoke as invoke
@@ -129,7 +130,12 @@ contrib = Wrapped(
 )
 linalg = Wrapped(symbols.linalg, _eager)
 random = Wrapped(symbols.random, _eager, multinomial=_multinomial, seed=seed)
-sparse = Wrapped(symbols.sparse, _eager)
+sparse = Wrapped(
+    symbols.sparse,
+    _eager,
+    **{name: getattr(sparse_arrays, name) for name in ("csr_matrix", "row_sparse_array", "zeros", "empty", "array")},
+    **{name: getattr(sparse_arrays, name) for name in ("BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray")},
+)
 image = Wrapped(symbols.image, _eager)
 
 

@@ -18,6 +18,7 @@ from lowering.mx.context import Context, as_context, current_context
 from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
+from lowering.mx.ndarray.storage import check_storage
 from lowering.xla.platforms import here, kind_of
 from symjax_nnvm.errors import CallError, GradientError, InferenceError, NNVMError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol import Group, NameManager, function_named
@@ -102,6 +103,16 @@ class NDArray(Arithmetic, Fluent):
     def grad(self) -> NDArray | None:
         """What `mx.autograd` computes its gradient into; None without `attach_grad`."""
         return self.gradient
+
+    @property
+    def _fresh_grad(self) -> bool:
+        """Whether the gradient was computed since this was last set to False."""
+        return isinstance(self.entry, recording.Leaf) and self.entry.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, fresh: bool) -> None:
+        if isinstance(self.entry, recording.Leaf):
+            self.entry.fresh = fresh
 
     @property
     def T(self) -> NDArray:
@@ -223,10 +234,12 @@ class NDArray(Arithmetic, Fluent):
         return invoke(function_named("cast"), self, dtype=dtype)
 
     def tostype(self, stype: str) -> NDArray:
-        """Itself for "default"; arrays are dense here. Raises CallError."""
-        if stype != "default":
-            raise CallError(f"Arrays are dense here, not {stype}", fix="Operators on dense arrays give equal numbers.")
-        return self
+        """A copy: arrays are dense here, of which other storage types warn once. Raises CallError for what is none."""
+        check_storage(stype)
+        return invoke(function_named("_copy"), self)
+
+    def check_format(self, full_check: bool = True) -> None:
+        """Nothing to check: the array is dense."""
 
     def detach(self) -> NDArray:
         """The same array, through which no gradient flows."""
@@ -450,11 +463,12 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
     array.gradient = grad
 
     def keep(value: jax.Array, request: str) -> None:
+        leaf.fresh = True
         with writing(grad.cell):
             kept = grad.value + value if request == "add" else value
             grad.cell.assign(kept, cast=True)
 
-    array.entry = recording.Leaf(keep, grad_req, lambda: grad.value)
+    array.entry = leaf = recording.Leaf(keep, grad_req, lambda: grad.value)
 
 
 def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:

@@ -13,6 +13,7 @@ import numpy as np
 from lowering.mx.context import as_context
 from lowering.mx.ndarray.array import NDArray, invoke, like_jax
 from lowering.mx.ndarray.cells import SharedCell
+from lowering.mx.ndarray.storage import check_storage
 from symjax_nnvm.errors import CallError, NarrowedDtypeWarning, NNVMError
 from symjax_nnvm.symbol import function_named
 
@@ -65,7 +66,8 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
 
 
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
-    """Zeros, float32 unless dtype says another. stype: arrays are dense, whatever it says."""
+    """Zeros, float32 unless dtype says another. stype: arrays are dense, of which other storage types warn once."""
+    check_storage(stype)
     return full(shape, 0, ctx, np.float32 if dtype is None else dtype, kwargs.get("out"))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from lowering import mx
+from lowering.mx.ndarray import storage
 
 
 def test_a_seed_reaches_executors_and_modules_that_are_bound():
@@ -176,3 +177,31 @@ def test_outputs_of_several_contexts_are_joined_along_the_batch():
 def test_wrong_shapes_are_value_errors():
     with pytest.raises(ValueError, match="Cannot reshape array of size 30"):
         mx.nd.arange(30).reshape((2, 3))
+
+
+def test_sparse_arrays_are_dense_with_one_warning():
+    storage.warn_once.cache_clear()
+    with pytest.warns(storage.DenseWarning, match="Arrays are dense"):
+        rows = mx.nd.sparse.row_sparse_array(([[1.0, 2], [3, 4]], [0, 2]), shape=(4, 2))
+    assert rows.asnumpy().tolist() == [[1, 2], [0, 0], [3, 4], [0, 0]]
+    csr = mx.nd.sparse.csr_matrix(([7.0, 8, 9], [1, 0, 2], [0, 1, 3]), shape=(2, 3))
+    assert csr.asnumpy().tolist() == [[0, 7, 0], [8, 0, 9]]
+    assert mx.nd.sparse.csr_matrix(([1.0, 1], ([0, 1], [1, 2]))).asnumpy().tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert mx.nd.sparse.zeros("csr", (2, 2)).tostype("row_sparse").shape == (2, 2)
+    assert not isinstance(csr, mx.nd.sparse.CSRNDArray)
+    with pytest.raises(mx.MXNetError, match="No such storage type"):
+        csr.tostype("dense")
+    with pytest.raises(mx.MXNetError, match="do not fit a sparse array"):
+        mx.nd.sparse.csr_matrix(([1], [5], [0, 1]), shape=(1, 2))
+
+
+def test_gradients_are_fresh_until_a_caller_says_otherwise():
+    x = mx.nd.ones(2)
+    x.attach_grad()
+    assert not x._fresh_grad
+    with mx.autograd.record():
+        y = x * 2
+    y.backward()
+    assert x._fresh_grad
+    x._fresh_grad = False
+    assert not x._fresh_grad
