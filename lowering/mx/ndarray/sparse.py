@@ -34,12 +34,12 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any = None)
     warn_once()
     parts = arg1 if isinstance(arg1, tuple) else ()
     if len(parts) == 3:
-        values, columns, starts = map(_numpy, parts)
+        values, columns, starts = _numbers(parts[0]), *map(_numpy, parts[1:])
         rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         return _filled(values, (rows, columns), shape or _bounds(len(starts) - 1, columns), ctx, dtype)
     if len(parts) == 2 and isinstance(parts[1], tuple | list):
         rows, columns = map(_numpy, parts[1])
-        return _filled(_numpy(parts[0]), (rows, columns), shape or _bounds(rows, columns), ctx, dtype)
+        return _filled(_numbers(parts[0]), (rows, columns), shape or _bounds(rows, columns), ctx, dtype)
     return _dense(arg1, ctx, dtype)
 
 
@@ -50,7 +50,7 @@ def row_sparse_array(arg1: Any, shape: Any = None, ctx: Any = None, dtype: Any =
     """
     warn_once()
     if isinstance(arg1, tuple) and len(arg1) == 2 and not all(isinstance(part, int | np.integer) for part in arg1):
-        values, rows = map(_numpy, arg1)
+        values, rows = _numbers(arg1[0]), _numpy(arg1[1])
         whole = shape or (_bounds(rows, [0])[0], *values.shape[1:])
         return _filled(values, (rows,), whole, ctx, dtype)
     return _dense(arg1, ctx, dtype)
@@ -79,7 +79,12 @@ def _dense(given: Any, ctx: Any, dtype: Any) -> NDArray:
 
 
 def _numpy(given: Any) -> np.ndarray:
-    """Numbers in NumPy's memory: of no dtype of their own, in float32."""
+    """Places in NumPy's memory, as whole numbers."""
+    return (given.asnumpy() if isinstance(given, NDArray) else np.asarray(given)).astype(np.int64)
+
+
+def _numbers(given: Any) -> np.ndarray:
+    """Values in NumPy's memory: of no dtype of their own, in float32."""
     if isinstance(given, NDArray):
         return given.asnumpy()
     return np.asarray(given, None if hasattr(given, "dtype") else np.float32)
@@ -95,7 +100,7 @@ def _filled(values: np.ndarray, places: Any, shape: Any, ctx: Any, dtype: Any) -
     """Zeros with values at some places; values at one place add up."""
     whole = np.zeros(tuple(shape), dtype or values.dtype)
     try:
-        np.add.at(whole, tuple(np.asarray(place).astype(np.int64) for place in places), values)
+        np.add.at(whole, tuple(places), values)
     except (IndexError, ValueError) as error:
         raise CallError(f"The numbers do not fit a sparse array of shape {tuple(shape)}: {error}") from None
     return dense_array(whole, ctx, whole.dtype)
