@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -49,7 +50,9 @@ _SUBMODULES = {
 def install() -> None:
     """Have `import mxnet`, and imports of its submodules, give this namespace in this process.
 
-    Does nothing where that is so already. Raises CallError where a real MXNet is installed or imported.
+    The logger "jax" is set to warnings where it has no level: scripts begin with `logging.basicConfig(level=DEBUG)`,
+    and JAX would tell of each compilation. Does nothing where this was called before. Raises CallError where a real
+    MXNet is installed or imported.
     """
     present = sys.modules.get(_NAME)
     if present is sys.modules[_OURS]:
@@ -62,6 +65,8 @@ def install() -> None:
         )
     sys.meta_path.insert(0, _Finder())
     sys.modules[_NAME] = sys.modules[_OURS]
+    if logging.getLogger("jax").level == logging.NOTSET:
+        logging.getLogger("jax").setLevel(logging.WARNING)
 
 
 class _Finder(MetaPathFinder):
