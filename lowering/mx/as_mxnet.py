@@ -29,6 +29,7 @@ _SUBMODULES = {
     "kvstore.kvstore": "kv",
     "module.base_module": "mod",
     "module.bucketing_module": "mod",
+    "module.executor_group": "module.executor_group",
     "module.module": "mod",
     "module.python_module": "mod",
     "module.sequential_module": "mod",

@@ -67,6 +67,11 @@ class Executor:
         return list(self._cells[2].values())
 
     @property
+    def _ctx(self) -> Context:
+        """Where it runs."""
+        return self._context
+
+    @property
     def outputs(self) -> list[NDArray]:
         """The outputs of the latest forward pass."""
         return self._wrapped(self.held.outputs)

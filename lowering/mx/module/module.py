@@ -16,6 +16,7 @@ from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
 from lowering.mx.kv import KVStore
 from lowering.mx.kv import create as create_kvstore
 from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
+from lowering.mx.module.executor_group import DataParallelExecutorGroup
 from lowering.mx.module.given import (
     as_contexts,
     check_given,
@@ -131,6 +132,12 @@ class Module(BaseModule):
         self._require(params=False)
         assert self._executor is not None
         return self._executor
+
+    @property
+    def _exec_group(self) -> DataParallelExecutorGroup:
+        """The executors and their arrays, under MXNet's names."""
+        self._require(params=False)
+        return DataParallelExecutorGroup(self)
 
     # -- binding -----------------------------------------------------------------------------------------------------
 

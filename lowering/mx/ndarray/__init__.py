@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 import symjax_nnvm.symbol as symbols
-from lowering.mx.functions import Wrapped, like
+from lowering.mx.functions import Internal, Wrapped, like
 from lowering.mx.keys import seed as seed
 from lowering.mx.ndarray import control_flow
 from lowering.mx.ndarray import sparse as sparse_arrays
@@ -129,6 +129,7 @@ contrib = Wrapped(
     cond=control_flow.cond,
 )
 linalg = Wrapped(symbols.linalg, _eager)
+_internal = op = Internal(_eager)
 random = Wrapped(symbols.random, _eager, multinomial=_multinomial, seed=seed)
 sparse = Wrapped(
     symbols.sparse,

@@ -9,7 +9,7 @@ from typing import Any
 
 import symjax_nnvm.symbol as symbols
 from lowering.initializer import Initializer
-from lowering.mx.functions import Wrapped, like
+from lowering.mx.functions import Internal, Wrapped, like
 from lowering.mx.symbol.bound import Symbol as Symbol
 from lowering.mx.symbol.bound import as_symbol as as_symbol
 
@@ -68,6 +68,7 @@ def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
 
 contrib = Wrapped(symbols.contrib, _bindable)
 linalg = Wrapped(symbols.linalg, _bindable)
+_internal = op = Internal(_bindable)
 random = Wrapped(symbols.random, _bindable)
 sparse = Wrapped(symbols.sparse, _bindable)
 image = Wrapped(symbols.image, _bindable)
