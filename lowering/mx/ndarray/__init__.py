@@ -134,8 +134,14 @@ random = Wrapped(symbols.random, _eager, multinomial=_multinomial, seed=seed)
 sparse = Wrapped(
     symbols.sparse,
     _eager,
-    **{name: getattr(sparse_arrays, name) for name in ("csr_matrix", "row_sparse_array", "zeros", "empty", "array")},
-    **{name: getattr(sparse_arrays, name) for name in ("BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray")},
+    csr_matrix=sparse_arrays.csr_matrix,
+    row_sparse_array=sparse_arrays.row_sparse_array,
+    zeros=sparse_arrays.zeros,
+    empty=sparse_arrays.empty,
+    array=sparse_arrays.array,
+    BaseSparseNDArray=sparse_arrays.BaseSparseNDArray,
+    CSRNDArray=sparse_arrays.CSRNDArray,
+    RowSparseNDArray=sparse_arrays.RowSparseNDArray,
 )
 image = Wrapped(symbols.image, _eager)
 
