@@ -8,21 +8,10 @@ that is there and passes.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import subprocess
 import sys
-import tempfile
-import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
-from symjax_nnvm.tables import table_text
-
-ROOT = Path(__file__).parents[2]
-LIST = Path(__file__).with_suffix(".toml")
+from tests.peers.run import arguments, compare
 
 FILES = (
     *("symbol", "attr", "executor", "infer_shape", "infer_type", "module", "io", "metric", "init", "rnn", "viz"),
@@ -33,75 +22,13 @@ FILES = (
 )
 
 
-class Row(NamedTuple):
-    """What became of a test: "passed", "skipped", "failed"; what it said; how long it took."""
-
-    test: str
-    outcome: str
-    said: str
-    seconds: float
-
-
-def run_file(tests: Path, seconds: int, only: str) -> list[Row]:
-    """The rows of one file of tests. A process that dies leaves the rows of the tests before."""
-    with tempfile.TemporaryDirectory() as folder:
-        results = Path(folder) / "rows"
-        env = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(tests.parent)]),
-            "PEER_RESULTS": str(results),
-            "PEER_SECONDS": str(seconds),
-        }
-        plain = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.peers.plugin", "-c", os.devnull]
-        command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tests.parent), *plain, str(tests)]
-        ended = subprocess.run(
-            [*command, *(["-k", only] if only else [])], cwd=folder, env=env, capture_output=True, text=True
-        )
-        lines = results.read_text(encoding="utf-8").splitlines() if results.is_file() else []
-        rows = [Row(**json.loads(line)) for line in lines]
-        if ended.returncode not in (0, 1, 5) and not any(row.outcome == "failed" for row in rows):
-            rows.append(Row(tests.name, "failed", (ended.stdout + ended.stderr)[-2000:], 0.0))
-        return rows
-
-
 def main() -> int:
-    """Print the table, and what is not as the list says. Returns 1 where something is not."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", type=Path, required=True, help="a checkout of apache/mxnet, tag 1.9.1")
-    parser.add_argument("--seconds", type=int, default=120, help="for one test")
-    parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--only", default="", help="as pytest's -k")
-    parser.add_argument("--out", type=Path, help="a file for a line of JSON for each test")
-    parser.add_argument("files", nargs="*", default=FILES, help="names of files, without test_ and .py")
-    options = parser.parse_args()
-    listed: dict[str, dict[str, str]] = tomllib.loads(LIST.read_text(encoding="utf-8"))
+    """Returns 1 where a result is not as the list says."""
+    options = arguments(__doc__, "apache/mxnet at tag 1.9.1", FILES)
     folder = options.source / "tests" / "python" / "unittest"
     paths = [folder / f"test_{name}.py" for name in options.files]
-    wrong: list[str] = []
-    table: list[tuple[str, ...]] = []
-    with ThreadPoolExecutor(options.workers) as workers:
-        for path, rows in zip(
-            paths, workers.map(lambda path: run_file(path, options.seconds, options.only), paths), strict=True
-        ):
-            reasons = listed.get(path.stem, {})
-            counts = dict.fromkeys(("passed", "skipped", "listed", "failed"), 0)
-            for row in rows:
-                name = row.test.rpartition("::")[2]
-                outcome = "listed" if row.outcome == "failed" and name in reasons else row.outcome
-                counts[outcome] += 1
-                if outcome == "failed":
-                    wrong.append(f"{row.test}: {row.said.splitlines()[0] if row.said else ''}")
-                elif outcome == "passed" and name in reasons:
-                    wrong.append(f"{row.test} passes, and is listed")
-                if options.out is not None:
-                    with options.out.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(row._asdict()) + "\n")
-            table.append((path.stem, str(len(rows)), *map(str, counts.values())))
-            print(f"{path.stem}: {counts}", file=sys.stderr, flush=True)
-    totals = [str(sum(int(row[i]) for row in table)) for i in range(1, 6)]
-    print(table_text(("file", "run", "passed", "skipped", "listed", "failed"), [*table, ("all", *totals)]))
-    print("\n".join(wrong))
-    return 1 if wrong else 0
+    given = options.seconds, options.workers, options.only, options.out
+    return compare("tests.peers.mxnet_plugin", paths, Path(__file__).with_suffix(".toml"), *given)
 
 
 if __name__ == "__main__":
