@@ -43,8 +43,9 @@ _FACTS = ("op", "node", "input", "param", "expected", "got", "fix")  # what `exp
 _COMPARABLE = 128  # characters of a name from which on nobody mistyped it
 
 
-class NNVMError(Exception):
-    """Base class of every error this library raises on purpose (NNVM's and MXNet's single error class).
+class NNVMError(RuntimeError):
+    """Base class of every error this library raises on purpose: NNVM's and MXNet's single error class, which is a
+    RuntimeError as MXNet's is.
 
     Its message is a text; or a problem and facts, which `explain` words. It is cut at `MAX_MESSAGE` characters, whoever
     words it.
@@ -54,7 +55,9 @@ class NNVMError(Exception):
         facts = {name: named.pop(name) for name in _FACTS if name in named}
         if facts:
             args = (explain(args[0], **facts), *args[1:])
-        super().__init__(*(_shortened(arg) if isinstance(arg, str) else arg for arg in args), **named)
+        # After RuntimeError in the order of bases stands the built-in class of the subclass, if it has one: OSError
+        # reads its errno, AttributeError its name=.
+        super(RuntimeError, self).__init__(*(_shortened(arg) if isinstance(arg, str) else arg for arg in args), **named)
 
     def __str__(self) -> str:
         # Not super(): KeyError would print the message's repr, OSError look for an errno.
@@ -180,7 +183,7 @@ class OnnxError(NNVMError):
     """A graph, or a node of it, that an ONNX file cannot hold, or an ONNX file that no symbol can."""
 
 
-class BindError(NNVMError, RuntimeError):
+class BindError(NNVMError):
     """Arrays, shapes or dtypes that do not fit the graph they are to be bound to."""
 
 

@@ -47,11 +47,39 @@ def array_like(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
-class ArrayCell:
-    """One array, its shape and dtype fixed. Executors that share a cell see each other's writes.
+class Cell:
+    """One array, its shape and dtype fixed, which executors and other code read and write.
+
+    root: the cell whose memory it is: its own, or that of another cell for a part or an alias of it. lock: held by code
+    that reads the value to write another one made of it (`writing`).
+    """
+
+    __slots__ = ()
+
+    shape: tuple[int, ...]
+    dtype: Any
+    place: Place
+    lock: Any
+
+    @property
+    def root(self) -> Cell:
+        """The cell whose memory it is."""
+        return self
+
+    def show(self) -> jax.Array:
+        """The array, handed to a caller."""
+        raise NotImplementedError
+
+    def assign(self, value: Any, *, cast: bool = False) -> None:
+        """Hold a value of the cell's shape, or one number for all elements; see `ArrayCell.assign`."""
+        raise NotImplementedError
+
+
+class ArrayCell(Cell):
+    """A cell with an array of its own. Executors that share a cell see each other's writes.
 
     value: the jax.Array it holds now. shown: whether a caller may hold that very array, so that its memory must not be
-    given to XLA. lock: held by code that reads the value to write another one made of it (`writing`).
+    given to XLA.
     """
 
     __slots__ = ("_lock", "dtype", "name", "place", "shape", "shown", "value")
@@ -124,6 +152,52 @@ class ArrayCell:
         if self.place is None and not isinstance(value, jax.Array) and len(self.value.sharding.device_set) > 1:
             return self.value.sharding
         return self.place
+
+
+class Alias(ArrayCell):
+    """Another cell under the name that a graph has for it: what is written here is written there."""
+
+    __slots__ = ("_cell",)
+
+    def __init__(self, name: str, cell: Cell):
+        self.name, self._cell = name, cell
+        self.shape, self.dtype, self.place = cell.shape, cell.dtype, cell.place
+
+    @property
+    def root(self) -> Cell:
+        """The cell whose memory it is."""
+        return self._cell.root
+
+    @property
+    def lock(self) -> Any:
+        """The other cell's lock."""
+        return self._cell.lock
+
+    @property
+    def value(self) -> jax.Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The other cell's array."""
+        return self._cell.show()
+
+    @value.setter
+    def value(self, value: jax.Array) -> None:
+        self._cell.assign(value)
+
+    @property
+    def shown(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """True: other code holds the other cell."""
+        return True
+
+    @shown.setter
+    def shown(self, shown: bool) -> None:
+        pass
+
+    def show(self) -> jax.Array:
+        """The other cell's array, handed to a caller."""
+        return self._cell.show()
+
+    def assign(self, value: Any, *, cast: bool = False) -> None:
+        """As `ArrayCell.assign`."""
+        self._cell.assign(value, cast=cast)
 
 
 def values_of(cells: Iterable[ArrayCell | None]) -> list[Any]:

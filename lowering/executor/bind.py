@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 from lowering.core.cache import Programs
 from lowering.core.options import DATA_AXIS, chosen_options, on_mesh
-from lowering.executor.arrays import ArrayCell, Place, array_like
+from lowering.executor.arrays import Alias, ArrayCell, Cell, Place, array_like
 from lowering.executor.executor import Executor
 from lowering.executor.functions import ExecutorFunctions
 from lowering.messages.arguments import as_array, misfit, prng_key, require_symbol, shapes_by_name
@@ -334,11 +334,14 @@ def _cells(names: Sequence[str], arrays: Sequence[Any], places: Mapping[str, Pla
 
 
 def _given(name: str, array: Any, place: Place) -> ArrayCell:
-    """A new cell of an array; or the given cell itself, which its owner may still write."""
-    if isinstance(array, ArrayCell) and array.name in ("", name) and array.place == place:
+    """A new cell of an array; or the given cell itself, which its owner may still write, and which may have another
+    name in another graph, or in this one."""
+    if type(array) is ArrayCell and array.name in ("", name) and array.place == place:
         array.name = name
         return array
-    if isinstance(array, ArrayCell):
+    if isinstance(array, Cell):
+        if array.place == place:
+            return Alias(name, array)
         array = array.show()
     # A copy by NumPy: `jnp.array` compiles one for every shape.
     if isinstance(array, jax.Array):

@@ -56,10 +56,12 @@ class Executor:
         self._args, self._grads, self._aux = list(args), None if grads is None else list(grads), list(aux)
         self._grad_req = list(grad_req)
         self._written = [cell for cell, req in zip(grads or (), grad_req, strict=False) if cell and req != "null"]
-        self._adds = [cell if req == "add" else None for cell, req in self._requests()]
+        self._adds, self._again = self._sums()
         self._summed = [cell for cell in self._adds if cell is not None]
         self._key = key
         self._forwards = 0
+        self._source: Callable[[], Randomness] | None = None
+        self._drawn: Randomness = None
         self._is_train = False
         self._outputs: list[jax.Array] | None = None
         self._residuals: Any = None
@@ -67,9 +69,18 @@ class Executor:
         self._aux_read: list[jax.Array] = []
         self._monitor: tuple[Monitor, bool] | None = None
 
-    def _requests(self) -> list[tuple[ArrayCell, str]]:
+    def _sums(self) -> tuple[list[ArrayCell | None], list[int]]:
+        """The cells that gradients are added to, None where a gradient is only written; and the numbers of the
+        gradients that are added when others have been added to the same memory."""
         pairs = zip(self._grads or (), self._grad_req, strict=False)
-        return [(cell, req) for cell, req in pairs if cell is not None and req != "null"]
+        requests = [(cell, req) for cell, req in pairs if cell is not None and req != "null"]
+        roots: set[int] = set()
+        again: list[int] = []
+        for i, (cell, req) in enumerate(requests):
+            if req == "add" and id(cell.root) in roots:
+                again.append(i)
+            roots.add(id(cell.root))
+        return [cell if req == "add" and i not in again else None for i, (cell, req) in enumerate(requests)], again
 
     # -- arrays ----------------------------------------------------------------------------------------------------
 
@@ -291,6 +302,8 @@ class Executor:
         """Begin a forward pass: new random numbers, and no memory held for the backward part of the one before."""
         self._residuals = self._new_aux = None
         self._forwards += 1
+        if self._source is not None and self._functions.draws(is_train):
+            self._drawn = self._source()
         self._is_train = is_train
 
     def _writing(self, cells: Iterable[ArrayCell]) -> AbstractContextManager[Any]:
@@ -303,7 +316,12 @@ class Executor:
         return values_of(self._args), values_of(self._aux)
 
     def _randomness(self, is_train: bool) -> Randomness:
-        return (self._key, self._forwards) if self._functions.draws(is_train) else None
+        return (self._drawn or (self._key, self._forwards)) if self._functions.draws(is_train) else None
+
+    def draw_from(self, source: Callable[[], Randomness]) -> None:
+        """Take the randomness of each forward pass from a function without arguments, which returns (a PRNG key, a
+        number), in place of the key that the executor was bound with."""
+        self._source = source
 
     def _heads(self, out_grads: Any) -> list[Any]:
         return head_gradients(out_grads, self._functions.output_names, self._functions.required_heads)
@@ -316,7 +334,11 @@ class Executor:
         return bool(self._summed) and not any(cell.shown for cell in self._summed)
 
     def _keep_gradients(self, grads: Sequence[jax.Array]) -> None:
-        keep_all(self._written, grads)
+        if not self._again:
+            keep_all(self._written, grads)
+            return
+        for i, (cell, gradient) in enumerate(zip(self._written, grads, strict=True)):
+            cell.keep(cell.value + gradient if i in self._again else gradient)
 
     def _advance_states(self, args: list[jax.Array], aux: list[jax.Array], randomness: Randomness) -> None:
         """Give the states their new values: those the forward part found, if it read what the states hold now."""

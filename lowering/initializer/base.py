@@ -130,7 +130,8 @@ class Initializer:
 
     def dumps(self) -> str:
         """The initialiser as MXNet writes it into a variable's `__init__`: JSON of [name, parameters]."""
-        return json.dumps([type(self).__name__.lower(), {name: _plain(value) for name, value in self._kwargs.items()}])
+        self._kwargs = {name: _plain(value) for name, value in self._kwargs.items()}  # arrays become lists, as there
+        return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Initializer):

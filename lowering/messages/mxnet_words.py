@@ -210,19 +210,14 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
         "npx": "mx.nd: the NumPy dialect is not here",
         "image": "any library that reads images, such as Pillow",
         "img": "any library that reads images, such as Pillow",
-        "profiler": "jax.profiler",
-        "engine": "XLA's: jit orders and fuses what runs; mx.nd.waitall() waits",
         "rtc": "jax.experimental.pallas, for kernels of one's own",
         "contrib": "mx.nd.contrib and mx.sym.contrib for operators",
         "onnx": "symjax-nnvm convert MODEL out.onnx",
         "th": "torch itself",
         "tvmop": "XLA, which compiles every operator",
-        "runtime": "jax.devices() for what there is",
         "library": "symjax_nnvm.register_op and lowering.lowers, for operators of one's own",
         "FeedForward": "mx.mod.Module",
         "test": "mx.test_utils",
-        "util": "symjax_nnvm",
-        "base": "symjax_nnvm.errors, whose NNVMError is mx.MXNetError",
     },
     "lowering": {
         "Module": "lowering.Trainer(symbol, 'sgd', {'learning_rate': 0.1})",
@@ -325,8 +320,18 @@ def _refusal(function: str, example: str, error: str, unknown: list[str], known:
     return CallError(" ".join((f"{function}: {told}.", *hints)) + f"{rest} For example: {example}.")
 
 
+def word_for(owner: str, name: str) -> str:
+    """A sentence on what an attribute of MXNet's is here; empty where nothing is known of it."""
+    word = ATTRIBUTES.get(owner, {}).get(name)
+    return f"It is {word}." if word else ""
+
+
+def missing_module(name: str) -> ImportError:
+    """The error of importing a module of MXNet's that is not here."""
+    return ImportError(f"mx has no module {name!r}. {word_for('mx', name)}".rstrip(), name=f"lowering.mx.{name}")
+
+
 def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:
     """Raises UnknownAttributeError for an attribute that an object or a module does not have."""
-    word = ATTRIBUTES.get(owner, {}).get(name)
-    way = f"It is {word}." if word else did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6)
+    way = word_for(owner, name) or did_you_mean(name, [n for n in known if n[:1] != "_"], cutoff=0.6)
     raise UnknownAttributeError(f"{owner} has no attribute {name!r}. {way}".rstrip(), name=name)

@@ -9,11 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lowering.messages.mxnet_words import unknown_attribute as _unknown_attribute
+from lowering.mx import attribute as attribute
 from lowering.mx import autograd as autograd
+from lowering.mx import base as base
 from lowering.mx import callback as callback
+from lowering.mx import engine as engine
+from lowering.mx import error as error
 from lowering.mx import init as init
 from lowering.mx import io as io
 from lowering.mx import kv as kv
+from lowering.mx import libinfo as libinfo
+from lowering.mx import log as log
 from lowering.mx import lr_scheduler as lr_scheduler
 from lowering.mx import metric as metric
 from lowering.mx import model as model
@@ -23,18 +29,33 @@ from lowering.mx import name as name
 from lowering.mx import ndarray as ndarray
 from lowering.mx import operator as operator
 from lowering.mx import optimizer as optimizer
+from lowering.mx import profiler as profiler
 from lowering.mx import random as random
+from lowering.mx import registry as registry
 from lowering.mx import rnn as rnn
+from lowering.mx import runtime as runtime
 from lowering.mx import symbol as symbol
 from lowering.mx import test_utils as test_utils
+from lowering.mx import util as util
 from lowering.mx import viz as viz
+from lowering.mx.as_mxnet import install as install
 from lowering.mx.context import Context as Context
 from lowering.mx.context import cpu as cpu
 from lowering.mx.context import cpu_pinned as cpu_pinned
 from lowering.mx.context import current_context as current_context
 from lowering.mx.context import gpu as gpu
 from lowering.mx.context import num_gpus as num_gpus
+from lowering.mx.libinfo import __version__ as __version__
 from lowering.mx.monitor import Monitor as Monitor
+from lowering.mx.ndarray.array import NDArray as NDArray
+from lowering.mx.util import is_np_array as is_np_array
+from lowering.mx.util import is_np_shape as is_np_shape
+from lowering.mx.util import np_array as np_array
+from lowering.mx.util import np_shape as np_shape
+from lowering.mx.util import set_np_shape as set_np_shape
+from lowering.mx.util import use_np as use_np
+from lowering.mx.util import use_np_array as use_np_array
+from lowering.mx.util import use_np_shape as use_np_shape
 from symjax_nnvm.errors import MXNetError as MXNetError
 from symjax_nnvm.symbol.scope import AttrScope as AttrScope
 
@@ -45,9 +66,7 @@ kvstore = kv
 sym = symbol
 initializer = init
 visualization = viz
-
-__version__ = "1.9.1"
-"""The MXNet whose namespace this is."""
+rnd = random
 
 if not _TYPE_CHECKING:  # so that checkers still know which names there are
 

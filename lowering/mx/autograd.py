@@ -6,6 +6,7 @@ to the first and runs the gradient graph of each symbol. With `create_graph` tho
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,14 +16,18 @@ import jax
 import jax.numpy as jnp
 
 from lowering.mx import recording
+from lowering.mx.eager import variable_name
 from lowering.mx.ndarray.array import NDArray, like_jax, mark, on_backward, run_symbol
 from lowering.mx.recording import Call, Leaf
 from lowering.mx.recording import is_recording as is_recording
 from lowering.mx.recording import is_training as is_training
 from lowering.mx.recording import set_recording as set_recording
 from lowering.mx.recording import set_training as set_training
+from lowering.mx.symbol.bound import as_symbol
 from symjax_nnvm.errors import CallError, GradientError
-from symjax_nnvm.symbol import Group
+from symjax_nnvm.ir.node import Node, NodeEntry
+from symjax_nnvm.ir.traverse import post_order
+from symjax_nnvm.symbol import Group, function_named
 from symjax_nnvm.symbol.symbol import Symbol
 
 Gradients = dict[Leaf, NDArray]
@@ -75,11 +80,12 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> 
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
     """Compute the gradients of heads and keep them in the `grad` of the arrays that have one.
 
-    head_grads: a gradient for each head, ones where one is None. retain_graph: the tape stays as long as arrays that
-    are on it; nothing is to be retained. Raises GradientError for heads that were not recorded.
+    head_grads: a gradient for each head, ones where one is None. retain_graph: keep what was recorded, so that it can
+    be differentiated again. Raises GradientError for heads that were not recorded, or whose record is used up.
     """
     summed: set[Leaf] = set()
-    found = _gradients(_listed(heads), head_grads, lambda leaf: leaf.grad_req, create_graph=False, summed=summed)
+    request = lambda leaf: leaf.grad_req  # noqa: E731
+    found = _gradients(_listed(heads), head_grads, request, create_graph=False, retain=retain_graph, summed=summed)
     for leaf, gradient in found.items():
         leaf.keep(gradient.value, "write" if leaf in summed else leaf.grad_req)
 
@@ -92,29 +98,79 @@ def grad(
     create_graph: bool = False,
     train_mode: bool = True,
 ) -> Any:
-    """The gradients of heads with respect to variables, as new arrays; their `grad` stays as it is.
+    """A list of the gradients of heads with respect to variables, as new arrays; their `grad` stays as it is.
 
-    create_graph: record them, so that they have gradients in turn. Raises GradientError.
+    variables: an array, whose gradient is a list of one, or arrays. create_graph: record the gradients, so that they
+    have gradients in turn. retain_graph: as in `backward`, by default as create_graph. Raises GradientError.
     """
     asked = _listed(variables)
+    retain = create_graph if retain_graph is None else retain_graph
     if not asked:
         raise GradientError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
     leaves = {variable.entry for variable in asked}
     requests = lambda leaf: "write" if leaf in leaves else "null"  # noqa: E731
-    found = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph)
+    found = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph, retain=retain)
     missing = [i for i, variable in enumerate(asked) if variable.entry not in found]
     if missing:
         problem = f"Variables {missing} are not among what the heads were computed of"
         raise GradientError(problem, fix=_NOT_RECORDED)
     gradients = [found[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
-    return gradients[0] if isinstance(variables, NDArray) else gradients
+    if not create_graph:
+        return gradients
+    with _as(True, None):
+        return [_dependent(gradient, variable) for gradient, variable in zip(gradients, asked, strict=True)]
+
+
+def _dependent(gradient: NDArray, variable: NDArray) -> NDArray:
+    """A gradient that is on the tape, if only as one that depends on nothing: its own gradient is zero."""
+    if gradient.entry is not None:
+        return gradient
+    a, b = (Symbol.create_variable(variable_name(i)) for i in range(2))
+    add, zeros = function_named("elemwise_add"), function_named("zeros_like")
+    return run_symbol(add(a, zeros(b)), [gradient, variable], gradient.context)[0]
 
 
 def get_symbol(x: NDArray) -> Symbol:
-    """The last recorded call that an array came from, as a symbol. Raises GradientError."""
-    if not isinstance(x.entry, tuple):
+    """What an array was computed by while recording, as a symbol.
+
+    Its variables are var0, var1, … for arrays with `attach_grad`, null0, null1, … for others; its nodes are node_0,
+    node_1, …. Raises GradientError for an array that was not recorded, and for a call of a `Function`.
+    """
+    if x.entry is None:
         raise GradientError("The array was not computed while recording", fix=_NOT_RECORDED)
-    return x.entry[0].expression.symbol
+    entries: dict[Any, NodeEntry] = {}
+    numbers = {kind: itertools.count() for kind in ("var", "null", "node_")}
+
+    def variable(kind: str) -> NodeEntry:
+        return Symbol.create_variable(f"{kind}{next(numbers[kind])}").outputs[0]
+
+    for call in reversed(_calls([x])):
+        if isinstance(call.expression, Function):
+            name = type(call.expression).__name__
+            raise GradientError(
+                f"A call of the Function {name} is no operator of a symbol", fix="Use mx.operator.CustomOp."
+            )
+        values: dict[str, NodeEntry] = {}
+        for name, entry in zip(call.expression.names, call.entries, strict=True):
+            if isinstance(entry, Leaf) and entry not in entries:
+                entries[entry] = variable("var")
+            values[name] = variable("null") if entry is None else entries[entry]
+        copies: dict[Node, Node] = {}
+        for node in post_order(call.expression.symbol.outputs):
+            if not node.is_variable:
+                inputs = [_moved(each, values, copies) for each in node.inputs]
+                copies[node] = Node(node.attrs.copy(), inputs)
+                copies[node].attrs.name = f"node_{next(numbers['node_'])}"
+        for i, output in enumerate(call.expression.symbol.outputs):
+            entries[call, i] = _moved(output, values, copies)
+    return as_symbol(Symbol([variable("var") if isinstance(x.entry, Leaf) else entries[x.entry]]))
+
+
+def _moved(entry: NodeEntry, values: Mapping[str, NodeEntry], copies: Mapping[Node, Node]) -> NodeEntry:
+    """An entry of a call's own graph in the graph of all calls."""
+    if entry.node.is_variable:
+        return values[entry.node.name]
+    return NodeEntry(copies[entry.node], entry.index, entry.version)
 
 
 def _listed(arrays: Any) -> list[NDArray]:
@@ -130,11 +186,13 @@ def _gradients(
     request: Callable[[Leaf], str],
     *,
     create_graph: bool,
+    retain: bool,
     summed: set[Leaf] | None = None,
 ) -> Gradients:
     """The gradient of each leaf that the heads were computed of, unless it is requested as "null".
 
-    summed: receives those leaves of "add" whose old gradient is in the new one: Python has added it.
+    retain: whether the calls can be differentiated again. summed: receives those leaves of "add" whose old gradient is
+    in the new one: Python has added it.
     """
     given = [None] * len(heads) if head_grads is None else _listed(head_grads)
     if len(given) != len(heads):
@@ -162,6 +220,9 @@ def _gradients(
                     _add(sums, entry, gradient)
                     if is_sum and summed is not None:
                         summed.add(entry)
+    if not retain:
+        for call in calls:
+            call.forget()
     return {entry: sum for entry, sum in sums.items() if isinstance(entry, Leaf) and request(entry) != "null"}
 
 
@@ -185,12 +246,15 @@ def _add(sums: dict[Any, NDArray], entry: Any, gradient: NDArray) -> None:
 
 
 def _calls(heads: Sequence[NDArray]) -> list[Call]:
-    """The calls that the heads came from, the last first."""
+    """The calls that the heads came from, the last first. Raises GradientError for those that are used up."""
     found: set[Call] = set()
     pending = [head.entry for head in heads]
     while pending:
         entry = pending.pop()
         if isinstance(entry, tuple) and entry[0] not in found:
+            if entry[0].forgotten:
+                problem = "Cannot differentiate node because it is not in a computational graph any more"
+                raise GradientError(problem, fix="To differentiate it twice, pass retain_graph=True to backward.")
             found.add(entry[0])
             pending += entry[0].entries
     return sorted(found, key=lambda call: -call.number)
@@ -212,7 +276,8 @@ def _through(
     if isinstance(call.expression, Function):
         found = call.expression.backward(*heads)
         for entry, gradient in zip(call.entries, [found] if isinstance(found, NDArray) else found, strict=True):
-            yield entry, gradient, False
+            if entry is not None:
+                yield entry, gradient, False
         return
     wanted = {
         name: entry

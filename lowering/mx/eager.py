@@ -31,6 +31,9 @@ Arrays = Mapping[str, jax.Array]
 _PATIENCE = 3
 """So many calls of an expression with a number in it are run operator by operator before it is compiled."""
 
+_SMALL = 3
+"""Operators of an expression that is one call of `mx.nd`. Larger ones are graphs, compiled at the first call."""
+
 _KEPT = 4096
 """So many different expressions keep their compiled functions."""
 
@@ -48,7 +51,9 @@ class Expression:
         self.is_train = is_train and any(map(_differs_in_training, nodes))
         self.calls_python = any(map(is_python, nodes))
         # A number that changes from call to call would have each of its values compiled at once.
-        self._calls_to_wait = _PATIENCE if any("scalar" in node.attrs.dict for node in nodes) else 0
+        operators = [node for node in nodes if not node.is_variable]
+        waits = len(operators) <= _SMALL and any("scalar" in node.attrs.dict for node in operators)
+        self._calls_to_wait = _PATIENCE if waits else 0
         self._key = (self.is_train, platform, _structure(symbol, nodes))
 
     @cached_property

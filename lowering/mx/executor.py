@@ -10,6 +10,7 @@ import jax
 
 from lowering.executor import Executor as HeldExecutor
 from lowering.mx.context import Context
+from lowering.mx.keys import next_randomness
 from lowering.mx.ndarray.array import NDArray, like_jax
 from symjax_nnvm.symbol.symbol import Symbol
 
@@ -25,6 +26,7 @@ class Executor:
 
     def __init__(self, held: HeldExecutor, symbol: Symbol, context: Context):
         self.held, self._symbol, self._context = held, symbol, context
+        held.draw_from(next_randomness)
 
     # -- arrays ------------------------------------------------------------------------------------------------------
 
@@ -63,6 +65,11 @@ class Executor:
     def aux_arrays(self) -> list[NDArray]:
         """The auxiliary states, in the order of `list_auxiliary_states()`."""
         return list(self._cells[2].values())
+
+    @property
+    def _ctx(self) -> Context:
+        """Where it runs."""
+        return self._context
 
     @property
     def outputs(self) -> list[NDArray]:

@@ -6,6 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from symjax_nnvm.errors import OpNotRegisteredError, UnknownAttributeError
+from symjax_nnvm.symbol import function_named
+
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -30,6 +33,24 @@ class Wrapped:
 
     def __repr__(self) -> str:
         return f"<operator functions {self.__name__}>"
+
+
+class Internal:
+    """MXNet's `_internal`: operator functions by the operators' own names, wrapped likewise."""
+
+    def __init__(self, wrap: Wrap):
+        self._wrap = wrap
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        try:
+            function = self._wrap(function_named(name))
+        except OpNotRegisteredError as error:
+            raise UnknownAttributeError(f"_internal has no function {name!r}. {error}", name=name) from None
+        setattr(self, name, function)
+        return function
+
+    def __repr__(self) -> str:
+        return "<operator functions _internal>"
 
 
 def like(function: Callable[..., Any], wrapper: Callable[..., Any]) -> Callable[..., Any]:

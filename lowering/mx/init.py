@@ -1,11 +1,14 @@
 """`mx.init`: the initialisers of `lowering.initializer`, which fill arrays here: `init("fc_weight", array)`.
 
-A subclass may say what a weight starts with in MXNet's way, `_init_weight(self, name, arr)`, which writes `arr[:]`.
+A subclass may say what a weight starts with in MXNet's way, `_init_weight(self, name, arr)`, which writes `arr[:]`; the
+methods of this module's classes are called in that way, too.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,8 +17,8 @@ import numpy as np
 import lowering.initializer as initializers
 from lowering.initializer import InitDesc as InitDesc
 from lowering.initializer import alias as alias
-from lowering.initializer import create as create
 from lowering.initializer import register as register
+from lowering.initializer.base import named_key
 from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray, like_jax
 from symjax_nnvm.errors import did_you_mean
@@ -23,6 +26,11 @@ from symjax_nnvm.errors import did_you_mean
 
 class _FillsArrays:
     """What an initialiser does with an array in the place of a shape: it fills it."""
+
+    def __init_subclass__(cls) -> None:
+        for name, method in list(vars(cls).items()):
+            if name.startswith("_init_") and len(inspect.signature(method).parameters) == 3:
+                setattr(cls, name, _filling(_by_filling(method)))
 
     def __call__(self, desc: str, shape: Any, dtype: Any = np.float32, key: jax.Array | int | None = None) -> Any:
         """The first value of a parameter. shape: an NDArray, which is filled, or a shape, as `lowering.initializer`'s.
@@ -35,19 +43,28 @@ class _FillsArrays:
         shape[:] = first(desc, shape.shape, shape.dtype, next_key())
         return None
 
-
-class Initializer(_FillsArrays, initializers.Initializer):
-    """Base class of initialisers of one's own; see `lowering.initializer.Initializer` and this module."""
-
-    def __init_subclass__(cls) -> None:
-        for name, method in list(vars(cls).items()):
-            if name.startswith("_init_") and len(inspect.signature(method).parameters) == 3:
-                setattr(cls, name, _by_filling(method))
+    def set_verbosity(self, verbose: bool = False, print_func: Any = None) -> Any:
+        """Itself: what is drawn is not printed."""
+        return self
 
 
-def _by_filling(method: Any) -> Any:
+def _filling(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method (self, name, shape, key) that returns a value, as one that also fills an array: (self, name, arr)."""
+
+    @functools.wraps(method)
+    def call(self: Any, desc: str, shape: Any, key: jax.Array | None = None) -> Any:
+        if not isinstance(shape, NDArray):
+            return method(self, desc, shape, key)
+        shape[:] = np.asarray(method(self, desc, shape.shape, named_key(next_key(), desc or "")))
+        return None
+
+    return call
+
+
+def _by_filling(method: Callable[..., Any]) -> Callable[..., jax.Array]:
     """A method (self, name, arr) that writes an array, as one that returns the value."""
 
+    @functools.wraps(method)
     def value(self: Any, desc: str, shape: tuple[int, ...], key: jax.Array | None) -> jax.Array:
         filled = like_jax(jax.device_put(np.zeros(shape, np.float32)))
         method(self, desc, filled)
@@ -56,10 +73,38 @@ def _by_filling(method: Any) -> Any:
     return value
 
 
+_METHODS = {name: _filling(method) for name, method in vars(initializers.Initializer).items() if name[:6] == "_init_"}
+
+
+class Initializer(_FillsArrays, initializers.Initializer):
+    """Base class of initialisers of one's own; see `lowering.initializer.Initializer` and this module."""
+
+    for _name, _method in _METHODS.items():
+        locals()[_name] = _method
+    _init_gamma, _init_beta = _METHODS["_init_one"], _METHODS["_init_zero"]
+
+
+def create(initializer: Any, **kwargs: Any) -> Any:
+    """An initialiser from what MXNet takes for one: an object, a name, or JSON of [name, parameters].
+
+    Raises InitializerError for unknown names and parameters.
+    """
+    made = initializers.create(initializer, **kwargs)
+    if isinstance(made, _FillsArrays):
+        return made
+    here = __getattr__(type(made).__name__).__new__(__getattr__(type(made).__name__))
+    here.__dict__.update(made.__dict__)
+    return here
+
+
 def __getattr__(name: str) -> Any:
     cls = getattr(initializers, name, None)
     if not isinstance(cls, type):
         raise AttributeError(f"mx.init has no {name!r}. {did_you_mean(name, initializers.__all__)}".rstrip())
-    made = type(name, (_FillsArrays, cls), {"__doc__": cls.__doc__})
+    filling = {method: _filling(getattr(cls, method)) for method in dir(cls) if method[:6] == "_init_"} | {
+        "_init_gamma": _METHODS["_init_one"],
+        "_init_beta": _METHODS["_init_zero"],
+    }
+    made = type(name, (_FillsArrays, cls), {"__doc__": cls.__doc__, **filling})
     globals()[name] = made
     return made

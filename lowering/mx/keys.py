@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import jax
 import numpy as np
 
@@ -30,5 +32,15 @@ def seed(seed_state: int, ctx: object = "all") -> None:
 
 def next_key() -> jax.Array:
     """A new PRNG key."""
+    return jax.random.fold_in(*next_randomness())
+
+
+def next_randomness() -> tuple[jax.Array, int]:
+    """What the next key is made of: the key of the seed, and a number that no other key of it has."""
     _keys.taken += 1
-    return jax.random.fold_in(jax.random.key(_keys.seed), _keys.taken)
+    return _key_of(_keys.seed), _keys.taken
+
+
+@lru_cache(1)
+def _key_of(seed: int) -> jax.Array:
+    return jax.random.key(seed)

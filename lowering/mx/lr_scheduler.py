@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
-
 from lowering.optim import schedules
 
 
@@ -32,7 +30,7 @@ class LRScheduler:
 
     def get_warmup_lr(self, num_update: int) -> float:
         """The rate of an update of the warm-up."""
-        return float(schedules.LRScheduler(**self._warmup)(num_update))
+        return schedules.LRScheduler(**self._warmup).exactly(num_update)
 
     def __call__(self, num_update: int) -> float:
         """The learning rate of an update, 1 for the first."""
@@ -44,14 +42,13 @@ class _Scheduled(LRScheduler):
 
     def __init__(self, made: schedules.LRScheduler):
         super().__init__(made.base_lr, made.warmup_steps, made.warmup_begin_lr, made.warmup_mode)
-        self._schedule, self._rate = made, jax.jit(made.__call__)
+        self._schedule = made
 
     def __call__(self, num_update: int) -> float:
         """The learning rate of an update, 1 for the first."""
         if self._schedule.base_lr != self.base_lr:
             self._schedule = replace(self._schedule, base_lr=self.base_lr)
-            self._rate = jax.jit(self._schedule.__call__)
-        return float(self._rate(num_update))
+        return self._schedule.exactly(num_update)
 
     def __getattr__(self, name: str) -> Any:
         """What the schedule was made with: `step`, `factor`, `max_update`, …"""

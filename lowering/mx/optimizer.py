@@ -35,6 +35,17 @@ _KEPT = 1024
 """Compiled updates of an optimiser: one for each parameter where they are updated one by one."""
 
 
+class ScheduledError(TrainingError, UserWarning):
+    """A learning rate that a scheduler sets was to be set. MXNet raises a UserWarning."""
+
+
+class _WithCopy(tuple[Any, ...]):
+    """The state of a parameter of half precision, with the parameter's copy in float32: (state, copy), or (copy, state)
+    where `copy_first`."""
+
+    copy_first: bool
+
+
 class Optimizer:
     """Base class. A subclass of one's own says `create_state(index, weight)` and `update(index, weight, grad, state)`,
     which writes the weight and the state in place; `@mx.optimizer.register` makes it known by its name.
@@ -67,7 +78,7 @@ class Optimizer:
         self.clip_gradient = clip_gradient
         self.multi_precision = multi_precision
         self.begin_num_update = self.num_update = begin_num_update
-        self.counts: dict[Any, int] = {}
+        self._index_update_count: dict[Any, int] = {}
         self.idx2name = dict(param_idx2name or {})
         self.param_dict = dict(param_dict or {})
         self._attrs = {} if sym is None else sym.attr_dict()
@@ -83,9 +94,9 @@ class Optimizer:
         return self.lr if self.lr_scheduler is None else self.lr_scheduler(self.num_update)  # pyright: ignore
 
     def set_learning_rate(self, lr: float) -> None:
-        """Change the rate. Raises TrainingError where a scheduler sets it."""
+        """Change the rate. Raises ScheduledError, a UserWarning, where a scheduler sets it."""
         if self.lr_scheduler is not None:
-            raise TrainingError("LRScheduler of the optimizer has already been defined.", fix="Change its base_lr.")
+            raise ScheduledError("LRScheduler of the optimizer has already been defined.", fix="Change its base_lr.")
         self.lr = lr
 
     def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
@@ -114,8 +125,8 @@ class Optimizer:
 
     def _update_count(self, index: Any) -> None:
         for each in index if isinstance(index, list | tuple) else [index]:
-            self.counts[each] = self.counts.get(each, self.begin_num_update) + 1
-            self.num_update = max(self.counts[each], self.num_update)
+            self._index_update_count[each] = self._index_update_count.get(each, self.begin_num_update) + 1
+            self.num_update = max(self._index_update_count[each], self.num_update)
 
     # -- updates -------------------------------------------------------------------------------------------------
 
@@ -172,9 +183,14 @@ create = Optimizer.create_optimizer
 
 
 class RuleOptimizer(Optimizer):
-    """One of `lowering.training`'s rules. Its hyper-parameters have MXNet's names and defaults. Raises ParamError."""
+    """One of `lowering.training`'s rules. Its hyper-parameters have MXNet's names and defaults. Raises ParamError.
+
+    single: what it keeps is one array or None, no tuple. fused: MXNet's state of half precision ends with the copy.
+    """
 
     rule: Rule
+    single: ClassVar[bool] = False
+    fused: ClassVar[bool] = False
 
     def __init__(self, **kwargs: Any):
         defaults = dict(self.rule.defaults)
@@ -192,15 +208,35 @@ class RuleOptimizer(Optimizer):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """The rule's slots, as NDArrays."""
+        """The arrays that the rule keeps, as MXNet's optimiser arranges them: None, an NDArray, or tuples."""
+        wide = self.multi_precision and weight.dtype == np.float16
         slots = rule_slots(self.rule, self._hyper, weight.value, self.multi_precision)
-        return tuple(like_jax(slot, weight.context) for slot in slots)
+        arrays = [like_jax(slot, weight.context) for slot in slots]
+        if not wide:
+            return self._arranged(arrays)
+        state, copy = self._arranged(arrays[:-1]), arrays[-1]
+        made = _WithCopy((state, copy) if self.fused else (copy, state))
+        made.copy_first = not self.fused
+        return made
 
-    create_state = create_state_multi_precision
+    def create_state(self, index: Any, weight: NDArray) -> Any:
+        """The arrays that the rule keeps for a parameter, without a copy of it."""
+        slots = rule_slots(self.rule, self._hyper, weight.value, False)
+        return self._arranged([like_jax(slot, weight.context) for slot in slots])
 
-    def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """Update a parameter and its slots in place."""
-        self.update_all([index], [weight], [grad], [state])
+    def _arranged(self, arrays: list[NDArray]) -> Any:
+        if self.single:
+            return arrays[0] if arrays else None
+        if self.rule is RULES["dcasgd"] and len(arrays) == 1:
+            return None, *arrays
+        return tuple(arrays)
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Update a parameter and what is kept for it in place, or a list of parameters."""
+        if isinstance(index, list | tuple):
+            self.update_all(index, weight, grad, state)
+        else:
+            self.update_all([index], [weight], [grad], [state])
 
     update = update_multi_precision
 
@@ -208,20 +244,22 @@ class RuleOptimizer(Optimizer):
         self, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Any
     ) -> None:
         """Update some parameters, and their slots, in one program."""
-        with writing(*(array.cell for array in (*weights, *(slot for state in states for slot in state or ())))):
+        kept = [slots_of(state) for state in states]
+        with writing(*(array.cell for array in (*weights, *(slot for arrays in kept for slot in arrays)))):
             self._update_count(list(indices))
             lrs = [self._get_lr(index) for index in indices]
             before = [self._previous.get(index, lr) for index, lr in zip(indices, lrs, strict=True)]
             self._previous.update(zip(indices, lrs, strict=True))
-            numbers = (np.asarray(row, np.float32) for row in (lrs, before, [self.counts[index] for index in indices]))
+            counts = [self._index_update_count[index] for index in indices]
+            numbers = (np.asarray(row, np.float32) for row in (lrs, before, counts))
             wds = tuple(self._get_wd(index) for index in indices)
             values = [[array.value for array in arrays] for arrays in (weights, grads)]
-            slots = [[slot.value for slot in state or ()] for state in states]
+            slots = [[slot.value for slot in arrays] for arrays in kept]
             run = self._update_of(tuple(indices), wds)
             made = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key())
-            for weight, state, (value, *kept) in zip(weights, states, made, strict=True):
+            for weight, arrays, (value, *new_slots) in zip(weights, kept, made, strict=True):
                 weight.cell.assign(value)
-                for slot, new in zip(state or (), kept, strict=True):
+                for slot, new in zip(arrays, new_slots, strict=True):
                     slot.cell.assign(new)
 
     def _update_of(self, indices: tuple[Any, ...], wds: tuple[float, ...]) -> Callable[..., Any]:
@@ -259,8 +297,12 @@ _NAMES = (
     "AdaDelta", "Ftrl", "FTML", "Adamax", "Nadam", "ccSGD",
 )  # fmt: skip
 
+_SINGLE = ("SGD", "NAG", "ccSGD", "Signum", "LARS", "AdaGrad", "GroupAdaGrad", "SGLD")
+_FUSED = ("SGD", "NAG", "ccSGD", "LARS")
+
 for _name in _NAMES:
-    _made = type(_name, (RuleOptimizer,), {"rule": RULES[_name.lower()], "__module__": __name__})
+    _facts = {"rule": RULES[_name.lower()], "single": _name in _SINGLE, "fused": _name in _FUSED}
+    _made = type(_name, (RuleOptimizer,), {**_facts, "__module__": __name__})
     globals()[_name] = register(_made)
 
 
@@ -296,16 +338,20 @@ class Updater:
                 self._fill(each)
         self.optimizer.update_all(indices, weights, grads, [self.states[each] for each in indices])
 
+    def _named(self, index: Any) -> list[tuple[str, NDArray]]:
+        """The arrays of a parameter's state, each with its name in files."""
+        if isinstance(self.optimizer, RuleOptimizer):
+            return [(f"state.{index}.{i}", slot) for i, slot in enumerate(slots_of(self.states[index]))]
+        return _flat(index, self.states[index])
+
     def _fill(self, index: Any) -> None:
-        for name, array in _flat(index, self.states[index]):
+        for name, array in self._named(index):
             if name in self._loaded:
                 array[:] = self._loaded.pop(name)
 
     def save(self, fname: str) -> None:
         """Write the states as an array file. Raises OSError."""
-        save_arrays(
-            fname, {name: np.asarray(a) for each, state in self.states.items() for name, a in _flat(each, state)}
-        )
+        save_arrays(fname, {name: np.asarray(array) for index in self.states for name, array in self._named(index)})
 
     def load(self, fname: str) -> None:
         """Take the states that `save` wrote; updates are counted anew, from begin_num_update on, as in MXNet.
@@ -320,6 +366,15 @@ class Updater:
 def get_updater(optimizer: Optimizer) -> Updater:
     """An updater with this optimiser."""
     return Updater(optimizer)
+
+
+def slots_of(state: Any) -> list[NDArray]:
+    """The arrays of a rule's state, in the rule's order, the copy of the parameter last."""
+    if isinstance(state, _WithCopy):
+        copy, rest = state if state.copy_first else state[::-1]
+        return [*slots_of(rest), copy]
+    arrays = state if isinstance(state, list | tuple) else [state]
+    return [array for array in arrays if array is not None]
 
 
 def _flat(index: Any, state: Any) -> list[tuple[str, NDArray]]:

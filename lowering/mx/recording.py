@@ -44,11 +44,12 @@ def set_training(flag: bool) -> bool:
 @dataclass(eq=False, slots=True)
 class Leaf:
     """An array that gradients are wanted of. keep: (gradient, grad_req) → None, which keeps it. gradient: what is kept
-    now."""
+    now. fresh: it was kept since a caller set this to False."""
 
     keep: Callable[[jax.Array, str], None]
     grad_req: str
     gradient: Callable[[], jax.Array]
+    fresh: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -57,7 +58,8 @@ class Call:
 
     expression: what was computed (`eager.Expression`), or what computes its gradients by itself. values: of its
     variables, in their order. entries: where each value came from, None for constants. key: of its random numbers.
-    outputs: their values. states: the arrays that it writes, by name. number: which call it was.
+    outputs: their values. states: the arrays that it writes, by name. number: which call it was. forgotten: it was
+    differentiated, and cannot be again.
     """
 
     expression: Any
@@ -67,6 +69,12 @@ class Call:
     outputs: Sequence[jax.Array]
     states: Mapping[str, Any] = field(default_factory=dict)
     number: int = field(default_factory=itertools.count().__next__)
+    forgotten: bool = False
+
+    def forget(self) -> None:
+        """Free what differentiating the call needs."""
+        self.forgotten = True
+        self.values, self.entries, self.outputs, self.states = (), (), (), {}
 
 
 Entry = Leaf | tuple[Call, int]

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from symjax_nnvm.errors import ParamError
 
@@ -44,15 +45,22 @@ class LRScheduler:
 
     def __call__(self, num_update: Any) -> jax.Array:
         """The learning rate of an update: float32, shape ()."""
-        count = jnp.asarray(num_update, jnp.float32)
-        rate = self._after_warmup(count)
+        return self._rate(jnp.asarray(num_update, jnp.float32), jnp)
+
+    def exactly(self, num_update: int) -> float:
+        """The learning rate of an update in float64, as Python computes it."""
+        return float(self._rate(np.float64(num_update), np))
+
+    def _rate(self, count: Any, xp: Any) -> Any:
+        """The rate of an update. xp: the module of its arrays, NumPy's or JAX's."""
+        rate = self._after_warmup(count, xp)
         if not self.warmup_steps:
             return rate
         growth = (self.base_lr - self.warmup_begin_lr) / self.warmup_steps if self.warmup_mode == "linear" else 0.0
-        return jnp.where(count < self.warmup_steps, self.warmup_begin_lr + growth * count, rate)
+        return xp.where(count < self.warmup_steps, self.warmup_begin_lr + growth * count, rate)
 
-    def _after_warmup(self, count: jax.Array) -> jax.Array:
-        return jnp.full_like(count, self.base_lr)
+    def _after_warmup(self, count: Any, xp: Any) -> Any:
+        return xp.full_like(count, self.base_lr)
 
 
 @dataclass(frozen=True)
@@ -68,9 +76,9 @@ class FactorScheduler(LRScheduler):
         self._check(self.step >= 1, "step", "1 or more")
         self._check(self.factor <= 1, "factor", "at most 1")
 
-    def _after_warmup(self, count: jax.Array) -> jax.Array:
-        times = jnp.maximum(jnp.ceil(count / self.step) - 1, 0)
-        return jnp.where(times > 0, jnp.maximum(self.base_lr * self.factor**times, self.stop_factor_lr), self.base_lr)
+    def _after_warmup(self, count: Any, xp: Any) -> Any:
+        times = xp.maximum(xp.ceil(count / self.step) - 1, 0)
+        return xp.where(times > 0, xp.maximum(self.base_lr * self.factor**times, self.stop_factor_lr), self.base_lr)
 
 
 @dataclass(frozen=True)
@@ -87,8 +95,8 @@ class MultiFactorScheduler(LRScheduler):
         self._check(bool(steps) and steps[0] >= 1 and increasing, "step", "increasing integers, the first 1 or more")
         self._check(self.factor <= 1, "factor", "at most 1")
 
-    def _after_warmup(self, count: jax.Array) -> jax.Array:
-        return self.base_lr * self.factor ** jnp.sum(count > jnp.asarray(self.step, jnp.float32)).astype(jnp.float32)
+    def _after_warmup(self, count: Any, xp: Any) -> Any:
+        return self.base_lr * self.factor ** xp.sum(count > xp.asarray(self.step, count.dtype)).astype(count.dtype)
 
 
 @dataclass(frozen=True)
@@ -101,13 +109,13 @@ class _UntilMaxUpdate(LRScheduler):
         super().__post_init__()
         self._check(self.max_update > self.warmup_steps, "max_update", f"more than warmup_steps = {self.warmup_steps}")
 
-    def _share_done(self, count: jax.Array) -> jax.Array:
+    def _share_done(self, count: Any, xp: Any) -> Any:
         """The share of updates done: 0 at the end of the warm-up, 1 at max_update and after."""
-        return (jnp.minimum(count, self.max_update) - self.warmup_steps) / (self.max_update - self.warmup_steps)
+        return (xp.minimum(count, self.max_update) - self.warmup_steps) / (self.max_update - self.warmup_steps)
 
-    def _share_left(self, count: jax.Array) -> jax.Array:
+    def _share_left(self, count: Any, xp: Any) -> Any:
         """1 less that, and exactly 0 in the end, which the difference need not be: XLA may divide by multiplying."""
-        return (self.max_update - jnp.minimum(count, self.max_update)) / (self.max_update - self.warmup_steps)
+        return (self.max_update - xp.minimum(count, self.max_update)) / (self.max_update - self.warmup_steps)
 
 
 @dataclass(frozen=True)
@@ -117,8 +125,8 @@ class PolyScheduler(_UntilMaxUpdate):
     pwr: float = 2
     final_lr: float = 0.0
 
-    def _after_warmup(self, count: jax.Array) -> jax.Array:
-        return self.final_lr + (self.base_lr - self.final_lr) * self._share_left(count) ** self.pwr
+    def _after_warmup(self, count: Any, xp: Any) -> Any:
+        return self.final_lr + (self.base_lr - self.final_lr) * self._share_left(count, xp) ** self.pwr
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,6 @@ class CosineScheduler(_UntilMaxUpdate):
 
     final_lr: float = 0.0
 
-    def _after_warmup(self, count: jax.Array) -> jax.Array:
-        wave = (1 + jnp.cos(math.pi * self._share_done(count))) / 2
+    def _after_warmup(self, count: Any, xp: Any) -> Any:
+        wave = (1 + xp.cos(math.pi * self._share_done(count, xp))) / 2
         return self.final_lr + (self.base_lr - self.final_lr) * wave

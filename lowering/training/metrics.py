@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from symjax_nnvm.errors import TrainingError, did_you_mean, listed
@@ -87,14 +88,16 @@ def _start() -> dict[str, Array]:
 
 
 def _add(state: Mapping[str, Array], value: Array, count: Any) -> dict[str, Array]:
-    """Add to a sum, carrying along what rounding lost (Kahan): float32 alone stops growing after 10⁷ equal terms."""
-    term = value.astype(jnp.float32) - state["lost"]
-    total = state["sum"] + term
-    return {"sum": total, "lost": (total - state["sum"]) - term, "count": state["count"] + count}
+    """Add to a sum, and what rounding loses to another (Knuth): float32 alone stops growing after 10⁷ equal terms."""
+    before, term = state["sum"], value.astype(jnp.float32)
+    total = before + term
+    added = total - before
+    lost = (before - (total - added)) + (term - added)
+    return {"sum": total, "lost": state["lost"] + lost, "count": state["count"] + count}
 
 
 def _mean(state: Mapping[str, Any]) -> float:
-    return float(state["sum"]) / float(state["count"]) if state["count"] else math.nan
+    return (float(state["sum"]) + float(state["lost"])) / float(state["count"]) if state["count"] else math.nan
 
 
 def _averaged(name: str, term: Callable[[Array, Array], tuple[Array, Any]]) -> Metric:
@@ -223,14 +226,16 @@ def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
         return jnp.stack([jnp.sum(cell) for cell in cells]).astype(jnp.float32)
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
-        for label, output in _pairs(name, labels, outputs):
-            found = counts(label, output)
-            state = _add(state, score(found), 1) if average == "macro" else state + found
-        return state
+        found = sum((counts(label, output) for label, output in _pairs(name, labels, outputs)), jnp.zeros(4))
+        return _add(state, score(found), 1) if average == "macro" else state + found
 
     if average == "macro":
         return Metric(name, _start, update, _mean)
-    return Metric(name, lambda: jnp.zeros(4, jnp.float32), update, lambda state: float(score(jnp.asarray(state))))
+
+    def result(state: Any) -> float:
+        return float(score(jnp.asarray(state))) if np.sum(state) else math.nan
+
+    return Metric(name, lambda: jnp.zeros(4, jnp.float32), update, result)
 
 
 def _f1(counts: Array) -> Array:

@@ -126,12 +126,16 @@ class Symbol(Arithmetic, Fluent):
         result.compose(*args, name=name or "", **kwargs)
         return result
 
-    def add_control_deps(self, source: Symbol) -> None:
-        """Make this symbol's node run after the nodes of `source`. Raises ComposeError for a group."""
+    def add_control_deps(self, source: Symbol | Sequence[Symbol]) -> None:
+        """Make this symbol's node run after the nodes of another symbol, or of several. Raises ComposeError for a
+        group."""
         if len(self.outputs) != 1:
             raise ComposeError("AddControlDeps only works for nongrouped symbol", got=f"{len(self.outputs)} outputs")
         node = self.outputs[0].node
-        node.control_deps = [*node.control_deps, *(entry.node for entry in source.outputs)]
+        sources = [source] if isinstance(source, Symbol) else source
+        node.control_deps = [*node.control_deps, *(entry.node for each in sources for entry in each.outputs)]
+
+    _add_control_deps = add_control_deps
 
     # -- listing ---------------------------------------------------------------------------------------------------
 

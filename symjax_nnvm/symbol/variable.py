@@ -16,7 +16,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 def Variable(
     name: str,
     attr: Mapping[str, str] | None = None,
-    shape: Sequence[int] | None = None,
+    shape: Sequence[int] | int | None = None,
     lr_mult: float | None = None,
     wd_mult: float | None = None,
     dtype: Any = None,
@@ -26,9 +26,9 @@ def Variable(
 ) -> Symbol:
     """A variable: an input, a parameter, or an auxiliary state, depending on what uses it.
 
-    shape: declared shape, 0 or -1 for unknown dimensions. dtype: declared dtype. lr_mult, wd_mult: multipliers that
-    optimisers read. init: an initialiser, as text or an object with `dumps()`. stype: storage type. Further attributes
-    must be spelled `__key__`. Raises SymbolTypeError, SymbolValueError.
+    shape: declared shape, or the size of the one axis; 0 or -1 for unknown dimensions. dtype: declared dtype. lr_mult,
+    wd_mult: multipliers that optimisers read. init: an initialiser, as text or an object with `dumps()`. stype: storage
+    type. Further attributes must be spelled `__key__`. Raises SymbolTypeError, SymbolValueError.
     """
     if not isinstance(name, str):
         raise SymbolTypeError(f"Expect a string for variable `name`, got {type(name).__name__}")
@@ -37,7 +37,7 @@ def Variable(
         if not isinstance(value, str):
             raise SymbolValueError(f"Attributes need to be string, but {key} is {value!r}")
     declared = {
-        "shape": None if shape is None else value_to_text(tuple(shape)),
+        "shape": _shape_text(shape),
         "lr_mult": lr_mult,
         "wd_mult": wd_mult,
         "dtype": None if dtype is None else dtype_code(_variable_dtype(dtype)),
@@ -55,6 +55,12 @@ def Variable(
     symbol = Symbol.create_variable(name)
     symbol.set_attrs({hidden_key(key, exact=True): value for key, value in attrs.items()})
     return symbol
+
+
+def _shape_text(shape: Any) -> str | None:
+    if shape is None:
+        return None
+    return value_to_text(shape if isinstance(shape, int) else tuple(shape))
 
 
 var = Variable

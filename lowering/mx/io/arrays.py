@@ -39,9 +39,9 @@ class NDArrayIter(DataIter):
         super().__init__(batch_size)
         if last_batch_handle not in _HANDLES:
             raise CallError("No such last_batch_handle", expected=f"one of {_HANDLES}", got=repr(last_batch_handle))
-        self.data, self.label = _named(data, data_name), _named(label, label_name)
+        self._data, self._label = _named(data, data_name), _named(label, label_name)
         self._axis = layout.find("N")
-        lengths = {name: rows.shape[self._axis] for name, rows in (*self.data, *self.label)}
+        lengths = {name: rows.shape[self._axis] for name, rows in (*self._data, *self._label)}
         if len(set(lengths.values())) != 1:
             problem = "Arrays of an iterator have different numbers of samples" if lengths else "No data was given"
             raise CallError(problem, expected="as many samples in each", got=lengths)
@@ -53,14 +53,24 @@ class NDArrayIter(DataIter):
         self.reset()
 
     @property
+    def data(self) -> list[tuple[str, NDArray]]:
+        """The whole arrays by name, in the order that they are in now."""
+        return [(name, array(value, dtype=value.dtype)) for name, value in self._data]
+
+    @property
+    def label(self) -> list[tuple[str, NDArray]]:
+        """The whole labels likewise."""
+        return [(name, array(value, dtype=value.dtype)) for name, value in self._label]
+
+    @property
     def provide_data(self) -> list[DataDesc]:
         """The names, shapes and dtypes of a batch's data."""
-        return self._described(self.data)
+        return self._described(self._data)
 
     @property
     def provide_label(self) -> list[DataDesc]:
         """Those of its labels."""
-        return self._described(self.label)
+        return self._described(self._label)
 
     def _described(self, named: Any) -> list[DataDesc]:
         rows = ((name, list(value.shape), value.dtype.type) for name, value in named)
@@ -86,8 +96,8 @@ class NDArrayIter(DataIter):
         if self.shuffle:
             np.random.shuffle(self.idx)  # MXNet's generator: one seed, one order
             order = self.idx
-            self.data, self.label = (
-                [(name, value.take(order, self._axis)) for name, value in named] for named in (self.data, self.label)
+            self._data, self._label = (
+                [(name, value.take(order, self._axis)) for name, value in named] for named in (self._data, self._label)
             )
 
     def iter_next(self) -> bool:
@@ -99,7 +109,7 @@ class NDArrayIter(DataIter):
         """The next batch. Raises StopIteration at the end."""
         if not self.iter_next():
             raise StopIteration
-        data, label = self.getdata(), self.getlabel()
+        data, label = _listed(self.getdata()), _listed(self.getlabel())
         self._cached = None
         if data[0].shape[self._axis] != self.batch_size:
             self._cached = [value.asnumpy() for value in (*data, *label)]
@@ -108,11 +118,11 @@ class NDArrayIter(DataIter):
 
     def getdata(self) -> list[NDArray]:
         """The data of the batch."""
-        return self._batch(self.data, 0)
+        return self._batch(self._data, 0)
 
     def getlabel(self) -> list[NDArray]:
         """The labels of the batch."""
-        return self._batch(self.label, len(self.data))
+        return self._batch(self._label, len(self._data))
 
     def _batch(self, named: Any, first: int) -> list[NDArray]:
         """The rows of the batch; those that waited since the epoch before, first. first: the number of the array."""
@@ -174,7 +184,20 @@ class CSVIter(NDArrayIter):
         label = read_csv(str(label_csv), _sizes(label_shape), dtype) if label is None else label
         label = label[:, 0] if label.shape[1:] == (1,) else label
         handle = "pad" if round_batch else "discard"
-        super().__init__({data_name: data}, {label_name: label}, batch_size, False, handle)
+        held = ({name: array(value, dtype=value.dtype)} for name, value in ((data_name, data), (label_name, label)))
+        super().__init__(*held, batch_size, False, handle)
+
+    def getdata(self) -> NDArray:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The data of the batch, an array, as MXNet's iterators over files give it."""
+        return super().getdata()[0]
+
+    def getlabel(self) -> NDArray:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The labels of the batch."""
+        return super().getlabel()[0]
+
+
+def _listed(given: Any) -> list[NDArray]:
+    return [given] if isinstance(given, NDArray) else given
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,12 +30,18 @@ from symjax_nnvm.errors import TrainingError, did_you_mean, listed
 
 
 def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
-    """A metric from its name, from several in a list, from a function (label, pred) of NumPy arrays, or from one.
+    """A metric from its name, from several in a list, from a function (label, pred) of NumPy arrays, from the JSON of a
+    configuration (`get_config`), or from one.
 
     Raises TrainingError.
     """
     if isinstance(metric, EvalMetric):
         return metric
+    if isinstance(metric, str) and metric.lstrip()[:1] == "{":
+        metric = _configuration(metric)
+    if isinstance(metric, Mapping):
+        config = dict(metric)
+        return create(config.pop("metric", ""), *args, **config, **kwargs)
     if isinstance(metric, list | tuple):
         return CompositeEvalMetric([create(each, *args, **kwargs) for each in metric])
     if callable(metric):
@@ -47,6 +54,13 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
             problem, expected=f"one of {listed(known, 30)}", fix=did_you_mean(str(metric), known) or None
         )
     return found(*args, **kwargs)
+
+
+def _configuration(text: str) -> dict[str, Any]:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TrainingError("The configuration of a metric is no JSON", got=str(error)) from None
 
 
 @alias("composite")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import jax
+import numpy as np
 
 from lowering.mx.metric.base import EvalMetric, MeanOfBatches, alias, arrays, register
 from lowering.training import metrics
@@ -37,11 +38,31 @@ class _Summed(EvalMetric):
         self._state = self._metric.init()
 
     def _all(self) -> Any:
-        return jax.tree.map(lambda a, b: a + b, self._before, self._state)
+        return jax.tree.map(lambda a, b: np.asarray(a, np.float64) + np.asarray(b), self._before, self._state)
 
     def update(self, labels: Any, preds: Any) -> None:
         """Take a batch into account. Raises TrainingError for shapes that do not fit."""
         self._state = self._update(self._state, arrays(labels), arrays(preds))
+
+    @property
+    def num_inst(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How many the local sums are of."""
+        return _count(self._state)
+
+    @property
+    def global_num_inst(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """How many were seen since `reset`."""
+        return _count(self._all())
+
+    @property
+    def sum_metric(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The local sum, whose mean is the value."""
+        return _sum(self._metric, self._state)
+
+    @property
+    def global_sum_metric(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The sum since `reset`."""
+        return _sum(self._metric, self._all())
 
     def get(self) -> tuple[Any, Any]:
         """(name, value) of the local sums."""
@@ -50,6 +71,19 @@ class _Summed(EvalMetric):
     def get_global(self) -> tuple[Any, Any]:
         """(name, value) of all since `reset`."""
         return self.name, self._metric.result(self._all())
+
+
+def _count(state: Any) -> float:
+    """The number of samples or batches that a metric's state is of: of a confusion matrix the sum of its cells."""
+    return float(state["count"] if isinstance(state, Mapping) else np.sum(state))
+
+
+def _sum(metric: metrics.Metric, state: Any) -> float:
+    """The sum that a metric's state holds; of a confusion matrix the value as often as samples were seen."""
+    if isinstance(state, Mapping):
+        return float(state["sum"]) + float(state["lost"])
+    count = _count(state)
+    return metric.result(state) * count if count else 0.0
 
 
 @alias("acc")

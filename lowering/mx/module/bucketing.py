@@ -56,6 +56,11 @@ class BucketingModule(BaseModule):
         self._monitor: Any = None
         self._bound_as: dict[str, Any] = {}
 
+    @property
+    def _curr_module(self) -> Module:
+        """The module of the batch that ran last."""
+        return self._current
+
     def _made(self, key: Any) -> Module:
         with NameManager():
             symbol, data_names, label_names = self._sym_gen(key)

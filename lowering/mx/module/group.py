@@ -91,9 +91,12 @@ class ExecutorGroup:
         """Each executor's part of head gradients."""
         if out_grads is None:
             return [None] * len(self._contexts)
-        heads = [each.value if isinstance(each, NDArray) else each for each in _listed(out_grads)]
-        return [[_rows(head, 0, rows) for head, rows in zip(heads, part, strict=True)]
-                for part in zip(*[self._parts(head.shape[0]) for head in heads], strict=True)]  # fmt: skip
+        heads: list[list[Any]] = [[] for _ in self._contexts]
+        for given, axis in zip(_listed(out_grads), self._output_axes, strict=True):
+            head = given.value if isinstance(given, NDArray) else given
+            for part, rows in zip(heads, self._parts(head.shape[max(axis, 0)]), strict=True):
+                part.append(head if axis < 0 else _rows(head, axis, rows))
+        return list(heads)
 
     # -- arrays --------------------------------------------------------------------------------------------------------
 
@@ -136,7 +139,14 @@ class ExecutorGroup:
     @property
     def outputs(self) -> list[NDArray]:
         """The outputs for the whole batch."""
-        return [self._joined(each, 0) for each in zip(*[e.outputs for e in self.executors], strict=True)]
+        parts = zip(*[e.outputs for e in self.executors], strict=True)
+        return [self._joined(each, axis) for each, axis in zip(parts, self._output_axes, strict=True)]
+
+    @property
+    def _output_axes(self) -> list[int]:
+        """The batch axis of each output, by its node's `__layout__`; -1 where every executor has the whole of it."""
+        symbol = self.executors[0].held.symbol
+        return [DataDesc.get_batch_axis(head.attr("__layout__")) for head in symbol]
 
     def _sum(self, of: Callable[[Executor], Any]) -> NDArray:
         first, *others = [self._here(of(executor)) for executor in self.executors]

@@ -16,6 +16,7 @@ from lowering.mx.io.desc import DataBatch, DataDesc, as_desc
 from lowering.mx.kv import KVStore
 from lowering.mx.kv import create as create_kvstore
 from lowering.mx.module.base import KEPT, UNIFORM, BaseModule, Params
+from lowering.mx.module.executor_group import DataParallelExecutorGroup
 from lowering.mx.module.given import (
     as_contexts,
     check_given,
@@ -81,6 +82,8 @@ class Module(BaseModule):
         self._store = KVStore("local")
         self._states_file: str | None = None
         self._monitor: Any = None
+        self._data_shapes: list[DataDesc] = []
+        self._label_shapes: list[DataDesc] | None = None
 
     # -- what it is --------------------------------------------------------------------------------------------------
 
@@ -129,6 +132,12 @@ class Module(BaseModule):
         self._require(params=False)
         assert self._executor is not None
         return self._executor
+
+    @property
+    def _exec_group(self) -> DataParallelExecutorGroup:
+        """The executors and their arrays, under MXNet's names."""
+        self._require(params=False)
+        return DataParallelExecutorGroup(self)
 
     # -- binding -----------------------------------------------------------------------------------------------------
 
@@ -296,8 +305,9 @@ class Module(BaseModule):
         """The arrays of a batch by argument, for the executor of its shapes."""
         given = dict(zip(self._data_names, data_batch.data, strict=True))
         bound = [desc.name for desc in self._label_shapes or ()]
-        if data_batch.label and bound:
-            given |= dict(zip(self._label_names, data_batch.label, strict=True))
+        label = getattr(data_batch, "label", None)  # any object with `data` is a batch
+        if label and bound:
+            given |= dict(zip(self._label_names, label, strict=True))
         known = {desc.name: desc.shape for desc in (*self._data_shapes, *(self._label_shapes or ()))}
         given = {name: value for name, value in given.items() if name in known}
         if any(tuple(value.shape) != known[name] for name, value in given.items()):

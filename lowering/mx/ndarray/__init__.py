@@ -14,9 +14,10 @@ from typing import Any
 import jax
 
 import symjax_nnvm.symbol as symbols
-from lowering.mx.functions import Wrapped, like
+from lowering.mx.functions import Internal, Wrapped, like
 from lowering.mx.keys import seed as seed
 from lowering.mx.ndarray import control_flow
+from lowering.mx.ndarray import sparse as sparse_arrays
 from lowering.mx.ndarray.array import NDArray as NDArray
 from lowering.mx.ndarray.array import as_jax as as_jax
 from lowering.mx.ndarray.array import invoke as invoke
@@ -128,8 +129,20 @@ contrib = Wrapped(
     cond=control_flow.cond,
 )
 linalg = Wrapped(symbols.linalg, _eager)
+_internal = op = Internal(_eager)
 random = Wrapped(symbols.random, _eager, multinomial=_multinomial, seed=seed)
-sparse = Wrapped(symbols.sparse, _eager)
+sparse = Wrapped(
+    symbols.sparse,
+    _eager,
+    csr_matrix=sparse_arrays.csr_matrix,
+    row_sparse_array=sparse_arrays.row_sparse_array,
+    zeros=sparse_arrays.zeros,
+    empty=sparse_arrays.empty,
+    array=sparse_arrays.array,
+    BaseSparseNDArray=sparse_arrays.BaseSparseNDArray,
+    CSRNDArray=sparse_arrays.CSRNDArray,
+    RowSparseNDArray=sparse_arrays.RowSparseNDArray,
+)
 image = Wrapped(symbols.image, _eager)
 
 

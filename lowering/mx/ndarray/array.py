@@ -18,8 +18,9 @@ from lowering.mx.context import Context, as_context, current_context
 from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
 from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
+from lowering.mx.ndarray.storage import check_storage
 from lowering.xla.platforms import here, kind_of
-from symjax_nnvm.errors import CallError, NNVMError, SymbolTypeError, SymbolValueError
+from symjax_nnvm.errors import CallError, GradientError, InferenceError, NNVMError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol import Group, NameManager, function_named
 from symjax_nnvm.symbol.arithmetic import Arithmetic, is_scalar
 from symjax_nnvm.symbol.fluent import Fluent
@@ -38,6 +39,10 @@ class ScalarError(NNVMError, ValueError):
     """An array of several elements where one number is wanted."""
 
 
+class ReshapeError(InferenceError, ValueError):
+    """A shape that an array cannot have. MXNet raises a ValueError."""
+
+
 class NDArray(Arithmetic, Fluent):
     """An array that is written in place: `x[:] = 1`, `x += y`, views that write through. Its memory is a jax.Array,
     which never changes: a write replaces it.
@@ -49,7 +54,6 @@ class NDArray(Arithmetic, Fluent):
 
     _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) makes one of what is an array."
     __array_priority__ = 1000.0
-    __array_ufunc__ = None  # so that NumPy's numbers ask the array
 
     def __init__(self, cell: ArrayCell | View | HostCell, context: Context, entry: recording.Entry | None = None):
         """cell: what holds the value. entry: where it came from, on the tape of `mx.autograd`."""
@@ -101,6 +105,16 @@ class NDArray(Arithmetic, Fluent):
         return self.gradient
 
     @property
+    def _fresh_grad(self) -> bool:
+        """Whether the gradient was computed since this was last set to False."""
+        return isinstance(self.entry, recording.Leaf) and self.entry.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, fresh: bool) -> None:
+        if isinstance(self.entry, recording.Leaf):
+            self.entry.fresh = fresh
+
+    @property
     def T(self) -> NDArray:
         """Its axes in reverse order."""
         return self.transpose() if self.ndim > 1 else self
@@ -131,6 +145,33 @@ class NDArray(Arithmetic, Fluent):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return host(self.cell) if dtype is None else host(self.cell).astype(dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """NumPy's functions of elements: an NDArray of what NumPy computes, and NumPy's own numbers and `out=` arrays.
+
+        Python's operators with one of NumPy's numbers are the array's own. Raises SymbolTypeError, a TypeError, for
+        operators with NumPy's arrays, as MXNet does.
+        """
+        own = _OPERATORS.get(ufunc.__name__) if method == "__call__" and "out" not in kwargs else None
+        if own is not None:
+            arrays = [each for each in inputs if isinstance(each, np.ndarray) and each.ndim]
+            if arrays:
+                raise SymbolTypeError(f"type {type(arrays[0])} not supported: {self._operands}")
+            return own(*(each if isinstance(each, NDArray) else _number(each) for each in inputs))
+        found = getattr(ufunc, method)(*_as_numpy(inputs), **_as_numpy(kwargs))
+        if not isinstance(found, np.ndarray) or "out" in kwargs:
+            return found
+        return like_jax(jax.device_put(found, self.context.device), self.context)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's other functions: the array's method of that name, if it has one, else of the arrays in NumPy's
+        memory."""
+        if function in (np.shape, np.ndim):
+            return self.shape if function is np.shape else self.ndim
+        method = getattr(type(self), function.__name__, None)
+        if method is not None and args and args[0] is self:
+            return method(*args, **{name: value for name, value in kwargs.items() if value is not None})
+        return function(*_as_numpy(args), **_as_numpy(kwargs))
 
     def __jax_array__(self) -> jax.Array:
         return self.value
@@ -193,10 +234,12 @@ class NDArray(Arithmetic, Fluent):
         return invoke(function_named("cast"), self, dtype=dtype)
 
     def tostype(self, stype: str) -> NDArray:
-        """Itself for "default"; arrays are dense here. Raises CallError."""
-        if stype != "default":
-            raise CallError(f"Arrays are dense here, not {stype}", fix="Operators on dense arrays give equal numbers.")
-        return self
+        """A copy: arrays are dense here, of which other storage types warn once. Raises CallError for what is none."""
+        check_storage(stype)
+        return invoke(function_named("_copy"), self)
+
+    def check_format(self, full_check: bool = True) -> None:
+        """Nothing to check: the array is dense."""
 
     def detach(self) -> NDArray:
         """The same array, through which no gradient flows."""
@@ -206,10 +249,34 @@ class NDArray(Arithmetic, Fluent):
         """The same memory in another shape; shape may hold MXNet's codes 0, -1, -2, -3, -4. Raises InferenceError."""
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
         wanted = kwargs.pop("shape", given) or given
-        found = invoke(function_named("reshape"), self, shape=tuple(wanted), **kwargs)
+        try:
+            found = invoke(function_named("reshape"), self, shape=tuple(wanted), **kwargs)
+        except InferenceError as error:
+            raise ReshapeError(
+                f"Cannot reshape array of size {self.size} into shape {tuple(wanted)}: {error}"
+            ) from None
         if found.entry is None:
             found.cell = reshaped(self.cell, found.shape)
         return found
+
+    def _in_shape(self, function: str, inplace: bool, *args: Any, **kwargs: Any) -> NDArray:
+        """A function that only changes the shape. inplace: what it returns is a view of this array's memory."""
+        found = invoke(function_named(function), self, *args, **kwargs)
+        if inplace and found.entry is None:
+            found.cell = reshaped(self.cell, found.shape)
+        return found
+
+    def flatten(self, inplace: bool = False, **kwargs: Any) -> NDArray:
+        """Its rows, each as one axis: (n, …) → (n, product). inplace: a view."""
+        return self._in_shape("flatten", inplace, **kwargs)
+
+    def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> NDArray:
+        """The array with a new axis of size 1. inplace: a view."""
+        return self._in_shape("expand_dims", inplace, axis=axis, **kwargs)
+
+    def squeeze(self, axis: Any = None, inplace: bool = False, **kwargs: Any) -> NDArray:
+        """The array without axes of size 1: all of them, or one or several. inplace: a view."""
+        return self._in_shape("squeeze", inplace, axis=axis, **kwargs)
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Have `mx.autograd` compute the gradient of this array, into `grad`."""
@@ -257,15 +324,43 @@ class NDArray(Arithmetic, Fluent):
         if isinstance(self.cell, HostCell):
             self.cell.array[indexing.expanded(key, self.shape) if self.ndim else key] = np.asarray(given)
             return
-        if isinstance(key, slice) and key == slice(None):
+        is_whole = isinstance(key, slice) and key == slice(None)
+        if recording.is_recording():
+            entry = value.entry if isinstance(value, NDArray) else None
+            self._refuse_recorded_write(None if is_whole else entry)
+            if is_whole and entry is not None:
+                self.entry = self._recorded_copy(value).entry
+        if is_whole:
             whole = given if given.shape in (self.shape, ()) else _broadcast(given, self.shape)
             self.cell.assign(whole, cast=True)
         else:
             full = indexing.kept_rank(indexing.expanded(key, self.shape)) if self.ndim else key
             with writing(self.cell):
                 self.cell.assign(put(self.value, full, given))
-        if self.entry is not None and not isinstance(self.entry, recording.Leaf):
+        if not recording.is_recording() and not isinstance(self.entry, recording.Leaf):
             self.entry = None
+
+    def _refuse_recorded_write(self, entry: recording.Entry | None) -> None:
+        """Raise GradientError for a write under `record` to an array that is on the tape, and for a write of a value on
+        the tape to a part. entry: where that value came from."""
+        if self.entry is not None:
+            problem = (
+                "Assigning to NDArrays that are already in a computational graph will cause undefined behavior when "
+                "evaluating gradients"
+            )
+            fix = "Call backward first, or write outside of the record section; +=, x[i] = y and out= are writes, too."
+            raise GradientError(problem, fix=fix)
+        if entry is not None:
+            problem = "Inplace operations (+=, -=, x[i]=, etc) are not supported when recording with autograd"
+            raise GradientError(problem, fix="Make a new array: x = x + y, or mx.nd.concat of parts.")
+
+    def _recorded_copy(self, value: NDArray) -> NDArray:
+        """A value on the tape in this array's shape and dtype."""
+        if value.dtype != self.dtype:
+            value = value.astype(self.dtype)
+        if value.shape != self.shape:
+            value = invoke(function_named("broadcast_to"), value, shape=self.shape)
+        return invoke(function_named("_copy"), value)
 
     # -- Python's operators ------------------------------------------------------------------------------------------
 
@@ -283,8 +378,9 @@ class NDArray(Arithmetic, Fluent):
         return id(self) // 16
 
     def _becomes(self, result: NDArray) -> NDArray:
+        if recording.is_recording():
+            self._refuse_recorded_write(result.entry)
         self.cell.assign(result.value, cast=True)
-        self.entry = result.entry if result.entry is not None else self.entry
         return self
 
     def __iadd__(self, other: Any) -> NDArray:
@@ -327,6 +423,29 @@ def scalar_number(value: object) -> Any:
     return value if is_scalar(value) else None
 
 
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "true_divide": operator.truediv, "remainder": operator.mod, "power": operator.pow, "negative": operator.neg,
+    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge, "absolute": abs,
+}  # fmt: skip
+"""NumPy's name of each of Python's operators."""
+
+
+def _number(value: Any) -> Any:
+    """One of NumPy's numbers as Python's; anything else as it is."""
+    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
+
+
+def _as_numpy(given: Any) -> Any:
+    """Arrays in tuples, lists and dicts in NumPy's memory."""
+    if isinstance(given, NDArray):
+        return given.asnumpy()
+    if isinstance(given, list | tuple):
+        return type(given)(map(_as_numpy, given))
+    return {name: _as_numpy(value) for name, value in given.items()} if isinstance(given, dict) else given
+
+
 _hooks: dict[str, Callable[..., None]] = {}
 """What `mx.autograd` does for the methods of arrays."""
 
@@ -344,11 +463,12 @@ def mark(array: NDArray, grad: NDArray, grad_req: str) -> None:
     array.gradient = grad
 
     def keep(value: jax.Array, request: str) -> None:
+        leaf.fresh = True
         with writing(grad.cell):
             kept = grad.value + value if request == "add" else value
             grad.cell.assign(kept, cast=True)
 
-    array.entry = recording.Leaf(keep, grad_req, lambda: grad.value)
+    array.entry = leaf = recording.Leaf(keep, grad_req, lambda: grad.value)
 
 
 def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:
@@ -462,6 +582,8 @@ def _write(targets: Sequence[Any], found: Sequence[NDArray], out: Any) -> None:
         problem = "out= takes an NDArray for each result"
         raise CallError(problem, expected=f"{len(found)} arrays", got=f"{len(targets)} of {type(out).__name__}")
     for target, result in zip(targets, found, strict=False):
+        if recording.is_recording():
+            target._refuse_recorded_write(None)
         if target.shape != result.shape:
             raise CallError("An array given as out= has another shape", expected=result.shape, got=target.shape)
         target.cell.assign(result.value, cast=True)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lowering.core.python_calls import refuse_without_client
-from lowering.executor.arrays import ArrayCell, Place, writing
+from lowering.executor.arrays import ArrayCell, Cell, Place, writing
 
 
 def new_cell(value: jax.Array, device: Place) -> ArrayCell:
@@ -19,7 +19,7 @@ def new_cell(value: jax.Array, device: Place) -> ArrayCell:
     return ArrayCell("", value, device, shown=True)
 
 
-class HostCell:
+class HostCell(Cell):
     """An array in NumPy's memory: what Python code that a compiled program calls is given to read and write."""
 
     __slots__ = ("array", "dtype", "lock", "shape")
@@ -40,7 +40,7 @@ class HostCell:
         np.copyto(self.array, np.asarray(value), casting="unsafe")
 
 
-class View:
+class View(Cell):
     """A part of another array, or all of it in another shape. What is written to it is written there.
 
     take: value of the whole → value of the part. put: (value of the whole, value of the part) → value of the whole.
@@ -58,6 +58,11 @@ class View:
         self._seen = base.show()
         self._value = take(self._seen)
         self.shape, self.dtype = self._value.shape, self._value.dtype
+
+    @property
+    def root(self) -> Cell:
+        """The root of the whole."""
+        return self._base.root
 
     @property
     def place(self) -> Place:
@@ -82,6 +87,22 @@ class View:
             part = ArrayCell("", self.show(), self.place, shown=True)
             part.assign(value, cast=cast)
             self._base.assign(self._put(self._base.show(), part.value))
+
+
+class SharedCell(ArrayCell):
+    """A cell whose array stands in NumPy's memory, too: what is written here is written there."""
+
+    __slots__ = ("_memory",)
+
+    def __init__(self, memory: np.ndarray, place: Place):
+        """memory: writable, of a dtype that JAX has."""
+        super().__init__("", jax.device_put(memory.copy(), place), place, shown=True)
+        self._memory = memory
+
+    def assign(self, value: Any, *, cast: bool = False) -> None:
+        """As `ArrayCell.assign`."""
+        super().assign(value, cast=cast)
+        np.copyto(self._memory, np.asarray(self.value))
 
 
 def host(cell: Any) -> np.ndarray:

@@ -12,8 +12,14 @@ import numpy as np
 
 from lowering.mx.context import as_context
 from lowering.mx.ndarray.array import NDArray, invoke, like_jax
-from symjax_nnvm.errors import CallError, NarrowedDtypeWarning
+from lowering.mx.ndarray.cells import SharedCell
+from lowering.mx.ndarray.storage import check_storage
+from symjax_nnvm.errors import CallError, NarrowedDtypeWarning, NNVMError
 from symjax_nnvm.symbol import function_named
+
+
+class NotContiguousError(NNVMError, ValueError):
+    """Memory in another order than the array's, which was to be shared."""
 
 
 def _place(value: np.ndarray, ctx: Any, dtype: Any) -> NDArray:
@@ -60,7 +66,8 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
 
 
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
-    """Zeros, float32 unless dtype says another. stype: arrays are dense, whatever it says."""
+    """Zeros, float32 unless dtype says another. stype: arrays are dense, of which other storage types warn once."""
+    check_storage(stype)
     return full(shape, 0, ctx, np.float32 if dtype is None else dtype, kwargs.get("out"))
 
 
@@ -110,8 +117,21 @@ def eye(N: int, M: int = 0, k: int = 0, ctx: Any = None, dtype: Any = None, **kw
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
-    """An array in NumPy's dtype. It is copied: a jax.Array never changes, and NumPy's memory may."""
-    return _place(ndarray, None, ndarray.dtype)
+    """An array in NumPy's dtype.
+
+    zero_copy: NumPy's array can be written no more but through the new one, whose values it shows. A jax.Array never
+    changes, so that the values stand twice in memory. Raises NotContiguousError, a ValueError, where the memory has
+    another order than the array's.
+    """
+    dtype = _native(ndarray.dtype)
+    if not (zero_copy and ndarray.flags.writeable and jax.dtypes.canonicalize_dtype(dtype) == ndarray.dtype):
+        return _place(ndarray, None, ndarray.dtype)
+    if not ndarray.flags.c_contiguous:
+        raise NotContiguousError("Only c-contiguous arrays are supported for zero-copy", fix="Use zero_copy=False.")
+    memory = ndarray.view()
+    ndarray.flags.writeable = False
+    context = as_context(None)
+    return NDArray(SharedCell(memory, context.device), context)
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from symjax_nnvm.errors import CallError
 
 
 def encode_sentences(
-    sentences: Sequence[Sequence[Any]],
+    sentences: Iterable[Iterable[Any]],
     vocab: Mapping[Any, int] | None = None,
     invalid_label: int = -1,
     invalid_key: Any = "\n",
@@ -28,7 +28,8 @@ def encode_sentences(
     """
     known = {invalid_key: invalid_label} if vocab is None else dict(vocab)
     number, coded = start_label, []
-    for sentence in sentences:
+    for words in sentences:
+        sentence = list(words)
         for word in sentence:
             if word in known:
                 continue
@@ -51,7 +52,7 @@ class BucketSentenceIter(DataIter):
 
     def __init__(
         self,
-        sentences: Sequence[Sequence[int]],
+        sentences: Iterable[Iterable[int]],
         batch_size: int,
         buckets: Sequence[int] | None = None,
         invalid_label: int = -1,
@@ -63,6 +64,7 @@ class BucketSentenceIter(DataIter):
         super().__init__(batch_size)
         if sorted(layout) != ["N", "T"]:
             raise CallError(f"Invalid layout {layout}: Must by NT (batch major) or TN (time major)")
+        sentences = [list(sentence) for sentence in sentences]
         lengths = np.bincount([len(sentence) for sentence in sentences])
         sizes = sorted(buckets or [length for length, count in enumerate(lengths) if count >= batch_size])
         rows: list[list[np.ndarray]] = [[] for _ in sizes]

@@ -2,28 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 import symjax_nnvm.symbol as symbols
-from lowering.mx.functions import Wrapped, like
+from lowering.initializer import Initializer
+from lowering.mx.functions import Internal, Wrapped, like
 from lowering.mx.symbol.bound import Symbol as Symbol
 from lowering.mx.symbol.bound import as_symbol as as_symbol
 
 
 def _bindable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose symbols are those of this module."""
+    """A function whose symbols are those of this module, and so are those that it gives to functions of the caller's,
+    such as a loop's body."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return as_symbol(function(*args, **kwargs))
+        named = {name: _given_ours(value) for name, value in kwargs.items()}
+        return as_symbol(function(*map(_given_ours, args), **named))
 
     return like(function, call)
 
 
-Variable = var = _bindable(symbols.Variable)
-Group = _bindable(symbols.Group)
+def _given_ours(value: Any) -> Any:
+    """A function that gets symbols of this module; anything else as it is."""
+    if not isinstance(value, FunctionType | MethodType | partial):
+        return value
+    return lambda *args, **kwargs: value(*map(as_symbol, args), **kwargs)
+
+
+_variable = _bindable(symbols.Variable)
+
+
+def Variable(name: str, attr: Mapping[str, Any] | None = None, *args: Any, **kwargs: Any) -> Symbol:
+    """A variable; see `symjax_nnvm.symbol.Variable`. Attributes may be numbers, and initialisers."""
+    return _variable(name, {key: _text(value) for key, value in (attr or {}).items()} or None, *args, **kwargs)
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, Initializer):
+        return value.dumps()
+    return str(value) if isinstance(value, int | float) else value
+
+
+var = Variable
 load = _bindable(symbols.load)
 load_json = fromjson = _bindable(symbols.load_json)
+
+
+def Group(symbols_: Sequence[Any], create_fn: Any = Symbol) -> Symbol:
+    """One symbol whose outputs are those of several. create_fn: MXNet's class of the result; nothing to do here."""
+    return as_symbol(symbols.Group(symbols_))
 
 
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
@@ -38,6 +68,7 @@ def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
 
 contrib = Wrapped(symbols.contrib, _bindable)
 linalg = Wrapped(symbols.linalg, _bindable)
+_internal = op = Internal(_bindable)
 random = Wrapped(symbols.random, _bindable)
 sparse = Wrapped(symbols.sparse, _bindable)
 image = Wrapped(symbols.image, _bindable)

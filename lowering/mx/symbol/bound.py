@@ -8,7 +8,6 @@ from typing import Any
 from lowering.executor import bind, simple_bind
 from lowering.mx.context import Context, as_context
 from lowering.mx.executor import Executor
-from lowering.mx.keys import next_key
 from lowering.mx.ndarray.array import NDArray
 from symjax_nnvm.errors import CallError
 from symjax_nnvm.symbol.symbol import Symbol as GraphSymbol
@@ -28,6 +27,10 @@ class Symbol(GraphSymbol):
                 fix="An array becomes an input: mx.sym.Variable(name), given when the graph is bound.",
             )
         return as_symbol(super()._operator(op, symbols, params, hint))
+
+    def __reduce__(self) -> Any:
+        made, given = super().__reduce__()[:2]
+        return _unpickled, (made, given)
 
     def simple_bind(
         self,
@@ -56,7 +59,6 @@ class Symbol(GraphSymbol):
             group2ctx=_devices(group2ctx),
             shared_exec=shared,
             shared_arg_names=shared_arg_names,
-            seed=next_key(),
             **kwargs,
         )
         return Executor(held, self, context)
@@ -76,7 +78,7 @@ class Symbol(GraphSymbol):
         context = as_context(ctx)
         given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux": _cells(aux_states)}
         groups = _devices(group2ctx)
-        held = bind(self, context.device, grad_req=grad_req, group2ctx=groups, seed=next_key(), **given)
+        held = bind(self, context.device, grad_req=grad_req, group2ctx=groups, **given)
         return Executor(held, self, context)
 
     def eval(self, ctx: Any = None, **kwargs: NDArray) -> list[NDArray]:
@@ -86,6 +88,10 @@ class Symbol(GraphSymbol):
     def grad(self, wrt: Sequence[str]) -> Symbol:
         """The gradients with respect to arguments, as a symbol."""
         return as_symbol(self.gradient(list(wrt)))
+
+
+def _unpickled(make: Any, given: Any) -> Symbol:
+    return as_symbol(make(*given))
 
 
 def as_symbol(made: Any) -> Any:

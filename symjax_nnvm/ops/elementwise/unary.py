@@ -76,7 +76,7 @@ FUNCTIONS: tuple[tuple[str, Formula, str], ...] = (
     ("gammaln", lambda g, x, y: mul(g, digamma(x)), "log |Γ(x)|."),
     (
         "relu",
-        lambda g, x, y: mul(g, apply("_greater_scalar", y, scalar=0.0)),
+        lambda g, x, y: mul(g, apply("sign", y)),  # which is nan at nan, as MXNet's is
         "max(x, 0); its gradient at 0 is 0.",
     ),
     ("sigmoid", lambda g, x, y: mul(g, mul(y, one_minus(y))), "1 / (1 + e⁻ˣ)."),

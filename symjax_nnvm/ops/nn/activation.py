@@ -32,7 +32,10 @@ def _activation_gradient(node: Node, ograds: Entries):
     kind = node.attrs.parsed.act_type
     if kind == "softrelu":
         return [apply("elemwise_mul", dy, apply("sigmoid", data))]
-    return [_FORMULAS[kind](dy, data, NodeEntry(node, 0, 0))]
+    y = NodeEntry(node, 0, 0)
+    if kind == "relu":  # 0 at nan, where the operator relu has nan: both are MXNet's
+        return [apply("elemwise_mul", dy, apply("_greater_scalar", y, scalar=0.0))]
+    return [_FORMULAS[kind](dy, data, y)]
 
 
 register_op(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from symjax_nnvm.errors import GradientError, explain
 from symjax_nnvm.ir.attributes import FGradient, FInferShape, FLossEquivalent, TOutGradsRead
@@ -94,12 +94,15 @@ def mx_gradient(
     return apply_pass(graph.derive(attrs=graph.attrs | attrs), "MXGradient")
 
 
-@register_pass(
-    "MXGradient",
-    requires=("grad_ys", "grad_xs", "grad_ys_out_grad"),
-    op_attrs=("FGradient", "FInferShape"),
-    change_graph=True,
-)
+_FACTS: dict[str, Any] = {
+    "requires": ("grad_ys", "grad_xs", "grad_ys_out_grad"),
+    "op_attrs": ("FGradient", "FInferShape"),
+    "change_graph": True,
+}
+
+
+@register_pass("Gradient", **_FACTS)  # NNVM's own name
+@register_pass("MXGradient", **_FACTS)
 def gradient_pass(graph: Graph) -> Graph:
     """Return a gradient graph of grad_ys with respect to grad_xs; see `mx_gradient` for the options."""
     ys: list[NodeEntry] = graph.attrs["grad_ys"]

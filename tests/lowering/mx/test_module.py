@@ -444,3 +444,28 @@ def test_compiled_updates_are_bounded(monkeypatch: pytest.MonkeyPatch):
         optimizer.wd = 0.1 * turn
         optimizer.update(0, weight, mx.nd.ones(2), ())
     assert len(optimizer._jitted) == 2
+
+
+@pytest.mark.parametrize("contexts", [1, 2])
+def test_gradients_are_clipped_through_the_executors(contexts: int):
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+    module = mx.mod.Module(mx.sym.make_loss(net), label_names=None, context=[mx.cpu(i) for i in range(contexts)])
+    module.bind([("data", (4, 3))])
+    module.init_params(mx.init.Zero())
+    module.init_optimizer(optimizer_params={"learning_rate": 1.0, "rescale_grad": 1.0})
+    module.forward_backward(mx.io.DataBatch([mx.nd.ones((4, 3))]))
+    group = module._exec_group
+    assert (group.batch_size, group.param_names, len(group.execs)) == (4, ["fc_weight", "fc_bias"], contexts)
+    for arrays in group.grad_arrays:
+        for gradient in arrays:
+            assert gradient is not None
+            mx.nd.clip(gradient, -1, 1, out=gradient)
+    module.update()
+    assert group.param_arrays[group.param_names.index("fc_bias")][0].asnumpy().tolist() == [-contexts] * 2  # pyright: ignore
+
+
+def test_internal_functions_have_the_operators_names():
+    x = mx.nd.array([1, 4])
+    assert mx.nd._internal._plus_scalar(x, scalar=2).asnumpy().tolist() == [3, 6]
+    symbol = mx.sym._internal._maximum(mx.sym.Variable("a"), mx.sym.Variable("b"))
+    assert symbol.eval(a=x, b=mx.nd.array([2, 3]))[0].asnumpy().tolist() == [2, 4]

@@ -1,0 +1,111 @@
+"""`import mxnet` as this namespace: for scripts and libraries that say so."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from lowering.messages.mxnet_words import word_for
+from symjax_nnvm.errors import CallError
+
+_NAME, _OURS = "mxnet", "lowering.mx"
+
+_SUBMODULES = {
+    "attribute": "attribute",
+    "context": "context",
+    "contrib.ndarray": "nd.contrib",
+    "contrib.symbol": "sym.contrib",
+    "executor": "executor",
+    "io.io": "io",
+    "io.utils": "io",
+    "kvstore.base": "kv",
+    "kvstore.kvstore": "kv",
+    "module.base_module": "mod",
+    "module.bucketing_module": "mod",
+    "module.executor_group": "module.executor_group",
+    "module.module": "mod",
+    "module.python_module": "mod",
+    "module.sequential_module": "mod",
+    "ndarray.ndarray": "nd",
+    "ndarray.op": "nd",
+    "ndarray.utils": "nd",
+    "numpy": "np",
+    "numpy_extension": "npx",
+    "optimizer.optimizer": "optimizer",
+    "rnn.rnn": "rnn",
+    "rnn.rnn_cell": "rnn",
+    "symbol.op": "sym",
+    "symbol.symbol": "sym",
+}
+"""MXNet's submodules that have another name here. The others have the same: `mxnet.ndarray.contrib` is
+`mx.ndarray.contrib`."""
+
+
+def install() -> None:
+    """Have `import mxnet`, and imports of its submodules, give this namespace in this process.
+
+    The logger "jax" is set to warnings where it has no level: scripts begin with `logging.basicConfig(level=DEBUG)`,
+    and JAX would tell of each compilation. Does nothing where this was called before. Raises CallError where a real
+    MXNet is installed or imported.
+    """
+    present = sys.modules.get(_NAME)
+    if present is sys.modules[_OURS]:
+        return
+    if present is not None or importlib.util.find_spec(_NAME) is not None:
+        raise CallError(
+            "mx.install() would hide the MXNet that is " + ("imported" if present is not None else "installed"),
+            expected="an environment without MXNet",
+            fix="`from lowering import mx` works beside it.",
+        )
+    sys.meta_path.insert(0, _Finder())
+    sys.modules[_NAME] = sys.modules[_OURS]
+    if logging.getLogger("jax").level == logging.NOTSET:
+        logging.getLogger("jax").setLevel(logging.WARNING)
+
+
+class _Finder(MetaPathFinder):
+    """Finds MXNet's submodules in this namespace. Without it Python would read our files a second time, under MXNet's
+    name."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where a submodule of MXNet comes from; None for modules of others. Raises ModuleNotFoundError."""
+        package, _, rest = fullname.partition(".")
+        if package != _NAME or not rest:
+            return None
+        return ModuleSpec(fullname, _Given(_submodule(rest)), is_package=True)
+
+
+class _Given(Loader):
+    """Puts an object that exists in the place of the module that Python is about to fill."""
+
+    def __init__(self, module: Any):
+        self.module = module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """As `importlib.abc.Loader`: the import ends with what `sys.modules` has."""
+        sys.modules[module.__name__] = self.module
+
+
+def _submodule(name: str) -> Any:
+    """The object of this namespace that is MXNet's submodule. Raises ModuleNotFoundError."""
+    found: Any = sys.modules[_OURS]
+    parts = _SUBMODULES.get(name, name).split(".")
+    for i, part in enumerate(parts):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            try:
+                found = importlib.import_module(".".join([_OURS, *parts[: i + 1]]))
+            except ModuleNotFoundError:
+                said = f"No module named '{_NAME}.{name}' in {_OURS}. {word_for('mx', parts[0])}".rstrip()
+                raise ModuleNotFoundError(said, name=f"{_NAME}.{name}") from None
+    return found

@@ -1,0 +1,3 @@
+"""`mx.attribute`: the scope of attributes for symbols."""
+
+from symjax_nnvm.symbol.scope import AttrScope as AttrScope

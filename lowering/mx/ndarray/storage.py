@@ -1,0 +1,29 @@
+"""MXNet's storage types: what is asked for is checked, and arrays are dense all the same."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+from symjax_nnvm.errors import CallError
+
+STORAGE = ("default", "row_sparse", "csr")
+
+
+class DenseWarning(UserWarning):
+    """A sparse array was asked for, and a dense one was made."""
+
+
+@cache
+def warn_once() -> None:
+    """Warn that arrays are dense, at the first call."""
+    message = "Arrays are dense here: row_sparse and csr arrays hold their zeros, too. Operators give equal numbers."
+    warnings.warn(message, DenseWarning, stacklevel=4)
+
+
+def check_storage(stype: str | None) -> None:
+    """Raise CallError for what is no storage type; warn of those that are not here."""
+    if stype not in (None, *STORAGE):
+        raise CallError("No such storage type", expected=f"one of {STORAGE}", got=repr(stype))
+    if stype not in (None, "default"):
+        warn_once()

@@ -1,0 +1,296 @@
+"""`mx.profiler`: MXNet's profiler over `jax.profiler`. It traces what JAX and XLA do while it runs, and what a script
+marks.
+
+`dump` writes a Chrome trace (chrome://tracing). Its operators are XLA's, which are named as in the compiled program.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from symjax_nnvm.errors import MXNetError, refuse_unknown
+from symjax_nnvm.io.files import write_file
+from symjax_nnvm.tables import table_text
+
+_SETTINGS = (
+    "filename", "profile_all", "profile_symbolic", "profile_imperative", "profile_memory", "profile_api",
+    "continuous_dump", "dump_period", "aggregate_stats", "profile_process", "gpu_memory_profile_filename_prefix",
+)  # fmt: skip
+_SORTS = {"total": 1, "avg": 4, "min": 2, "max": 3, "count": 0}
+_COLUMNS = ("Count", "Total", "Min", "Max", "Avg")
+
+
+class _Profiler:
+    """The file that is written, the folder of a trace that is being taken, and the events of those that were."""
+
+    def __init__(self):
+        self.filename = "profile.json"
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        self.is_on = False
+        self.events: list[dict[str, Any]] = []
+        self.began = time.perf_counter()
+
+    def start(self) -> None:
+        """Begin a trace, unless one is being taken."""
+        if self.folder is None:
+            options = jax.profiler.ProfileOptions()
+            options.python_tracer_level = 0
+            self.folder = tempfile.TemporaryDirectory()
+            self._offset = 1e6 * (time.perf_counter() - self.began)
+            jax.profiler.start_trace(self.folder.name, profiler_options=options)
+
+    def stop(self) -> None:
+        """End it, and keep its events, in microseconds since the module was imported."""
+        if self.folder is None:
+            return
+        folder, self.folder = self.folder, None
+        with folder:
+            jax.profiler.stop_trace()
+            for path in sorted(Path(folder.name).rglob("*.trace.json.gz")):
+                found = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+                self.events += [{**e, "ts": e["ts"] + self._offset} if "ts" in e else e for e in found if e]
+
+    def so_far(self) -> list[dict[str, Any]]:
+        """The events until now; a trace that is being taken goes on."""
+        if self.folder is not None:
+            self.stop()
+            self.start()
+        return self.events
+
+
+_profiler = _Profiler()
+
+
+def set_config(**kwargs: Any) -> None:
+    """filename: of the trace, "profile.json" by default. Other settings of MXNet's are taken and change nothing: JAX
+    traces all. Raises MXNetError for words that are none."""
+    refuse_unknown(MXNetError, "No such setting of the profiler", kwargs, _SETTINGS, "settings")
+    _profiler.filename = kwargs.get("filename", _profiler.filename)
+
+
+def set_state(state: str = "stop", profile_process: str = "worker") -> None:
+    """ "run" begins to trace, "stop" ends it. Raises KeyError for another word."""
+    _profiler.is_on = {"run": True, "stop": False}[state]
+    (_profiler.start if _profiler.is_on else _profiler.stop)()
+
+
+def start(profile_process: str = "worker") -> None:
+    """Begin to trace."""
+    set_state("run", profile_process)
+
+
+def stop(profile_process: str = "worker") -> None:
+    """End it."""
+    set_state("stop", profile_process)
+
+
+def pause(profile_process: str = "worker") -> None:
+    """Leave out what comes until `resume`."""
+    _profiler.stop()
+
+
+def resume(profile_process: str = "worker") -> None:
+    """Go on, where the profiler runs."""
+    if _profiler.is_on:
+        _profiler.start()
+
+
+def dump(finished: bool = True, profile_process: str = "worker") -> None:
+    """Write the trace to the file of the configuration. finished: end it, too. Raises OSError."""
+    if finished:
+        stop()
+    text = json.dumps({"displayTimeUnit": "ms", "traceEvents": _profiler.so_far()})
+    write_file(_profiler.filename, text)
+
+
+def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", ascending: bool = False) -> str:
+    """How often XLA's operators and what a script marked ran, and for how many milliseconds, as a table or as JSON.
+
+    reset: forget them. Raises MXNetError for words that are none.
+    """
+    for name, value, known in (("format", format, ("table", "json")), ("sort_by", sort_by, tuple(_SORTS))):
+        if value not in known:
+            raise MXNetError("dumps does not know it", param=name, expected=f"one of {known}", got=repr(value))
+    times: dict[str, dict[str, list[float]]] = {}
+    for event in _profiler.so_far():
+        arguments = event.get("args", {})
+        category = arguments.get("category", "operator" if "hlo_op" in arguments else None)
+        if event.get("ph") == "X" and category is not None:
+            times.setdefault(category, {}).setdefault(event["name"], []).append(event["dur"] / 1e3)
+    if reset:
+        _profiler.events = []
+
+    def row(found: list[float]) -> tuple[float, ...]:
+        return len(found), sum(found), min(found), max(found), sum(found) / len(found)
+
+    rows = {
+        category: sorted(
+            ((name, *row(found)) for name, found in named.items()),
+            key=lambda cells: cells[1 + _SORTS[sort_by]],
+            reverse=not ascending,
+        )
+        for category, named in times.items()
+    }
+    if format == "json":
+        told = {
+            category: {name: dict(zip(_COLUMNS, cells, strict=True)) for name, *cells in found}
+            for category, found in rows.items()
+        }
+        return json.dumps({"Time": told, "Memory": {}, "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
+    parts = ["Profile Statistics."]
+    for category, found in rows.items():
+        cells = [(name, str(count), *(f"{value:.4f}" for value in values)) for name, count, *values in found]
+        parts += [category, table_text(("Name", "Count", "Total ms", "Min ms", "Max ms", "Avg ms"), cells, right=5)]
+    return "\n".join(parts) + "\n"
+
+
+# -- names of MXNet 1.0 ------------------------------------------------------------------------------------------------
+
+
+def _deprecated(name: str, now: str) -> None:
+    warnings.warn(f"profiler.{name}() is deprecated. Please use profiler.{now}() instead", stacklevel=3)
+
+
+def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:
+    """`set_config`, with a warning."""
+    _deprecated("profiler_set_config", "set_config")
+    set_config(filename=filename)
+
+
+def profiler_set_state(state: str = "stop") -> None:
+    """`set_state`, with a warning."""
+    _deprecated("profiler_set_state", "set_state")
+    set_state(state)
+
+
+def dump_profile() -> None:
+    """`dump`, with a warning."""
+    _deprecated("dump_profile", "dump")
+    dump(True)
+
+
+# -- what scripts mark -------------------------------------------------------------------------------------------------
+
+
+class _Named:
+    """What a script marks in the trace."""
+
+    def __init__(self, domain: Domain | None, name: str):
+        self.domain, self.name = domain, name
+
+    def _span(self, **arguments: Any) -> jax.profiler.TraceAnnotation:
+        kind = type(self).__name__.lower()
+        category = kind if self.domain is None else f"{self.domain}:{kind}"
+        return jax.profiler.TraceAnnotation(self.name, category=category, **arguments)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class _Span(_Named):
+    """A time, from `start` to `stop` in one thread."""
+
+    def __init__(self, domain: Domain | None, name: str):
+        super().__init__(domain, name)
+        self._open: list[jax.profiler.TraceAnnotation] = []
+
+    def start(self) -> None:
+        """Begin it."""
+        span = self._span()
+        span.__enter__()
+        self._open.append(span)
+
+    def stop(self) -> None:
+        """End what began last; nothing, where nothing did."""
+        if self._open:
+            self._open.pop().__exit__(None, None, None)
+
+
+class Task(_Span):
+    """A time that a task takes."""
+
+
+class Frame(_Span):
+    """A time that a frame takes."""
+
+
+class Event(_Span):
+    """A time that belongs to no domain."""
+
+    def __init__(self, name: str):
+        super().__init__(None, name)
+
+
+class Counter(_Named):
+    """A number that is marked whenever it changes."""
+
+    def __init__(self, domain: Domain, name: str, value: int | None = None):
+        super().__init__(domain, name)
+        self._value = 0
+        if value is not None:
+            self.set_value(value)
+
+    def set_value(self, value: int) -> None:
+        """Change the number."""
+        self._value = int(value)
+        with self._span(value=self._value):
+            pass
+
+    def increment(self, delta: int = 1) -> None:
+        """Add to it."""
+        self.set_value(self._value + int(delta))
+
+    def decrement(self, delta: int = 1) -> None:
+        """Subtract from it."""
+        self.set_value(self._value - int(delta))
+
+    def __iadd__(self, delta: int) -> Counter:
+        self.increment(delta)
+        return self
+
+    def __isub__(self, delta: int) -> Counter:
+        self.decrement(delta)
+        return self
+
+
+class Marker(_Named):
+    """A moment."""
+
+    def mark(self, scope: str = "process") -> None:
+        """Mark now."""
+        with self._span(scope=scope):
+            pass
+
+
+class Domain:
+    """A name under which scripts mark."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def new_task(self, name: str) -> Task:
+        """A task of the domain."""
+        return Task(self, name)
+
+    def new_frame(self, name: str) -> Frame:
+        """A frame of the domain."""
+        return Frame(self, name)
+
+    def new_counter(self, name: str, value: int | None = None) -> Counter:
+        """A counter of the domain."""
+        return Counter(self, name, value)
+
+    def new_marker(self, name: str) -> Marker:
+        """A marker of the domain."""
+        return Marker(self, name)

@@ -1,0 +1,83 @@
+"""`import mxnet` as this namespace, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+SCRIPT = """
+import logging
+import sys
+
+logging.basicConfig(level=logging.DEBUG)
+import mxnet as mx
+import mxnet.ndarray.contrib as contrib
+from mxnet.ndarray.ndarray import NDArray
+from mxnet.symbol import Symbol
+
+net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2)
+assert isinstance(net, Symbol) and isinstance(mx.nd.ones(1), NDArray)
+module = mx.mod.Module(net, label_names=None)
+module.bind([("data", (2, 3))], for_training=False)
+module.init_params()
+module.forward(mx.io.DataBatch([mx.nd.ones((2, 3))]))
+print(module.get_outputs()[0].shape, contrib.box_nms.__name__, sys.argv[1:], __name__)
+try:
+    import mxnet.rtc
+except ImportError as error:
+    print(error)
+import mxnet.io as io
+
+assert io is mx.io and sys.modules["mxnet.io"] is mx.io
+assert [name for name in sys.modules if name.startswith("lowering.mx.") and sys.modules[name].__name__ != name] == []
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True)
+
+
+def test_a_script_that_imports_mxnet_runs(tmp_path: Path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    ended = run(tmp_path, "-m", "lowering.mx", "script.py", "--epochs", "2")
+    assert ended.returncode == 0, ended.stderr
+    first, second = ended.stdout.splitlines()
+    assert first == "(2, 2) box_nms ['--epochs', '2'] __main__"
+    assert second.startswith("mx has no module 'rtc'. ")
+    assert "jax" not in ended.stderr
+    module = run(tmp_path, "-m", "lowering.mx", "-m", "script")
+    assert module.returncode == 0, module.stderr
+    assert run(tmp_path, "-m", "lowering.mx").returncode == 2
+
+
+def test_the_scripts_own_error_ends_it(tmp_path: Path):
+    (tmp_path / "script.py").write_text("import mxnet as mx\nmx.nd.ones((2, 3)).reshape((4, 4))\n")
+    ended = run(tmp_path, "-m", "lowering.mx", "script.py")
+    assert ended.returncode == 1
+    assert "Cannot reshape array of size 6" in ended.stderr
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_a_real_mxnet_is_not_hidden(tmp_path: Path, imported: bool):
+    (tmp_path / "mxnet.py").write_text("__version__ = '1.9.1'\n")
+    first = "import mxnet\n" if imported else ""
+    (tmp_path / "script.py").write_text(f"{first}from lowering import mx\nmx.install()\n")
+    ended = run(tmp_path, "script.py")
+    assert ended.returncode == 1
+    assert f"would hide the MXNet that is {'imported' if imported else 'installed'}" in ended.stderr
+
+
+def test_installing_twice_is_installing_once(tmp_path: Path):
+    (tmp_path / "script.py").write_text(
+        "import sys\nfrom lowering import mx\nbefore = len(sys.meta_path)\nmx.install()\nmx.install()\n"
+        "assert len(sys.meta_path) == before + 1\nimport mxnet\nassert mxnet is mx\n"
+    )
+    ended = run(tmp_path, "script.py")
+    assert ended.returncode == 0, ended.stderr

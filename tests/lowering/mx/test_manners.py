@@ -1,0 +1,207 @@
+"""MXNet's manners: types of attributes, classes of errors, arguments that scripts give."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering import mx
+from lowering.mx.ndarray import storage
+
+
+def test_a_seed_reaches_executors_and_modules_that_are_bound():
+    executor = mx.sym.Dropout(mx.sym.Variable("x")).bind(mx.cpu(), {"x": mx.nd.ones(64)})
+    module = mx.mod.Module(mx.sym.Dropout(mx.sym.Variable("data")), label_names=None)
+    module.bind([("data", (64,))], for_training=True)
+    module.init_params()
+
+    def draw() -> tuple[list[float], list[float]]:
+        module.forward(mx.io.DataBatch([mx.nd.ones(64)]), is_train=True)
+        return executor.forward(is_train=True)[0].asnumpy().tolist(), module.get_outputs()[0].asnumpy().tolist()
+
+    mx.random.seed(128)
+    first, second = draw(), draw()
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+    mx.random.seed(128)
+    assert draw() == first
+
+
+@pytest.mark.parametrize("name", ["flatten", "expand_dims", "squeeze"])
+def test_in_place_results_are_views(name: str):
+    array = mx.nd.zeros((2, 1, 3))
+    arguments = {"expand_dims": {"axis": 0}}.get(name, {})
+    view, copy = (getattr(array, name)(inplace=inplace, **arguments) for inplace in (True, False))
+    view[:] = 1
+    copy[:] = 2
+    assert array.asnumpy().tolist() == [[[1] * 3], [[1] * 3]]
+
+
+def test_symbols_given_to_bodies_and_unpickled_ones_are_symbols_of_mx():
+    seen: list[Any] = []
+
+    def body(item: Any, states: Any) -> Any:
+        seen.extend([item, *states])
+        return item * 2, [states[0] + item]
+
+    outputs, _ = mx.sym.contrib.foreach(body, mx.sym.Variable("data"), [mx.sym.Variable("state")])
+    copied = pickle.loads(pickle.dumps(mx.sym.Variable("x") * 2))
+    assert all(isinstance(symbol, mx.sym.Symbol) for symbol in (*seen, outputs, copied))
+    assert copied.eval(x=mx.nd.ones(2))[0].asnumpy().tolist() == [2, 2]
+
+
+def test_initializers_fill_arrays_by_their_methods():
+    array = mx.nd.zeros((1, 1, 4, 4))
+    mx.init.Bilinear()._init_weight("up_weight", array)
+    assert array.asnumpy().sum() == 4
+    mx.init.create("xavier")(mx.init.InitDesc("w_weight"), array)
+    assert isinstance(mx.init.create("xavier"), mx.init.Xavier)
+    assert abs(array.asnumpy()).max() < 1
+
+    class Twice(mx.init.Constant):
+        def _init_weight(self, name: str, arr: Any) -> None:
+            super()._init_weight(name, arr)
+            arr[:] = arr * 2
+
+    Twice(3)("w_weight", array)
+    assert array.asnumpy().tolist() == np.full((1, 1, 4, 4), 6).tolist()
+
+
+def test_numpys_functions_take_arrays():
+    x = mx.nd.array([4, 9])
+    assert isinstance(np.sqrt(x), mx.nd.NDArray)
+    assert np.sqrt(x).asnumpy().tolist() == [2, 3]
+    assert np.all(x == x)
+    assert not np.any(x != x)
+    for product in (np.float32(2) * x, x * np.float32(2)):
+        assert isinstance(product, mx.nd.NDArray)
+        assert product.asnumpy().tolist() == [8, 18]
+    with pytest.raises(TypeError, match=r"type <class 'numpy.ndarray'> not supported"):
+        np.ones(2) + x
+    total = np.zeros(2)
+    np.add(total, x, out=total)
+    assert total.tolist() == [4, 9]
+    assert np.concatenate([x, x]).shape == (4,)
+
+
+def test_elements_are_written_by_arrays_of_one():
+    array = mx.nd.zeros((2, 1))
+    array[0] = np.array([47.5])
+    array[1, 0] = mx.nd.array([4])
+    assert array.asnumpy().tolist() == [[47.5], [4]]
+
+
+def test_variables_say_one_size_numbers_and_initializers():
+    assert mx.sym.var("w", shape=5).attr_dict()["w"]["__shape__"] == "5"
+    attrs = mx.sym.var("w", attr={"__lr_mult__": 2.0, "__init__": mx.init.Constant(2)}).attr_dict()["w"]
+    assert (attrs["__lr_mult__"], attrs["__init__"]) == ("2.0", '["constant", {"value": 2}]')
+    assert mx.sym.var("w", shape=5).infer_shape()[0] == [(5,)]
+
+
+def test_metrics_by_their_configuration_and_before_an_update():
+    metric = mx.metric.F1(average="micro")
+    assert mx.metric.create(json.dumps(metric.get_config())).get_config() == metric.get_config()
+    for metric in (mx.metric.F1(average="micro"), mx.metric.MCC(average="micro"), mx.metric.F1()):
+        assert math.isnan(metric.get()[1])
+        assert metric.num_inst == 0
+    accuracy = mx.metric.Accuracy()
+    accuracy.update([mx.nd.array([0, 1])], [mx.nd.array([[1, 0], [1, 0]])])
+    assert (accuracy.num_inst, accuracy.sum_metric) == (2, 1)
+
+
+def test_rates_are_pythons_numbers():
+    schedule = mx.lr_scheduler.FactorScheduler(step=5, base_lr=0.1)
+    assert schedule(0) == 0.1
+    optimizer = mx.optimizer.SGD(learning_rate=0.3, lr_scheduler=schedule)
+    assert optimizer.learning_rate == 0.3
+    with pytest.raises(UserWarning, match="has already been defined"):
+        optimizer.set_learning_rate(1)
+
+
+def test_optimizers_update_lists_and_arrange_states_as_mxnet():
+    optimizer = mx.optimizer.SGD(learning_rate=0.1, momentum=0.9)
+    weights = [mx.nd.ones(2), mx.nd.ones(2)]
+    states = [optimizer.create_state(i, weight) for i, weight in enumerate(weights)]
+    optimizer.update([0, 1], weights, [mx.nd.ones(2)] * 2, states)
+    np.testing.assert_allclose(weights[1].asnumpy(), 0.9)
+    np.testing.assert_allclose(states[1].asnumpy(), -0.1)
+    assert optimizer._index_update_count == {0: 1, 1: 1}
+    half = mx.nd.ones(2, dtype="float16")
+    momentum, wide = mx.optimizer.SGD(momentum=0.9, multi_precision=True).create_state_multi_precision(0, half)
+    assert (momentum.dtype, wide.asnumpy().tolist()) == (np.float32, [1, 1])
+    wide, (mean, _) = mx.optimizer.Adam(multi_precision=True).create_state_multi_precision(0, half)
+    assert (wide.asnumpy().tolist(), mean.asnumpy().tolist()) == ([1, 1], [0, 0])
+    assert mx.optimizer.SGD().create_state(0, half) is None
+
+
+def test_iterators_hold_arrays_and_any_object_with_data_is_a_batch():
+    it = mx.io.NDArrayIter(np.arange(8.0).reshape(4, 2), np.arange(4.0), 2)
+    assert [(name, type(value)) for name, value in (*it.data, *it.label)] == [
+        ("data", mx.nd.NDArray),
+        ("softmax_label", mx.nd.NDArray),
+    ]
+    module = mx.mod.Module(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2), label_names=None)
+    module.bind([("data", (2, 3))], for_training=False, label_shapes=module._label_shapes)
+    module.init_params()
+    module.forward(namedtuple("Batch", ["data"])([mx.nd.ones((2, 3))]))
+    assert module.get_outputs()[0].shape == (2, 2)
+
+
+def test_sentences_come_from_iterators():
+    lines = ("a b c", "b c")
+    coded, _ = mx.rnn.encode_sentences((iter(line.split()) for line in lines), start_label=1, invalid_label=0)
+    assert coded == [[1, 2, 3], [2, 3]]
+    it = mx.rnn.BucketSentenceIter((iter(each) for each in coded), 1, buckets=[2, 3], invalid_label=0)
+    assert sorted(batch.bucket_key for batch in it) == [2, 3]
+
+
+def test_outputs_of_several_contexts_are_joined_along_the_batch():
+    net = mx.sym.Activation(mx.sym.Variable("data"), act_type="relu", __layout__="TNC")
+    module = mx.mod.Module(net, label_names=None, context=[mx.cpu(0), mx.cpu(1)])
+    module.bind([mx.io.DataDesc("data", (3, 8, 7), layout="TNC")], inputs_need_grad=True)
+    module.init_params()
+    data = mx.nd.array(np.arange(168).reshape(3, 8, 7))
+    module.forward(mx.io.DataBatch([data]), is_train=True)
+    assert (module.get_outputs()[0].asnumpy() == data.asnumpy()).all()
+    heads = np.random.RandomState(0).rand(3, 8, 7).astype("float32")
+    module.backward([mx.nd.array(heads)])
+    np.testing.assert_array_equal(module.get_input_grads()[0].asnumpy(), heads * (data.asnumpy() > 0))
+
+
+def test_wrong_shapes_are_value_errors():
+    with pytest.raises(ValueError, match="Cannot reshape array of size 30"):
+        mx.nd.arange(30).reshape((2, 3))
+
+
+def test_sparse_arrays_are_dense_with_one_warning():
+    storage.warn_once.cache_clear()
+    with pytest.warns(storage.DenseWarning, match="Arrays are dense"):
+        rows = mx.nd.sparse.row_sparse_array(([[1.0, 2], [3, 4]], [0, 2]), shape=(4, 2))
+    assert rows.asnumpy().tolist() == [[1, 2], [0, 0], [3, 4], [0, 0]]
+    csr = mx.nd.sparse.csr_matrix(([7.0, 8, 9], [1, 0, 2], [0, 1, 3]), shape=(2, 3))
+    assert csr.asnumpy().tolist() == [[0, 7, 0], [8, 0, 9]]
+    assert mx.nd.sparse.csr_matrix(([1.0, 1], ([0, 1], [1, 2]))).asnumpy().tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert mx.nd.sparse.zeros("csr", (2, 2)).tostype("row_sparse").shape == (2, 2)
+    assert not isinstance(csr, mx.nd.sparse.CSRNDArray)
+    with pytest.raises(mx.MXNetError, match="No such storage type"):
+        csr.tostype("dense")
+    with pytest.raises(mx.MXNetError, match="do not fit a sparse array"):
+        mx.nd.sparse.csr_matrix(([1], [5], [0, 1]), shape=(1, 2))
+
+
+def test_gradients_are_fresh_until_a_caller_says_otherwise():
+    x = mx.nd.ones(2)
+    x.attach_grad()
+    assert not x._fresh_grad
+    with mx.autograd.record():
+        y = x * 2
+    y.backward()
+    assert x._fresh_grad
+    x._fresh_grad = False
+    assert not x._fresh_grad

@@ -1,0 +1,35 @@
+"""MXNet's own unit tests on `lowering.mx`: `python -m tests.peers.mxnet --source CHECKOUT`.
+
+CHECKOUT is a working tree of apache/mxnet at tag 1.9.1; nothing of it is kept here. Each file of tests runs in a
+process of its own in which `import mxnet` is `lowering.mx` (`lowering.mx.install`). `mxnet.toml` lists the tests that
+are not expected to pass, each with a reason; a test that fails and is not there makes the command fail, and so does one
+that is there and passes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.peers.run import arguments, compare
+
+FILES = (
+    *("symbol", "attr", "executor", "infer_shape", "infer_type", "module", "io", "metric", "init", "rnn", "viz"),
+    *("autograd", "model_parallel", "multi_device_exec", "recordio", "optimizer", "ndarray", "kvstore"),
+    *("kvstore_custom", "contrib_control_flow", "contrib_krprod", "contrib_stes_op", "contrib_hawkesll", "contrib_io"),
+    *("contrib_svrg_module", "contrib_svrg_optimizer", "contrib_optimizer", "contrib_operator", "contrib_autograd"),
+    *("contrib_text", "random", "operator", "higher_order_grad", "loss", "image", "sparse_operator", "profiler"),
+)
+
+
+def main() -> int:
+    """Returns 1 where a result is not as the list says."""
+    options = arguments(__doc__, "apache/mxnet at tag 1.9.1", FILES)
+    folder = options.source / "tests" / "python" / "unittest"
+    paths = [folder / f"test_{name}.py" for name in options.files]
+    given = options.seconds, options.workers, options.only, options.out
+    return compare("tests.peers.mxnet_plugin", paths, Path(__file__).with_suffix(".toml"), *given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

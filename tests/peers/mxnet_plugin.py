@@ -1,0 +1,71 @@
+"""A plugin of pytest under which MXNet's own tests run on `lowering.mx`: `python -m tests.peers.mxnet` starts it."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lowering.mx
+
+
+def _raises(*exceptions: type[BaseException]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(test)
+        def checked(*args: Any, **kwargs: Any) -> None:
+            with pytest.raises(exceptions):
+                test(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def _make_decorator(test: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return functools.wraps(test)
+
+
+def _assert_raises(exception: Any, function: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:
+    context = pytest.raises(exception)
+    if function is None:
+        return context
+    with context:
+        function(*args, **kwargs)
+    return None
+
+
+def _ok(value: object, message: str | None = None) -> None:
+    assert value, message
+
+
+def _equal(a: object, b: object, message: str | None = None) -> None:
+    assert a == b, message
+
+
+def _nose() -> None:
+    """What MXNet's tests take from nose, which no Python of today runs."""
+    nose, tools = types.ModuleType("nose"), types.ModuleType("nose.tools")
+    names: dict[str, Any] = {
+        "raises": _raises,
+        "make_decorator": _make_decorator,
+        "assert_raises": _assert_raises,
+        "ok_": _ok,
+        "eq_": _equal,
+        "assert_equal": _equal,
+        "assert_equals": _equal,
+    }
+    for name, value in names.items():
+        setattr(tools, name, value)
+    tools.__dict__["__all__"] = list(names)
+    nose.__dict__.update(tools=tools, SkipTest=pytest.skip.Exception)
+    sys.modules.update({"nose": nose, "nose.tools": tools})
+
+
+def pytest_configure() -> None:
+    """Have `import mxnet` be ours before any test file is read."""
+    _nose()
+    lowering.mx.install()
