@@ -26,8 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from lowering.messages.mxnet_words import takes_our_words
-from lowering.training.orbax_threads import cancel_waiting, in_daemon, orbax_threads
-from lowering.training.processes import is_of_network, on_first
+from lowering.training.processes import is_of_network, on_first, run_in_daemon
 from lowering.training.run_lock import TIDYING, RunLock
 from lowering.training.state import TrainState
 from symjax_nnvm.errors import CheckpointError, missing_extra
@@ -68,7 +67,6 @@ class Checkpoints:
         self.asynchronous = asynchronous
         self._saving: int | None = None
         self._inside = False
-        self._before: set[Any] = set()
         self._lock = RunLock(self.directory)
         self._shares = False
         self._run: dict[str, Any] = {}
@@ -97,7 +95,6 @@ class Checkpoints:
 
     def abandon(self) -> None:
         """Wait for no save any more: another process that took part in it is lost."""
-        cancel_waiting(self._before)
         self._saving = None
         self._let_go()
 
@@ -122,14 +119,14 @@ class Checkpoints:
             "position": dict(position),
             "run": self._run,
         }
-        self._saving, self._before = step, orbax_threads()
+        self._saving = step
         try:
             self._check_writable(sum(leaf.nbytes for _, leaf in _listed(tree)) // jax.process_count())
             if step in self._manager.all_steps():
                 on_first(lambda: self._set_aside(step), "set the older checkpoint of this step aside")
                 self._manager.reload()
             items = ocp.args.Composite(state=ocp.args.StandardSave(tree), about=ocp.args.JsonSave(about))
-            in_daemon(lambda: self._manager.save(step, args=items, force=True), self._team_lives)
+            run_in_daemon(lambda: self._manager.save(step, args=items, force=True), self._team_lives)
         except _FAILURES as error:
             self._raise_lost(error)
             raise self._failed(error) from error
@@ -179,7 +176,7 @@ class Checkpoints:
             if self._team_lives is None:
                 self._manager.wait_until_finished()
             else:
-                in_daemon(self._manager.wait_until_finished, self._team_lives)
+                run_in_daemon(self._manager.wait_until_finished, self._team_lives)
         except _FAILURES as error:
             self._raise_lost(error)
             raise self._failed(error) from error
@@ -309,7 +306,6 @@ class Checkpoints:
     def _open_again(self) -> None:
         with suppress(*_FAILURES):  # what failed may fail once more
             self._manager.close()
-        cancel_waiting(self._before)
         self._open()
 
 

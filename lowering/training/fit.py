@@ -212,7 +212,7 @@ class Run:
         self._tracker.reset()
         self.history.epochs.append(record)
         self._progress.epoch_line(epoch, self.epochs, record.shown, record.seconds)
-        return bool(self._team.agreed(self._call("on_epoch_end", record) or stopped))
+        return bool(self._team.largest(self._call("on_epoch_end", record) or stopped))
 
     def _train(self, batch: dict[str, Any], epoch: int, number: int) -> list[jax.Array]:
         before = jax.tree.map(jnp.copy, self.trainer.state) if self.check_finite == "step" else None
@@ -266,7 +266,7 @@ class Run:
             return False
         steps = max(1, self._step - self._looked)
         self._looked = self._step
-        self._next_look = self._step + self._team.agreed(max(1, min(2 * steps, int(steps * LOOK_EVERY / passed))))
+        self._next_look = self._step + self._team.largest(max(1, min(2 * steps, int(steps * LOOK_EVERY / passed))))
         return True
 
     def _check(self, epoch: int) -> None:
