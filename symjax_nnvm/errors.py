@@ -308,8 +308,8 @@ def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.6)
             if budget < 0:
                 break
             candidates.setdefault(folded, []).append(candidate)
-    found = difflib.get_close_matches(wanted, candidates, n=most, cutoff=cutoff)
-    in_order = [difflib.get_close_matches(name, candidates[folded], n=most, cutoff=0.0) for folded in found]
+    matches = difflib.get_close_matches(wanted, candidates, n=most, cutoff=cutoff)
+    in_order = [difflib.get_close_matches(name, candidates[folded], n=most, cutoff=0.0) for folded in matches]
     return [candidate for group in in_order for candidate in group][:most]
 
 

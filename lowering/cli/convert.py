@@ -113,7 +113,10 @@ def _format_of(out: Path) -> str:
     row = format_of_name(out)
     if row is not None and row.write is not None and row is not MXNET:
         return row.name
-    known = [*_PROGRAMS, *(found for found in array_suffixes(written=True) if found not in MXNET.suffixes)]
+    known = [
+        *_PROGRAMS,
+        *(array_suffix for array_suffix in array_suffixes(written=True) if array_suffix not in MXNET.suffixes),
+    ]
     why = _NOT_WRITTEN.get(suffix, f"{suffix} is no format that is written")
     raise InputError(
         f"{out}: {why}. Suffixes are {', '.join(known)}; without one, OUT is the prefix of MXNet's files, "
@@ -222,7 +225,7 @@ def _mxnet(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], 
     named = _MXNET_NAME.fullmatch(options.out.name)
     prefix = options.out.with_name(named["prefix"]) if named else options.out
     source = _MXNET_NAME.fullmatch(model.params_path.name) if model.params_path else None
-    epoch = next((int(found["epoch"]) for found in (named, source) if found and found["epoch"]), 0)
+    epoch = next((int(match["epoch"]) for match in (named, source) if match and match["epoch"]), 0)
     remarks = [] if model.params_path else ["there were no parameters to convert"]
     return _saved(model, prefix, epoch, MXNET.name), remarks
 

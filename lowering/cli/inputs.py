@@ -79,21 +79,21 @@ def gather(options: argparse.Namespace, model: ModelFiles, symbol: Symbol, *, pr
     arguments, states = symbol.list_arguments(), symbol.list_auxiliary_states()
     if not args and not options.random_params and set(arguments) - _inputs(symbol, options, args):
         raise InputError(f"{model.symbol_path} has no parameters beside it: give --params, or --random-params.")
-    found: Arrays = {}
+    gathered: Arrays = {}
     for name in (*arguments, *states):
         source = named.get(name)
         if name in arrays:
-            found[name] = _as_inferred(arrays[name], dtypes.get(name))
+            gathered[name] = _as_inferred(arrays[name], dtypes.get(name))
         elif name in args or name in aux:
-            found[name] = args[name] if name in args else aux[name]
+            gathered[name] = args[name] if name in args else aux[name]
         elif source is not None or name.endswith("label") or options.random_params:
-            found[name] = _made(name, source, _known(name, shapes), dtypes.get(name), rng, options)
+            gathered[name] = _made(name, source, _known(name, shapes), dtypes.get(name), rng, options)
         else:
             raise InputError(f"Input {name!r} is missing: give {name}=FILE, or {name}=random with --shape {name}=….")
     zeros = [n for n in arguments if n.endswith("label") and n not in named and n not in args]
     if zeros:
         note(f"not given, zeros: {', '.join(zeros)}")
-    return {n: found[n] for n in arguments}, {n: found[n] for n in states}
+    return {n: gathered[n] for n in arguments}, {n: gathered[n] for n in states}
 
 
 def signature(symbol: Symbol, shapes: Mapping[str, Sequence[int]], arrays: Mapping[str, Any]) -> tuple[dict, dict]:
@@ -103,8 +103,8 @@ def signature(symbol: Symbol, shapes: Mapping[str, Sequence[int]], arrays: Mappi
     graph = infer_type(graph, dtypes={name: str(a.dtype) for name, a in arrays.items() if name in names})
     index = graph.indexed_graph()
     entries = {index.nodes[nid].source.name: index.entry_rptr[nid] for nid in index.input_nodes}
-    found = ({name: graph.attrs[what][entry] for name, entry in entries.items()} for what in ("shape", "dtype"))
-    return next(found), next(found)
+    facts = ({name: graph.attrs[what][entry] for name, entry in entries.items()} for what in ("shape", "dtype"))
+    return next(facts), next(facts)
 
 
 def _inputs(symbol: Symbol, options: argparse.Namespace, args: Arrays) -> set[str]:
@@ -118,8 +118,8 @@ def _named(given: Sequence[str], inputs: set[str]) -> dict[str, str]:
     there = f"inputs are {plain_list(sorted(inputs))}"
     named: dict[str, str] = {}
     for text in given:
-        name, found, source = text.partition("=")
-        if not found:
+        name, shape_text, source = text.partition("=")
+        if not shape_text:
             if len(main) != 1:
                 raise InputError(f"{text!r} is for which input? Write NAME={text}; {there}.")
             name, source = main[0], text
@@ -145,7 +145,7 @@ def _array(name: str, path: Path) -> np.ndarray:
     """The array of a file: the only one, or the one of the input's name."""
     arrays = load_arrays(path)
     pairs = [(f"arr_{i}", array) for i, array in enumerate(arrays)] if isinstance(arrays, list) else arrays.items()
-    by_name = {bare_name(own): array for own, array in pairs}
+    by_name = {bare_name(key): array for key, array in pairs}
     chosen = by_name.get(name) if len(by_name) != 1 else next(iter(by_name.values()))
     if chosen is None:
         raise ParamsFormatError(f"{path} holds no array {name!r}; it has {plain_list(by_name)}.")

@@ -94,8 +94,8 @@ def _row(name: str, array: np.ndarray, ours: Any) -> dict[str, Any]:
     row = {"output": name, "shape": array.shape, "difference": float("nan"), "ok": False}
     if ours is None or tuple(ours.shape) != array.shape:
         return {**row, "verdict": "there is no such output" if ours is None else f"ours is {format_shape(ours.shape)}"}
-    expected, found = np.asarray(ours, np.float64), array.astype(np.float64)
+    expected, actual = np.asarray(ours, np.float64), array.astype(np.float64)
     scale = np.max(np.abs(expected), initial=0.0)
-    difference = float(np.max(np.abs(found - expected), initial=0.0) / max(scale, 1e-30))
+    difference = float(np.max(np.abs(actual - expected), initial=0.0) / max(scale, 1e-30))
     ok = difference <= _RTOL.get(array.dtype.name, _DEFAULT_RTOL)
     return {**row, "difference": difference, "ok": ok, "verdict": "agrees" if ok else "DIFFERS"}

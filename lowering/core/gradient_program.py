@@ -69,12 +69,12 @@ class GradientProgram:
         for step in self.backward_steps:
             new = step.outputs[rptr[step.nid + 1] - rptr[step.nid] :]
             before |= zip(new, [step.inputs[i] for i in mutated.get(step.nid, ())][: len(new)], strict=True)
-        found = dict(self.program.aux_slots)
-        for name, slot in found.items():
+        slots = dict(self.program.aux_slots)
+        for name, slot in slots.items():
             while slot in before:
                 slot = before[slot]
-            found[name] = slot
-        return found
+            slots[name] = slot
+        return slots
 
     def head_values(self, outputs: Sequence[jax.Array], head_grads: Sequence[Any] | None) -> dict[int, jax.Array]:
         """Values of the head gradients that the backward part reads, by number. Raises GradientError."""

@@ -70,9 +70,9 @@ class Inference:
             if self._agrees(known, arrays):
                 self._known.insert(0, self._known.pop(place))
                 return known
-        found = self._infer(arrays)
-        self._known = [found, *self._known[: _KEPT - 1]]
-        return found
+        shapes = self._infer(arrays)
+        self._known = [shapes, *self._known[: _KEPT - 1]]
+        return shapes
 
     def _agrees(self, known: Inferred, arrays: Mapping[int, tuple[Shape, DType]]) -> bool:
         return all(
@@ -124,17 +124,17 @@ class Inference:
             return own
         return error
 
-    def _of_inputs(self, found: Callable[[int], Any]) -> dict[str, Any]:
+    def _of_inputs(self, value_of: Callable[[int], Any]) -> dict[str, Any]:
         """Known values of the variables, by name; found: of an entry."""
         index = self._index
         names = {node.name for node in variables(self._network.nodes())}
-        known = ((index.nodes[nid].source.name, found(index.entry_rptr[nid])) for nid in index.input_nodes)
+        known = ((index.nodes[nid].source.name, value_of(index.entry_rptr[nid])) for nid in index.input_nodes)
         return {name: value for name, value in known if value is not None and name in names}
 
     def warn_of_narrowing(self) -> None:
         """Name, once, the nodes whose attributes ask for 64 bits where JAX has only 32."""
-        told, self._narrowing_told = self._narrowing_told, True
-        if told or jax.dtypes.canonicalize_dtype(np.float64) == np.float64 or not may_ask_for_64_bits(self._graph):
+        warned, self._narrowing_told = self._narrowing_told, True
+        if warned or jax.dtypes.canonicalize_dtype(np.float64) == np.float64 or not may_ask_for_64_bits(self._graph):
             return
         try:
             inferred = apply_pass(self._graph.derive(attrs={"dtype_attr_key": "__dtype__"}), "MXInferType")

@@ -69,13 +69,13 @@ def on_each_part(
         return function(*inputs)
     mesh, axes = _split_over(options)
 
-    def part(*given: Any) -> Any:
-        found = function(*given)
-        return found[None] if by.summed else found
+    def run_on_shard(*given: Any) -> Any:
+        outputs = function(*given)
+        return outputs[None] if by.summed else outputs
 
     split, whole = PartitionSpec(axes), PartitionSpec()
     out = jax.shard_map(
-        part,
+        run_on_shard,
         mesh=mesh,
         in_specs=tuple(split if i in by.samples else whole for i in range(len(inputs))),
         out_specs=split,

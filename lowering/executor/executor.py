@@ -296,8 +296,8 @@ class Executor:
     def _writing(self, cells: Iterable[ArrayCell]) -> AbstractContextManager[Any]:
         """A block that writes cells from values it reads of them. Python of the user's may wait for any other thread,
         so nothing is locked where it runs."""
-        found = () if self._functions.calls_python else tuple(cells)
-        return writing(*found) if found else nullcontext()
+        written = () if self._functions.calls_python else tuple(cells)
+        return writing(*written) if written else nullcontext()
 
     def _values(self) -> tuple[list[jax.Array], list[jax.Array]]:
         return values_of(self._args), values_of(self._aux)

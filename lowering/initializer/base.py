@@ -110,9 +110,9 @@ class Initializer:
         if isinstance(desc, InitDesc):
             if desc.global_init is None:
                 desc.global_init = self
-            own = desc.attrs.get("__init__", "")
-            if own:
-                initializer, method = _from_attribute(own, desc), "_init_weight"
+            own_initializer = desc.attrs.get("__init__", "")
+            if own_initializer:
+                initializer, method = _from_attribute(own_initializer, desc), "_init_weight"
         if method is None:
             method = _method(desc, RULES if isinstance(desc, InitDesc) else LEGACY_RULES)
         value = getattr(initializer, method)(desc, shape, draws)

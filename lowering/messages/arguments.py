@@ -156,14 +156,14 @@ def kind_of(annotation: Any) -> Kind | None:
     """What a parameter of a public function takes, by its annotation, where that says it; else None."""
     text = str(annotation)
     if text in _OF_OTHER_NAMES:
-        found, optional = _OF_OTHER_NAMES[text], True
+        kind, optional = _OF_OTHER_NAMES[text], True
     else:
-        found, optional = _KINDS.get(text.removesuffix(" | None")), text.endswith(" | None")
+        kind, optional = _KINDS.get(text.removesuffix(" | None")), text.endswith(" | None")
         if text.startswith("Literal["):  # which words, the functions themselves say
-            found = _TEXT
-    if found is None or not optional:
-        return found
-    return Kind(lambda value: None if value is None else found.read(value), f"{found.words}, or None")
+            kind = _TEXT
+    if kind is None or not optional:
+        return kind
+    return Kind(lambda value: None if value is None else kind.read(value), f"{kind.words}, or None")
 
 
 def require_symbol(symbol: Any, where: str) -> Symbol:
@@ -296,8 +296,8 @@ def shapes_by_name(shapes: Any, what: str, example: str) -> dict[str, tuple[int,
         raise CallError(f"{what} must be given by name, got {type(shapes).__name__}. Call it so: {example}.")
     for name, shape in shapes.items():
         if hasattr(shape, "shape") and hasattr(shape, "dtype"):
-            found = tuple(shape.shape)
-            raise CallError(f"{name!r} needs a shape and got an array: pass {name}={found}, which is its .shape.")
+            sizes = tuple(shape.shape)
+            raise CallError(f"{name!r} needs a shape and got an array: pass {name}={sizes}, which is its .shape.")
         if not isinstance(shape, list | tuple):
             raise CallError(f"{name!r} needs a shape, a tuple of sizes, got {shape!r}. Call it so: {example}.")
     try:
@@ -318,9 +318,9 @@ def misfit(symbol: Symbol, args: Collection[str], aux: Collection[str]) -> Lower
     ):
         missing = [name for name in names if name not in given]
         unknown = [name for name in given if name not in set(names)]
-        found = [f"{how} {listed(which)}" for how, which in (("missing", missing), ("unknown", unknown)) if which]
-        if found:
-            parts.append(f"The {what} do not fit the graph: {' and '.join(found)}")
+        differences = [f"{how} {listed(which)}" for how, which in (("missing", missing), ("unknown", unknown)) if which]
+        if differences:
+            parts.append(f"The {what} do not fit the graph: {' and '.join(differences)}")
             expected.append(listed(names))
     text = f"{'. '.join(parts)}; expected exactly {' and '.join(expected)}."
     return LoweringError(" ".join((text, *_ways_out(symbol, set(args), set(aux)))))

@@ -304,8 +304,8 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
                     if name in _TOLD_LATER:
                         continue
                     got = cut(f"{value!r} of type {type(value).__name__}", 80)
-                    told = f"{function}: {name} must be {kind.words}, got {got}."
-                    raise CallError(f"{told} For example: {example}.") from None
+                    problem = f"{function}: {name} must be {kind.words}, got {got}."
+                    raise CallError(f"{problem} For example: {example}.") from None
             return wrapped(*bound.args, **bound.kwargs)
 
         return checked
@@ -316,9 +316,9 @@ def takes_our_words(function: str, example: str) -> Callable[[Callable[P, R]], C
 def _refusal(function: str, example: str, error: str, unknown: list[str], known: list[str]) -> CallError:
     names = [name for name in known if name != "self"]
     hints = [hint for name in unknown if (hint := keyword_hint(function, name, names))]
-    told = f"does not take {listed(unknown)}" if unknown else error
+    problem = f"does not take {listed(unknown)}" if unknown else error
     rest = "" if len(hints) == len(unknown) and hints else f" It takes {', '.join(names)}."
-    return CallError(" ".join((f"{function}: {told}.", *hints)) + f"{rest} For example: {example}.")
+    return CallError(" ".join((f"{function}: {problem}.", *hints)) + f"{rest} For example: {example}.")
 
 
 def unknown_attribute(owner: str, name: str, known: list[str]) -> NoReturn:

@@ -79,8 +79,8 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     are on it; nothing is to be retained. Raises GradientError for heads that were not recorded.
     """
     summed: set[Leaf] = set()
-    found = _gradients(_listed(heads), head_grads, lambda leaf: leaf.grad_req, create_graph=False, summed=summed)
-    for leaf, gradient in found.items():
+    gradients = _gradients(_listed(heads), head_grads, lambda leaf: leaf.grad_req, create_graph=False, summed=summed)
+    for leaf, gradient in gradients.items():
         leaf.keep(gradient.value, "write" if leaf in summed else leaf.grad_req)
 
 
@@ -101,12 +101,12 @@ def grad(
         raise GradientError("variables cannot be an empty list.", fix="mx.autograd.grad(heads, [x])")
     leaves = {variable.entry for variable in asked}
     requests = lambda leaf: "write" if leaf in leaves else "null"  # noqa: E731
-    found = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph)
-    missing = [i for i, variable in enumerate(asked) if variable.entry not in found]
+    results = _gradients(_listed(heads), head_grads, requests, create_graph=create_graph)
+    missing = [i for i, variable in enumerate(asked) if variable.entry not in results]
     if missing:
         problem = f"Variables {missing} are not among what the heads were computed of"
         raise GradientError(problem, fix=_NOT_RECORDED)
-    gradients = [found[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
+    gradients = [results[variable.entry] for variable in asked]  # pyright: ignore[reportArgumentType]
     return gradients[0] if isinstance(variables, NDArray) else gradients
 
 
@@ -186,14 +186,14 @@ def _add(sums: dict[Any, NDArray], entry: Any, gradient: NDArray) -> None:
 
 def _calls(heads: Sequence[NDArray]) -> list[Call]:
     """The calls that the heads came from, the last first."""
-    found: set[Call] = set()
+    calls: set[Call] = set()
     pending = [head.entry for head in heads]
     while pending:
         entry = pending.pop()
-        if isinstance(entry, tuple) and entry[0] not in found:
-            found.add(entry[0])
+        if isinstance(entry, tuple) and entry[0] not in calls:
+            calls.add(entry[0])
             pending += entry[0].entries
-    return sorted(found, key=lambda call: -call.number)
+    return sorted(calls, key=lambda call: -call.number)
 
 
 def _through(
@@ -210,8 +210,10 @@ def _through(
         for output, gradient in zip(call.outputs, partial, strict=True)
     ]
     if isinstance(call.expression, Function):
-        found = call.expression.backward(*heads)
-        for entry, gradient in zip(call.entries, [found] if isinstance(found, NDArray) else found, strict=True):
+        gradients = call.expression.backward(*heads)
+        for entry, gradient in zip(
+            call.entries, [gradients] if isinstance(gradients, NDArray) else gradients, strict=True
+        ):
             yield entry, gradient, False
         return
     wanted = {
@@ -225,8 +227,8 @@ def _through(
     if not create_graph and adding:
         by_python = call.expression.summed_by_python(wrt)
         onto = {name: entry.gradient() for name, entry in wanted.items() if entry in adding and name in by_python}
-    found = _recorded_gradients(call, wrt, heads) if create_graph else _plain_gradients(call, wrt, heads, onto)
-    for (name, entry), gradient in zip(wanted.items(), found, strict=True):
+    gradients = _recorded_gradients(call, wrt, heads) if create_graph else _plain_gradients(call, wrt, heads, onto)
+    for (name, entry), gradient in zip(wanted.items(), gradients, strict=True):
         yield entry, gradient, name in onto
 
 
@@ -236,10 +238,10 @@ def _plain_gradients(
     """The gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
     states = {name: array.value for name, array in call.states.items()}
     given = call.values, call.key, [head.value for head in heads], call.outputs
-    found, written = call.expression.gradients(wrt, *given, states, onto)
+    gradients, written = call.expression.gradients(wrt, *given, states, onto)
     for name, value in written.items():
         call.states[name].cell.assign(value)
-    return [like_jax(found[name], heads[0].context) for name in wrt]
+    return [like_jax(gradients[name], heads[0].context) for name in wrt]
 
 
 def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArray]) -> list[NDArray]:

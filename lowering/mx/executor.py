@@ -113,8 +113,8 @@ class Executor:
         if callback is None:
             self.held.set_monitor_callback(None)
             return
-        told = callback
-        self.held.set_monitor_callback(lambda name, value: told(name, like_jax(value, self._context)), monitor_all)
+        monitor = callback
+        self.held.set_monitor_callback(lambda name, value: monitor(name, like_jax(value, self._context)), monitor_all)
 
     def debug_str(self) -> str:
         """The graph that runs, in NNVM's layout."""

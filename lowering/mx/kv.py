@@ -111,11 +111,11 @@ class WorkersStore(KVStore):
 
     def summed(self, arrays: list[NDArray]) -> list[NDArray]:
         """The sums of the workers' arrays; all must ask for the same ones."""
-        own = self._mesh.devices[self.rank]
+        device = self._mesh.devices[self.rank]
         split = jax.NamedSharding(self._mesh, PartitionSpec("workers"))
         stacked = [
             jax.make_array_from_single_device_arrays(
-                (self.num_workers, *array.shape), split, [jax.device_put(array.value, own)[None]]
+                (self.num_workers, *array.shape), split, [jax.device_put(array.value, device)[None]]
             )
             for array in arrays
         ]

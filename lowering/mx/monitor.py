@@ -73,7 +73,7 @@ class Monitor:
         self.activated = False
         rows = sorted(self.queue, key=lambda row: row[1]) if self.sort else self.queue
         self.queue = []
-        return [(step, name, "".join(map(_told, _listed(found)))) for step, name, found in rows]
+        return [(step, name, "".join(map(_told, _listed(values)))) for step, name, values in rows]
 
     def toc_print(self) -> None:
         """The same as lines of the log."""
@@ -85,8 +85,8 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def _listed(found: Any) -> list[NDArray]:
-    return [found] if isinstance(found, NDArray) else list(found)
+def _listed(values: Any) -> list[NDArray]:
+    return [values] if isinstance(values, NDArray) else list(values)
 
 
 def _told(value: NDArray) -> str:

@@ -149,13 +149,13 @@ class _Operator:
     def shapes(self, ins: Shapes) -> tuple[list[Any], list[Any], list[Any]]:
         """Shapes of inputs, outputs and states. Raises InferenceError."""
         asked = [[] if shape is None else [size or 0 for size in shape] for shape in ins[: len(self.arguments)]]
-        found = [list(part) for part in self.prop.infer_shape(asked)]
-        found += [[]] * (3 - len(found))
-        for what, names, got in zip(("inputs", "outputs", "states"), self._names, found, strict=True):
+        shapes = [list(part) for part in self.prop.infer_shape(asked)]
+        shapes += [[]] * (3 - len(shapes))
+        for what, names, got in zip(("inputs", "outputs", "states"), self._names, shapes, strict=True):
             if len(names) != len(got):
                 problem = f"{type(self.prop).__name__}.infer_shape gives other than one shape for each of the {what}"
                 raise InferenceError(problem, expected=len(names), got=len(got))
-        ins_, outs, aux = ([shape_from_legacy(tuple(int(size) for size in shape)) for shape in part] for part in found)
+        ins_, outs, aux = ([shape_from_legacy(tuple(int(size) for size in shape)) for shape in part] for part in shapes)
         return ins_, outs, aux
 
     @property
@@ -166,8 +166,8 @@ class _Operator:
         """Dtypes of inputs, outputs and states; inputs of unknown ones have the first's."""
         first = ins[0]
         asked = [np.dtype(dtype or first).type for dtype in ins[: len(self.arguments)]]
-        found = [*self.prop.infer_type(asked), []][:3]
-        ins_, outs, aux = ([np.dtype(dtype).name for dtype in part] for part in found)
+        dtypes = [*self.prop.infer_type(asked), []][:3]
+        ins_, outs, aux = ([np.dtype(dtype).name for dtype in part] for part in dtypes)
         return ins_, outs, aux
 
     def computes(self, inputs: Sequence[Any]) -> CustomOp:

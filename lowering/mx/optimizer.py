@@ -139,8 +139,8 @@ class Optimizer:
         if not (self.multi_precision and weight.dtype == np.float16):
             self.update(index, weight, grad, state)
             return
-        wide, own = state
-        self.update(index, wide, grad.astype("float32"), own)
+        wide, inner_state = state
+        self.update(index, wide, grad.astype("float32"), inner_state)
         weight[:] = wide
 
     def update_all(
@@ -159,12 +159,12 @@ class Optimizer:
     @staticmethod
     def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
         """An optimiser by its name. Raises ParamError."""
-        found = Optimizer.opt_registry.get(name.lower())
-        if found is None:
+        optimizer_class = Optimizer.opt_registry.get(name.lower())
+        if optimizer_class is None:
             known = sorted(Optimizer.opt_registry)
             fix = did_you_mean(name.lower(), known) or None
             raise ParamError(f"Cannot find optimizer {name}", expected=f"one of {listed(known, 30)}", fix=fix)
-        return found(**kwargs)
+        return optimizer_class(**kwargs)
 
 
 register = Optimizer.register
@@ -227,9 +227,9 @@ class RuleOptimizer(Optimizer):
     def _update_of(self, indices: tuple[Any, ...], wds: tuple[float, ...]) -> Callable[..., Any]:
         """The jitted update of these parameters, with these weight decays."""
         key = (indices, wds, self.clip_gradient)
-        found = self._jitted.get(key)
-        if found is not None:
-            return found
+        jitted = self._jitted.get(key)
+        if jitted is not None:
+            return jitted
         names = [str(self.idx2name.get(index, index)) for index in indices]
 
         def update(
@@ -250,8 +250,8 @@ class RuleOptimizer(Optimizer):
                 made.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
             return made
 
-        found = self._jitted[key] = jax.jit(update)
-        return found
+        jitted = self._jitted[key] = jax.jit(update)
+        return jitted
 
 
 _NAMES = (

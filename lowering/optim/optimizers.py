@@ -260,8 +260,8 @@ def _multipliers(
 ) -> dict[str, float]:
     """`lr_mult` or `wd_mult` by parameter: from the variables' attributes, then from the dict given."""
     refuse_unknown(ParamError, f"{key} names", sorted(given), symbol.list_arguments(), "arguments")
-    found = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
-    return {name: _number("attribute", f"{name}.{key}", value) for name, value in (found | dict(given)).items()}
+    multipliers = {name: values[f"__{key}__"] for name, values in attrs.items() if f"__{key}__" in values}
+    return {name: _number("attribute", f"{name}.{key}", value) for name, value in (multipliers | dict(given)).items()}
 
 
 def _check_rows(params: Params, wds: Mapping[str, float]) -> None:

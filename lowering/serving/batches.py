@@ -85,9 +85,9 @@ def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
     return dict(zip(inputs, values, strict=True))
 
 
-def _cut(found: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
+def _cut(wait: Callable[[], Sequence[jax.Array]], batch: _Batch, names: Sequence[str]) -> list[np.ndarray]:
     """The outputs without the rows of padding; axis 0 may have several rows of each sample."""
-    whole = on_host(found())
+    whole = on_host(wait())
     if batch.rows == batch.size:
         return whole
     for name, output in zip(names, whole, strict=True):

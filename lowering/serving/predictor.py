@@ -157,15 +157,15 @@ class Predictor:
         """
         if epoch is not None:
             return cls(*load_checkpoint(prefix, epoch), **options)
-        if own := options.keys() & {"platform", "dtype"}:
-            raise CallError(f"A saved predictor has its own {listed(own)}: Predictor.load({os.fspath(prefix)!r}).")
+        if clashing := options.keys() & {"platform", "dtype"}:
+            raise CallError(f"A saved predictor has its own {listed(clashing)}: Predictor.load({os.fspath(prefix)!r}).")
         folder = read_folder(prefix)
         made: Any = cls
-        found = made(*folder.network, **folder.options, **options)
-        found._saved = [one for one in folder.signatures if one.inputs.keys() == found._wanted]
-        if found._home.mesh is None:
-            found._kept.saved = folder.values
-        return found
+        predictor = made(*folder.network, **folder.options, **options)
+        predictor._saved = [one for one in folder.signatures if one.inputs.keys() == predictor._wanted]
+        if predictor._home.mesh is None:
+            predictor._kept.saved = folder.values
+        return predictor
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a folder that `load(path)` takes: the network, `signatures`, and the values computed of parameters for
@@ -303,14 +303,14 @@ class Predictor:
     def _ready_for(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         """The signature of inputs of these shapes and dtypes; made in the first thread that asks for it."""
         signature = (*inputs.items(), None if key is None else (key.shape, key.dtype))
-        found = self._ready.get(signature)
-        if found is not None:
-            return found
+        function = self._ready.get(signature)
+        if function is not None:
+            return function
         with self._making:
-            found = self._ready.get(signature)
-            if found is None:
-                found = self._ready[signature] = self._made_ready(inputs, key)
-        return found
+            function = self._ready.get(signature)
+            if function is None:
+                function = self._ready[signature] = self._made_ready(inputs, key)
+        return function
 
     def _made_ready(self, inputs: Inputs, key: jax.Array | None) -> _Ready:
         asked = self._programs, self._kept, self._options, inputs
@@ -320,29 +320,30 @@ class Predictor:
             known = {**inputs, **{name: (shape, dtypes[name]) for name, shape in constants.items()}}
             self._programs.forward(self._options).inference.of_variables(known)  # shapes that do not fit are told now
             return _Ready(run, wanted.make())
-        here = None if rows is None else cpu_streams.one_core()
-        held = {name: _at(here or aval.sharding, aval) for name, aval in wanted.avals.items()}
-        given = self._avals(inputs, rows, here), held, key if rows is None else None
+        stream = None if rows is None else cpu_streams.one_core()
+        held = {name: _at(stream or aval.sharding, aval) for name, aval in wanted.avals.items()}
+        given = self._avals(inputs, rows, stream), held, key if rows is None else None
         lowered = jit(run, platform=self._options.platform).lower(*given)
         with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
             making = beside.submit(wanted.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
             compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
             made = making.result()
-        if rows is None or here is None:
+        if rows is None or stream is None:
             return _Ready(compiled, made)
-        return _Ready(Streams(compiled, made, rows, here, self._home.parameter("")), made)
+        return _Ready(Streams(compiled, made, rows, stream, self._home.parameter("")), made)
 
-    def _avals(self, inputs: Inputs, rows: int | None, here: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
+    def _avals(self, inputs: Inputs, rows: int | None, stream: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes and dtypes of the arrays a program takes. rows: of each stream; here: a sharding, else the home's."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
         return {
-            n: jax.ShapeDtypeStruct(*each, sharding=here or self._home.input(n, each[0])) for n, each in shapes.items()
+            n: jax.ShapeDtypeStruct(*each, sharding=stream or self._home.input(n, each[0]))
+            for n, each in shapes.items()
         }
 
     def _input_dtypes(self) -> dict[str, str]:
         graph = self._programs.pipeline.graph
         index = graph.indexed_graph()
         dtypes = infer_type(graph, dtypes=self._kept.dtypes).attrs["dtype"]
-        found = {index.nodes[nid].source.name: dtypes[index.entry_rptr[nid]] for nid in index.input_nodes}
-        return {name: found.get(name) or "float32" for name in self.inputs}
+        input_dtypes = {index.nodes[nid].source.name: dtypes[index.entry_rptr[nid]] for nid in index.input_nodes}
+        return {name: input_dtypes.get(name) or "float32" for name in self.inputs}

@@ -100,7 +100,7 @@ def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
 def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int) -> Reduction:
     """Whether the loss heads sum over the batch or average over it. Raises TrainingError where it cannot be told."""
     _, output_shapes, _ = symbol.infer_shape_partial(**shapes)
-    found: dict[str, Reduction] = {}
+    reductions: dict[str, Reduction] = {}
     for entry, name, shape in zip(symbol.outputs, symbol.list_outputs(), output_shapes, strict=True):
         op = entry.node.op
         if TStopsGradient.get(op):
@@ -114,7 +114,7 @@ def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int
                 node=name,
                 expected='accumulate=(number, "sum") or accumulate=(number, "mean")',
             )
-        found[name] = "mean" if normalization == "batch" else "sum"
-    if len(set(found.values())) > 1:
-        raise TrainingError("Some losses sum over the batch and others average over it", got=found)
-    return "mean" if "mean" in found.values() else "sum"
+        reductions[name] = "mean" if normalization == "batch" else "sum"
+    if len(set(reductions.values())) > 1:
+        raise TrainingError("Some losses sum over the batch and others average over it", got=reductions)
+    return "mean" if "mean" in reductions.values() else "sum"

@@ -324,8 +324,8 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error) or type(error).__name__
-    found = _REASON.search(text)
-    return os.strerror(int(found[1])) if found else text.splitlines()[0][:300]
+    match = _REASON.search(text)
+    return os.strerror(int(match[1])) if match else text.splitlines()[0][:300]
 
 
 def _is_key(leaf: Any) -> bool:
@@ -354,10 +354,10 @@ def _state(tree: Mapping[str, Any], like: TrainState | None, impl: str | None) -
     opt_state = tree["opt_state"]
     if like is not None:
         leaves, structure = jax.tree_util.tree_flatten_with_path(like.opt_state)
-        found = [(leaf, opt_state[jax.tree_util.keystr(path)]) for path, leaf in leaves]
+        leaves_by_path = [(leaf, opt_state[jax.tree_util.keystr(path)]) for path, leaf in leaves]
         keys = [
             jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf)) if _is_key(leaf) else value
-            for leaf, value in found
+            for leaf, value in leaves_by_path
         ]
         opt_state = jax.tree.unflatten(structure, keys)
     key = tree["key"] if impl is None else jax.random.wrap_key_data(tree["key"], impl=impl)

@@ -95,25 +95,25 @@ def _look(
 
     @jax.jit
     def count(state: TrainState, batch: Any) -> dict[int, jax.Array]:
-        found: dict[int, jax.Array] = {}
+        counts_by_slot: dict[int, jax.Array] = {}
         for slot, value in enumerate(evaluate(state, batch)):
             if value is not None and jnp.issubdtype(value.dtype, jnp.floating):
-                found[slot] = jnp.stack([jnp.sum(jnp.isnan(value)), jnp.sum(jnp.isinf(value))])
+                counts_by_slot[slot] = jnp.stack([jnp.sum(jnp.isnan(value)), jnp.sum(jnp.isinf(value))])
                 sizes[slot] = value.size
-        return found
+        return counts_by_slot
 
     counts = {slot: (int(pair[0]), int(pair[1])) for slot, pair in jax.device_get(count(state, batch)).items()}
     bad = {slot for slot, pair in counts.items() if any(pair)}
 
-    def found(nid: int, slots: tuple[int, ...]) -> Iterator[NonFinite]:
+    def non_finite(nid: int, slots: tuple[int, ...]) -> Iterator[NonFinite]:
         source = inner.index.nodes[nid].source
         op = None if source.op is None else source.op.name
         for output, slot in enumerate(slots):
             if slot in bad:
                 yield NonFinite(source.name, op, output, *counts[slot], sizes[slot])
 
-    origins = [row for nid in inner.variables for row in found(nid, (inner.index.entry_rptr[nid],))]
+    origins = [row for nid in inner.variables for row in non_finite(nid, (inner.index.entry_rptr[nid],))]
     for step in steps:
         if not bad.intersection(step.inputs):
-            origins += found(step.nid, step.outputs)
+            origins += non_finite(step.nid, step.outputs)
     return Diagnosis(tuple(origins))

@@ -81,9 +81,9 @@ class Evaluation:
         watch = FiniteWatch(self._symbol.list_outputs())
         seen = 0
         for batch, size in self._batches(data):
-            outputs, found = self._outputs(state, batch)
+            outputs, numbers = self._outputs(state, batch)
             tracker.update(batch, outputs)
-            watch.add(batch, size, found)
+            watch.add(batch, size, numbers)
             seen += 1
         if not seen:
             raise TrainingError(f"There are no batches to evaluate. {_RUN_OUT}")
@@ -93,17 +93,17 @@ class Evaluation:
     def predict(self, state: TrainState, data: Iterable[Any]) -> list[np.ndarray]:
         """Every output over all batches, joined along axis 0. Warns of outputs that are not finite."""
         watch = FiniteWatch(self._symbol.list_outputs())
-        found: list[list[Any]] = []
+        outputs_of_batches: list[list[Any]] = []
         for batch, size in self._batches(data):
             outputs, rows = self._outputs(state, batch)
-            found.append(outputs)
+            outputs_of_batches.append(outputs)
             watch.add(batch, size, rows)
-            if len(found) > 2:  # the device keeps busy with two batches; more would only fill its memory
-                found[-3] = jax.device_get(found[-3])
-        if not found:
+            if len(outputs_of_batches) > 2:  # the device keeps busy with two batches; more would only fill its memory
+                outputs_of_batches[-3] = jax.device_get(outputs_of_batches[-3])
+        if not outputs_of_batches:
             raise TrainingError(f"There are no batches to predict. {_RUN_OUT}")
         watch.finish("predict", lambda batch: self._diagnose(state, batch))
-        return [np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*found, strict=True)]
+        return [np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*outputs_of_batches, strict=True)]
 
     def _rows(self, batch: dict[str, Any]) -> int:
         """Rows of a batch. Raises TrainingError for a batch of what are no arrays."""

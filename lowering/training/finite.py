@@ -40,15 +40,15 @@ class FiniteWatch:
         self._bad = np.zeros(len(self._names), np.int64)
         self._first: tuple[Any, int, int] | None = None  # batch, output, row among all
 
-    def add(self, batch: Any, rows: int, found: jax.Array) -> None:
+    def add(self, batch: Any, rows: int, finite: jax.Array) -> None:
         """A batch of so many rows, and what was found in its outputs."""
-        self._waiting.append((batch, rows, found))
+        self._waiting.append((batch, rows, finite))
         if len(self._waiting) > _IN_QUEUE:
             self._look()
 
     def _look(self) -> None:
-        batch, rows, found = self._waiting.popleft()
-        places = np.asarray(found)
+        batch, rows, finite = self._waiting.popleft()
+        places = np.asarray(finite)
         if self._first is None and places[:, 1].any():
             output = int(places[:, 1].argmax())
             self._first = (batch, output, self._rows + int(places[output, 0]))

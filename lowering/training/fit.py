@@ -307,15 +307,15 @@ class Run:
             warnings.warn(f"{error} Training goes on.", stacklevel=5)
 
     def _end(self, epoch: int, batch: int) -> None:
-        told = "without a checkpoint"
+        saved = "without a checkpoint"
         if self.checkpoints is not None:
             if self._step != self._saved:
                 self._save(epoch, batch)
             self.checkpoints.wait()
             where = getattr(self.checkpoints, "directory", "the checkpoints")
-            told = f"saved in {where}; the same call of fit goes on from there"
+            saved = f"saved in {where}; the same call of fit goes on from there"
         if self._team.first:
-            print(f"SIGTERM: the run ends at step {self._step}, {told}.", file=sys.stderr, flush=True)
+            print(f"SIGTERM: the run ends at step {self._step}, {saved}.", file=sys.stderr, flush=True)
         raise SystemExit(128 + signal.SIGTERM)
 
     def _save(self, epoch: int, batch: int) -> None:

@@ -72,8 +72,8 @@ class History:
         shown = [record.shown for record in self.epochs]
         names = dict.fromkeys(name for record in shown for name in record)
         rows = [
-            (str(r.epoch), str(r.steps), f"{r.seconds:.2f}", *(f"{found.get(name, math.nan):.6g}" for name in names))
-            for r, found in zip(self.epochs, shown, strict=True)
+            (str(r.epoch), str(r.steps), f"{r.seconds:.2f}", *(f"{cells.get(name, math.nan):.6g}" for name in names))
+            for r, cells in zip(self.epochs, shown, strict=True)
         ]
         charts = [
             curves_svg(

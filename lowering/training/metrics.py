@@ -224,8 +224,8 @@ def _binary(name: str, score: Callable[[Array], Array], average: str) -> Metric:
 
     def update(state: Any, labels: list[Array], outputs: list[Array]) -> Any:
         for label, output in _pairs(name, labels, outputs):
-            found = counts(label, output)
-            state = _add(state, score(found), 1) if average == "macro" else state + found
+            counted = counts(label, output)
+            state = _add(state, score(counted), 1) if average == "macro" else state + counted
         return state
 
     if average == "macro":

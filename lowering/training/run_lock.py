@@ -91,9 +91,9 @@ class RunLock:
                 del _HELD[self._key]
             close()
 
-    def _refused(self, told: Mapping[str, Any]) -> CheckpointError:
-        who = ", ".join(f"{key} {value}" for key, value in told.items()) or "a process that says nothing of itself"
-        mine = told.get("process") == os.getpid() and told.get("host") == socket.gethostname()
+    def _refused(self, holder: Mapping[str, Any]) -> CheckpointError:
+        who = ", ".join(f"{key} {value}" for key, value in holder.items()) or "a process that says nothing of itself"
+        mine = holder.get("process") == os.getpid() and holder.get("host") == socket.gethostname()
         fix = (
             "It is this process: call close() of the other Checkpoints, or wait until its fit has ended."
             if mine
@@ -118,7 +118,7 @@ def _lock(descriptor: int) -> dict[str, Any] | None:
 def _told(text: bytes) -> dict[str, Any]:
     """What the holder says of itself; nothing where it is cut off."""
     try:
-        told = json.loads(text)
+        holder = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return holder if isinstance(holder, dict) else {}

@@ -95,8 +95,8 @@ class Tracker:
             if numbered is not None and numbered.name in read:
                 wrong, place, value = first_outside(numbered, read[numbered.name])
                 bits = jax.lax.bitcast_convert_type(value.astype(jnp.float32), jnp.int32)
-                found = jnp.stack([jnp.asarray(step, jnp.int32), place, bits])
-                outside = outside.at[:, i].set(jnp.where(wrong & (step < outside[0, i]), found, outside[:, i]))
+                row = jnp.stack([jnp.asarray(step, jnp.int32), place, bits])
+                outside = outside.at[:, i].set(jnp.where(wrong & (step < outside[0, i]), row, outside[:, i]))
         return outside
 
     def results(self) -> dict[str, float]:

@@ -75,10 +75,10 @@ class Streams:
     """
 
     def __init__(
-        self, executable: Callable[..., Sequence[jax.Array]], held: Arrays, rows: int, here: Sharding, home: Sharding
+        self, executable: Callable[..., Sequence[jax.Array]], held: Arrays, rows: int, stream: Sharding, home: Sharding
     ):
-        self._executable, self._rows, self._here, self._home = executable, rows, here, home
-        self._held = {name: jax.device_put(array, here) for name, array in held.items()}
+        self._executable, self._rows, self._here, self._home = executable, rows, stream, home
+        self._held = {name: jax.device_put(array, stream) for name, array in held.items()}
 
     def __call__(self, inputs: Arrays, held: Arrays, key: None) -> list[jax.Array]:
         """The outputs, when they are computed; the first part in the caller's thread."""

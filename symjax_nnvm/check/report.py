@@ -162,8 +162,8 @@ class Findings:
 
     def problems(self) -> tuple[Problem, ...]:
         """All findings, errors first, each severity in the order in which they were found."""
-        found = [
+        problems = [
             Problem(kind, severity, tuple(dict.fromkeys(nodes)), op, reason, fix)
             for (kind, severity, op, reason, fix), nodes in self._nodes.items()
         ]
-        return tuple(sorted(found, key=lambda problem: _SEVERITIES.index(problem.severity)))
+        return tuple(sorted(problems, key=lambda problem: _SEVERITIES.index(problem.severity)))

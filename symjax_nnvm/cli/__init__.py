@@ -43,10 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Raises SystemExit for `--help` and for usage that argparse refuses.
     """
-    own = argparse.Namespace(own_process=argv is None)
+    defaults = argparse.Namespace(own_process=argv is None)
     argv = list(sys.argv[1:] if argv is None else argv)
     safe_streams()
-    options = _parser(argv).parse_args(argv, own)
+    options = _parser(argv).parse_args(argv, defaults)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning

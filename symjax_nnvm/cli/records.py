@@ -91,48 +91,48 @@ def _cell(value: Any) -> str:
 
 def _verify(options: argparse.Namespace) -> int:
     problems: list[str] = []
-    found: dict[str, Any] = {"records": 0, "bytes": 0, "without_header": 0}
+    counts: dict[str, Any] = {"records": 0, "bytes": 0, "without_header": 0}
     try:
         file = RecordFile(options.file, options.index)
-        found["records"] = len(file)
+        counts["records"] = len(file)
         with bar(f"reading {options.file.name}", len(file)) as advance:
             for i in range(len(file)):
                 advance(i)
                 try:
-                    _count(file, i, found, options.decode)
+                    _count(file, i, counts, options.decode)
                 except RecordFormatError as error:
                     problems.append(str(error))
         begun = make_index(file.source)
-        found["not_in_the_index"] = int(np.setdiff1d(begun, file.offsets).size)
+        counts["not_in_the_index"] = int(np.setdiff1d(begun, file.offsets).size)
     except RecordFormatError as error:
         problems.append(str(error))
     problems = list(dict.fromkeys(problems))
     if options.json:
-        print_json(found | {"problems": problems})
+        print_json(counts | {"problems": problems})
         return int(bool(problems))
     for problem in problems[:_MOST_PROBLEMS]:
         show(printable(problem))
     more = len(problems) - _MOST_PROBLEMS
     left = [f"{more} more problems"] if more > 0 else []
-    left += [f"{found['without_header']} without the header of an image"] if found["without_header"] else []
-    left += [f"{found['not_in_the_index']} not in the index"] if found.get("not_in_the_index") else []
+    left += [f"{counts['without_header']} without the header of an image"] if counts["without_header"] else []
+    left += [f"{counts['not_in_the_index']} not in the index"] if counts.get("not_in_the_index") else []
     what = f"{len(problems)} damaged" if problems else "whole" + (", and every image can be decoded" * options.decode)
-    read = f"{printable(str(options.file))}: {found['records']} records, {found['bytes']} bytes in them"
+    read = f"{printable(str(options.file))}: {counts['records']} records, {counts['bytes']} bytes in them"
     show("; ".join([f"{read}: {what}", *left]))
     return int(bool(problems))
 
 
-def _count(file: RecordFile, i: int, found: dict[str, Any], decode: bool) -> None:
+def _count(file: RecordFile, i: int, counts: dict[str, Any], decode: bool) -> None:
     """Read a record. Raises RecordFormatError for one that is damaged, or, with `decode`, is no image."""
     record = file[i]
-    found["bytes"] += len(record)
+    counts["bytes"] += len(record)
     if decode:
         file.image(i)
         return
     try:
         unpack(record)
     except RecordFormatError:
-        found["without_header"] += 1
+        counts["without_header"] += 1
 
 
 def _make(options: argparse.Namespace) -> int:

@@ -23,15 +23,15 @@ def input_nodes(outputs: Iterable[NodeEntry], option: InputOption = "all") -> li
 
 def variables(nodes: Sequence[Node], option: InputOption = "all") -> list[Node]:
     """The variables among all nodes of a graph, in their order."""
-    found = [node for node in nodes if node.is_variable]
+    inputs = [node for node in nodes if node.is_variable]
     if option == "all":
-        return found
+        return inputs
     mutated: set[Node] = set()
     for node in nodes:
         mutates = FMutateInputs.get(node.op)
         if mutates is not None:
             mutated.update(node.inputs[i].node for i in mutates(node.attrs) if i < len(node.inputs))
-    return [node for node in found if (node in mutated) == (option == "aux_state")]
+    return [node for node in inputs if (node in mutated) == (option == "aux_state")]
 
 
 def subgraph_variables(graph: Subgraph) -> list[Node]:

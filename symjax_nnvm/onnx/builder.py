@@ -57,12 +57,12 @@ class Names:
     def constant(self, value: np.ndarray, name: str) -> Tensor:
         """A constant; the same one for values that are equal, if they are small."""
         key = (value.dtype.name, value.shape, value.tobytes()) if value.nbytes <= _SMALL else None
-        found = None if key is None else self._constants.get(key)
-        if found is None:
-            found = Tensor(self.unique(name), value.dtype.name, [value.shape] * self.count, value)
+        tensor = None if key is None else self._constants.get(key)
+        if tensor is None:
+            tensor = Tensor(self.unique(name), value.dtype.name, [value.shape] * self.count, value)
             if key is not None:
-                self._constants[key] = found
-        return found
+                self._constants[key] = tensor
+        return tensor
 
 
 class Builder:
@@ -156,11 +156,11 @@ class Builder:
 
     def _known(self, sizes: Sizes, others: Sequence[Tensor]) -> int | Tensor:
         number = fixed(sizes)
-        found = self._found(sizes, others) if number is None else number
-        if found is None:
+        size = self._found(sizes, others) if number is None else number
+        if size is None:
             fix = "Give a number for the dimensions in shapes=."
             self.refuse("a dimension of its result follows from named ones by arithmetic", fix)
-        return found
+        return size
 
     def _found(self, sizes: Sizes, others: Sequence[Tensor]) -> Tensor | None:
         for tensor in (*self.ins, *others, *self.names.inputs):
@@ -216,12 +216,12 @@ class Builder:
         if dims.count(None) == 1 and 0 not in model.shape:
             dims[dims.index(None)] = -1
         # What is merged of several axes is no size of any tensor: it follows from the others.
-        found = [self._found(model.sizes[i], [tensor]) if dim is None else dim for i, dim in enumerate(dims)]
-        if found.count(None) == 1:
-            found[found.index(None)] = -1
+        target = [self._found(model.sizes[i], [tensor]) if dim is None else dim for i, dim in enumerate(dims)]
+        if target.count(None) == 1:
+            target[target.index(None)] = -1
         return self.reshape(
             tensor,
-            *(self._known(model.sizes[i], []) if d is None else d for i, d in enumerate(found)),
+            *(self._known(model.sizes[i], []) if d is None else d for i, d in enumerate(target)),
             allow_zero=0 in model.shape,
         )
 
@@ -298,12 +298,12 @@ class Builder:
     def end_body(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Body:
         """The body that was built, as an attribute's value. What it hands on as it came goes through a node."""
         made = {id(tensor) for node in self.nodes for tensor in node.outputs}
-        own: list[Tensor] = []
+        captured: list[Tensor] = []
         for tensor in outputs:  # each is the output of a node of the body, and of one place of its outputs alone
-            fresh = id(tensor) in made and not any(tensor is other for other in own)
-            own.append(tensor if fresh else self.op("Identity", tensor))
-            own[-1].shapes = tensor.shapes
-        return Body(self.names.unique(f"{self.node.name}/body"), self.nodes, list(inputs), own)
+            fresh = id(tensor) in made and not any(tensor is other for other in captured)
+            captured.append(tensor if fresh else self.op("Identity", tensor))
+            captured[-1].shapes = tensor.shapes
+        return Body(self.names.unique(f"{self.node.name}/body"), self.nodes, list(inputs), captured)
 
     def inline(self, graph: Subgraph, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The nodes of a subgraph of the network's node, on tensors for its variables, in their order; its outputs."""

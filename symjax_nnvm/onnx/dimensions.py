@@ -65,14 +65,14 @@ def named_dimensions(symbol: Symbol, shapes: Mapping[str, NamedShape], known: Ma
     errors: list[InferenceError] = []
     for of_batches, of_others in TRIED if batch else TRIED[:1]:
         pairs = {name: of_batches if is_batch else of_others for name, is_batch in batch.items()}
-        found = _assignments(shapes, known, pairs)
+        assignments = _assignments(shapes, known, pairs)
         try:
-            for assignment in found.assignments:
+            for assignment in assignments.assignments:
                 infer_shape(Graph(symbol.outputs), shapes=assignment)
         except InferenceError as error:
             errors.append(error)
         else:
-            return found
+            return assignments
     if not batch:
         raise errors[0]
     raise _refused(symbol, _sizes_that_fit(symbol, shapes, known), errors[0])
@@ -116,13 +116,13 @@ def _sizes_that_fit(
     open_sizes = {n: tuple(None if isinstance(size, str) else size for size in shape) for n, shape in shapes.items()}
     graph = infer_shape(Graph(symbol.outputs), shapes={**known, **open_sizes})
     index = graph.indexed_graph()
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     for nid in index.input_nodes:
         inferred = graph.attrs["shape"][index.entry_rptr[nid]] or ()
         for size, number in zip(shapes.get(index.nodes[nid].source.name, ()), inferred, strict=False):
             if isinstance(size, str):
-                found[size] = found.get(size) or number
-    return found
+                sizes[size] = sizes.get(size) or number
+    return sizes
 
 
 def _refused(symbol: Symbol, fitting: Mapping[str, int | None], error: InferenceError) -> OnnxError:

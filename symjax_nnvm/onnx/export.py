@@ -130,9 +130,9 @@ def refusals(
     """
     prepared = _prepare(inference_symbol(symbol), arrays, shapes, dtypes)
     g = builder(prepared.opset)
-    g.names.refused = found = []
+    g.names.refused = refused = []
     prepared.write(g)
-    return found
+    return refused
 
 
 def _model(prepared: _Prepared) -> onnx.ModelProto:
@@ -177,17 +177,17 @@ def _dtypes(net: Symbol, arrays: Arrays, given: Mapping[str, Any], float16: bool
     known = {name: dtype_name(array.dtype) for name, array in arrays.items()}
     known |= {name: dtype_name(dtype) for name, dtype in given.items()}
     graph = Graph(net.outputs)
-    found = _of_variables(infer_type(graph, dtypes=known), "dtype")
+    inferred = _of_variables(infer_type(graph, dtypes=known), "dtype")
     if not float16:
-        return {name: dtype or default_dtype() for name, dtype in found.items()}
-    known = {name: dtype for name, dtype in found.items() if dtype is not None and not is_float(dtype)}
-    known |= {name: "float16" for name in found if name not in known and name not in arrays}
+        return {name: dtype or default_dtype() for name, dtype in inferred.items()}
+    known = {name: dtype for name, dtype in inferred.items() if dtype is not None and not is_float(dtype)}
+    known |= {name: "float16" for name in inferred if name not in known and name not in arrays}
     open_ended = graph.derive(attrs={"dtype_defaults": False})
     while True:  # one after the other: what an array is decides what its neighbours are
-        found = _of_variables(infer_type(open_ended, dtypes=known, attr_key=None), "dtype")
-        undecided = next((name for name, dtype in found.items() if dtype is None), None)
+        inferred = _of_variables(infer_type(open_ended, dtypes=known, attr_key=None), "dtype")
+        undecided = next((name for name, dtype in inferred.items() if dtype is None), None)
         if undecided is None:
-            return found
+            return inferred
         known[undecided] = "float16"
 
 

@@ -93,10 +93,10 @@ def numpy_dtype(dtype: DType) -> np.dtype:
 def unique(name: str, taken: dict[str, int]) -> str:
     """The name, or one like it that is not taken; it is taken then. taken: names, and the last number that was put
     behind each, so that many of one name take no longer than as many different ones."""
-    found, number = name, taken.get(name, 0)
-    while found in taken:
+    candidate, number = name, taken.get(name, 0)
+    while candidate in taken:
         number += 1
-        found = f"{name}_{number}"
+        candidate = f"{name}_{number}"
     taken[name] = number
-    taken.setdefault(found, 0)
-    return found
+    taken.setdefault(candidate, 0)
+    return candidate

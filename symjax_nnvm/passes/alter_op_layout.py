@@ -60,14 +60,14 @@ class _Orders:
 
     def last(self, entry: NodeEntry, order: ChannelsLast, region: int) -> NodeEntry:
         """The entry with channels last, for a reader in a region, which it now belongs to."""
-        found = self._last.get(entry)
-        if found is None:
+        transposed = self._last.get(entry)
+        if transposed is None:
             data = self._firsts[entry] = self.first(entry)
             made = apply("transpose", data, name=f"{_label(entry)}_channels_last", axes=order.forth)
             self._last[entry] = made, order, region
             return made
-        self._regions.join(region, found[2])
-        return found[0]
+        self._regions.join(region, transposed[2])
+        return transposed[0]
 
     def visit_all(self) -> _Orders:
         """Visit every node, and record its new form."""
@@ -121,10 +121,10 @@ class _Orders:
     def _correct(self, node: Node) -> bool:
         """Let a node read channels last, where the first and at least half of its inputs exist in that order."""
         entries, op = node.inputs, node.attrs.op
-        found = self._last.get(entries[0]) if entries else None
-        if found is None:
+        transposed = self._last.get(entries[0]) if entries else None
+        if transposed is None:
             return False
-        _, order, region = found
+        _, order, region = transposed
         corrected = FCorrectLayout[op](node.attrs.parsed, order)
         if corrected is None:
             return False

@@ -72,7 +72,7 @@ def _dependencies(nodes: list[Node], tracked: set[Node]) -> dict[tuple[Node, int
                 # A write without a version (files may say so) is no event that others could wait for.
                 is_read = slot not in mutated or version == 0
                 histories[source].append(_Access(version, is_read, order, node, slot))
-    found: dict[tuple[Node, int], list[Node]] = {}
+    readers: dict[tuple[Node, int], list[Node]] = {}
     for history in histories.values():
         history.sort(key=lambda access: access[:3])
         last_write: list[Node] = []
@@ -84,5 +84,5 @@ def _dependencies(nodes: list[Node], tracked: set[Node]) -> dict[tuple[Node, int
             else:
                 waits_for = reads[::-1] or last_write
                 last_write, reads = [access.node], []
-            found[access.node, access.slot] = [node for node in waits_for if node is not access.node]
-    return found
+            readers[access.node, access.slot] = [node for node in waits_for if node is not access.node]
+    return readers

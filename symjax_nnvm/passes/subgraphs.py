@@ -102,18 +102,20 @@ class _Inside:
             sized = None if self._shapes is None else _by_name(names, shapes[number], is_known)
             yield Known(constants, sized, _by_name(names, dtypes[number], lambda dtype: dtype is not None))
 
-    def _fed(self, quantity: Inference, node: Node, found: Sequence[Any] | None) -> list[Sequence[Any]]:
+    def _fed(self, quantity: Inference, node: Node, given_values: Sequence[Any] | None) -> list[Sequence[Any]]:
         """The values of the variables of each subgraph; nothing where the operator does not say what feeds them."""
-        if found is None or node.op not in FSubgraphRuns:
+        if given_values is None or node.op not in FSubgraphRuns:
             return [() for _ in node.attrs.subgraphs]
-        inputs = [found[self._index.entry_id(entry)] for entry in node.inputs]
+        inputs = [given_values[self._index.entry_id(entry)] for entry in node.inputs]
         return [values for values, _ in FSubgraphRuns[node.op](quantity, node.attrs, inputs)]
 
 
-def _by_name(names: Sequence[str], values: Sequence[Any], told: Callable[[Any], bool]) -> tuple[tuple[str, Any], ...]:
+def _by_name(
+    names: Sequence[str], values: Sequence[Any], is_known: Callable[[Any], bool]
+) -> tuple[tuple[str, Any], ...]:
     """The values of names that have exactly one, as pairs. told: whether a value is known."""
-    found: Mapping[str, set[Any]] = {}
+    by_name: Mapping[str, set[Any]] = {}
     for name, value in zip(names, values, strict=False):
-        if value is not None and told(value):
-            found.setdefault(name, set()).add(value)
-    return tuple((name, *each) for name, each in found.items() if len(each) == 1)
+        if value is not None and is_known(value):
+            by_name.setdefault(name, set()).add(value)
+    return tuple((name, *each) for name, each in by_name.items() if len(each) == 1)

@@ -33,17 +33,17 @@ def colour_of(op: Op | None) -> str:
 def facts(node: Node) -> str:
     """The parameters that tell one layer from another: `3×3/2, 64` of a convolution."""
     given = node.attrs.dict
-    found = []
+    rows = []
     for key in (*_SHOWN, *_SHOWN_TOO):
         if key not in given:
             continue
         if key == "kernel":
-            found.append(_window(given))
+            rows.append(_window(given))
         else:
-            found.append(given[key][:24])
+            rows.append(given[key][:24])
     if given.get("global_pool", "") in ("True", "1", "true"):
-        found = ["global", *(value for value in found if "×" not in value)]
-    return ", ".join(found)
+        rows = ["global", *(value for value in rows if "×" not in value)]
+    return ", ".join(rows)
 
 
 def _window(given: dict[str, str]) -> str:

@@ -63,13 +63,13 @@ class PrefetchingIter(DataIter):
 
     def _described(self, what: int) -> list[DataDesc]:
         names = self._renamed[what] or [{}] * len(self.iters)
-        found = []
+        descs = []
         for each, renamed in zip(self.iters, names, strict=True):
-            found += [
+            descs += [
                 DataDesc(renamed.get(desc.name, desc.name), desc.shape, desc.dtype, desc.layout)
                 for desc in map(as_desc, each.provide_label if what else each.provide_data)
             ]
-        return found
+        return descs
 
     @property
     def provide_data(self) -> list[DataDesc]:

@@ -39,14 +39,14 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
         return CompositeEvalMetric([create(each, *args, **kwargs) for each in metric])
     if callable(metric):
         return CustomMetric(metric, *args, **kwargs)
-    found = REGISTRY.get(str(metric).lower())
-    if found is None:
+    metric_class = REGISTRY.get(str(metric).lower())
+    if metric_class is None:
         known = sorted(REGISTRY)
         problem = f"No metric is called {metric!r}"
         raise TrainingError(
             problem, expected=f"one of {listed(known, 30)}", fix=did_you_mean(str(metric), known) or None
         )
-    return found(*args, **kwargs)
+    return metric_class(*args, **kwargs)
 
 
 @alias("composite")

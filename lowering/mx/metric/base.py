@@ -81,9 +81,9 @@ class EvalMetric:
         return f"EvalMetric: {dict(self.get_name_value())}"
 
 
-def pairs(found: tuple[Any, Any]) -> list[tuple[str, float]]:
+def pairs(result: tuple[Any, Any]) -> list[tuple[str, float]]:
     """The names and values that `get` gives, as pairs."""
-    names, values = (part if isinstance(part, list) else [part] for part in found)
+    names, values = (part if isinstance(part, list) else [part] for part in result)
     return list(zip(names, values, strict=True))
 
 
@@ -113,9 +113,9 @@ def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool 
 
     Raises TrainingError, a ValueError.
     """
-    found = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
-    if found[0] != found[1]:
-        raise TrainingError(f"Shape of labels {found[0]} does not match shape of predictions {found[1]}")
+    sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
+    if sizes[0] != sizes[1]:
+        raise TrainingError(f"Shape of labels {sizes[0]} does not match shape of predictions {sizes[1]}")
     if wrap:
         return tuple([x] if isinstance(x, NDArray) else x for x in (labels, preds))  # pyright: ignore
     return labels, preds

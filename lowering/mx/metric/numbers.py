@@ -27,11 +27,11 @@ class PearsonCorrelation(MeanOfBatches):
         super().reset()
 
     def _of(self, label: Any, pred: Any) -> float:
-        truth, found = (np.asarray(x, np.float64).ravel() for x in (label, pred))
+        truth, predicted = (np.asarray(x, np.float64).ravel() for x in (label, pred))
         if self._average == "micro":
-            self._seen.append((truth, found))
+            self._seen.append((truth, predicted))
             return 0.0
-        return float(np.corrcoef(truth, found)[0, 1])
+        return float(np.corrcoef(truth, predicted)[0, 1])
 
     def get(self) -> tuple[Any, Any]:
         """(name, value); NaN where nothing was seen."""
@@ -112,5 +112,5 @@ class CustomMetric(MeanOfBatches):
         if not self._allow_extra_outputs:
             check_label_shapes(labels, preds)
         for label, pred in zip(arrays(labels), arrays(preds), strict=False):
-            found = self._feval(np.asarray(label), np.asarray(pred))
-            self._take(*(found if isinstance(found, tuple) else (found, 1)))
+            result = self._feval(np.asarray(label), np.asarray(pred))
+            self._take(*(result if isinstance(result, tuple) else (result, 1)))

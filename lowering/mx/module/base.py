@@ -194,19 +194,19 @@ class BaseModule:
             for name, value in totals:
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - tic)
-            found = self.get_params()
-            self.set_params(*found)  # on several contexts all go on with the mean of their states
+            params = self.get_params()
+            self.set_params(*params)  # on several contexts all go on with the mean of their states
             if epoch_end_callback is not None:
-                _call(epoch_end_callback, epoch, self.symbol, *found)
+                _call(epoch_end_callback, epoch, self.symbol, *params)
             if eval_data is not None:
-                found = self.score(
+                params = self.score(
                     eval_data,
                     validation_metric,
                     score_end_callback=eval_end_callback,
                     batch_end_callback=eval_batch_end_callback,
                     epoch=epoch,
                 )
-                for name, value in found:
+                for name, value in params:
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             train_data.reset()
 
@@ -245,10 +245,10 @@ class BaseModule:
 
     def load_params(self, fname: str) -> None:
         """Take arguments and states from a file. Raises ParamsFormatError, OSError."""
-        found = load(fname)
-        if isinstance(found, list):
+        arrays = load(fname)
+        if isinstance(arrays, list):
             raise TrainingError("Invalid param file: its arrays have no names", got=fname, fix="module.save_params.")
-        self.set_params(*split_kinds(found))
+        self.set_params(*split_kinds(arrays))
 
 
 def _call(callbacks: Callbacks, *args: Any) -> None:

@@ -65,11 +65,11 @@ class BucketingModule(BaseModule):
         """The module of a key, made when it is asked for; the default one and those used last are kept."""
         if key == self._default:
             return self._main
-        found = self._buckets.get(key)
-        if found is None:
-            found = self._buckets[key] = self._made(key)
+        module = self._buckets.get(key)
+        if module is None:
+            module = self._buckets[key] = self._made(key)
             self._keys[key] = None
-        return found
+        return module
 
     @property
     def _modules(self) -> list[Module]:

@@ -80,12 +80,12 @@ class ExecutorGroup:
 
     def _cut(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Each executor's part of inputs."""
-        found: list[dict[str, Any]] = [{} for _ in self._contexts]
+        slices: list[dict[str, Any]] = [{} for _ in self._contexts]
         for name, value in values.items():
             axis = self._axes[name]
-            for part, rows in zip(found, self._parts(value.shape[max(axis, 0)]), strict=True):
+            for part, rows in zip(slices, self._parts(value.shape[max(axis, 0)]), strict=True):
                 part[name] = value if axis < 0 else _rows(value, axis, rows)
-        return found
+        return slices
 
     def _heads(self, out_grads: Any) -> list[Any]:
         """Each executor's part of head gradients."""

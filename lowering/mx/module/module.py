@@ -189,17 +189,17 @@ class Module(BaseModule):
     def _described(
         self, data: Sequence[Any], label: Sequence[Any] | None
     ) -> tuple[list[DataDesc], list[DataDesc] | None]:
-        found = [as_desc(each) for each in data]
-        if sorted(desc.name for desc in found) != sorted(self._data_names):
+        descs = [as_desc(each) for each in data]
+        if sorted(desc.name for desc in descs) != sorted(self._data_names):
             raise CallError(
                 "Data provided by data_shapes don't match names specified by data_names",
                 expected=self._data_names,
-                got=[desc.name for desc in found],
+                got=[desc.name for desc in descs],
                 fix="Module(symbol, data_names=[...], label_names=[...]) says which arguments come with batches.",
             )
         arguments = self._symbol.list_arguments()
         labels = [as_desc(each) for each in label or ()]
-        return found, [desc for desc in labels if desc.name in arguments] or None
+        return descs, [desc for desc in labels if desc.name in arguments] or None
 
     def _requests(self) -> dict[str, Any]:
         """What is asked for of each argument's gradient."""
@@ -223,13 +223,13 @@ class Module(BaseModule):
         self._data_shapes, self._label_shapes = self._described(data_shapes, label_shapes)
         described = [*self._data_shapes, *(self._label_shapes or ())]
         key = self._shapes_key(described)
-        found = self._executors.get(key)
-        if found is None:
+        executor = self._executors.get(key)
+        if executor is None:
             shapes = {desc.name: desc.shape for desc in described}
-            found = self._executors[key] = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
+            executor = self._executors[key] = self._bound.reshape(partial_shaping=True, allow_up_sizing=True, **shapes)
             if self._monitor is not None:
-                self._watch(found)
-        self._executor = found
+                self._watch(executor)
+        self._executor = executor
 
     # -- parameters --------------------------------------------------------------------------------------------------
 
@@ -344,13 +344,13 @@ class Module(BaseModule):
         bound = self._bound
         if isinstance(bound, ExecutorGroup) and not merge_multi_context:
             return [bound.parts_of(name) for name in self._data_names]
-        found = [bound.grad_dict[name] for name in self._data_names]
-        return found if merge_multi_context else [[each] for each in found]
+        gradients = [bound.grad_dict[name] for name in self._data_names]
+        return gradients if merge_multi_context else [[each] for each in gradients]
 
     def get_states(self, merge_multi_context: bool = True) -> Any:
         """The states that the caller sets."""
-        found = [self._bound.arg_dict[name] for name in self._state_names]
-        return found if merge_multi_context else [[each] for each in found]
+        states = [self._bound.arg_dict[name] for name in self._state_names]
+        return states if merge_multi_context else [[each] for each in states]
 
     def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
         """Set them: to arrays, or all to one number."""
@@ -423,8 +423,8 @@ class Module(BaseModule):
         self._require(optimizer=True)
         assert self._updater is not None
         args, grads = self._bound.arg_dict, self._bound.grad_dict
-        found = {i: grads[name] for i, name in enumerate(self._param_names)}
-        trained = {i: grad for i, grad in found.items() if grad is not None}
+        gradients = {i: grads[name] for i, name in enumerate(self._param_names)}
+        trained = {i: grad for i, grad in gradients.items() if grad is not None}
         totals = self._store.summed(list(trained.values()))
         self._updater(list(trained), totals, [args[self._param_names[i]] for i in trained])
 

@@ -206,10 +206,10 @@ class NDArray(Arithmetic, Fluent):
         """The same memory in another shape; shape may hold MXNet's codes 0, -1, -2, -3, -4. Raises InferenceError."""
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
         wanted = kwargs.pop("shape", given) or given
-        found = invoke(function_named("reshape"), self, shape=tuple(wanted), **kwargs)
-        if found.entry is None:
-            found.cell = reshaped(self.cell, found.shape)
-        return found
+        result = invoke(function_named("reshape"), self, shape=tuple(wanted), **kwargs)
+        if result.entry is None:
+            result.cell = reshaped(self.cell, result.shape)
+        return result
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Have `mx.autograd` compute the gradient of this array, into `grad`."""
@@ -361,10 +361,10 @@ def like_jax(value: jax.Array, context: Context | None = None) -> NDArray:
 
 def as_jax(value: Any, dtype: Any = None) -> jax.Array:
     """A jax.Array of anything that is an array; NumPy's memory is copied."""
-    found = value.value if isinstance(value, NDArray) else value
-    if not isinstance(found, jax.Array):
-        found = jax.device_put(np.array(found, jax.dtypes.canonicalize_dtype(np.asarray(found).dtype)))
-    return found if dtype is None else found.astype(dtype)
+    array = value.value if isinstance(value, NDArray) else value
+    if not isinstance(array, jax.Array):
+        array = jax.device_put(np.array(array, jax.dtypes.canonicalize_dtype(np.asarray(array).dtype)))
+    return array if dtype is None else array.astype(dtype)
 
 
 def _unpickled(value: np.ndarray, device_type: str, device_id: int) -> NDArray:
@@ -408,10 +408,10 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     parts = [made] if isinstance(made, Symbol) else list(made)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     context = arrays[0].context if arrays and ctx is None else as_context(ctx)
-    found = run_symbol(symbol, arrays, context, out)
+    outputs = run_symbol(symbol, arrays, context, out)
     if out is not None:
         return out
-    return found[0] if len(found) == 1 and len(parts) == 1 else found
+    return outputs[0] if len(outputs) == 1 and len(parts) == 1 else outputs
 
 
 def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context, out: Any = None) -> list[NDArray]:
@@ -429,10 +429,10 @@ def run_symbol(symbol: Symbol, arrays: Sequence[NDArray], context: Context, out:
     written = [target.cell for target in targets if isinstance(target, NDArray)]
     written += [arrays[int(name[1:])].cell for name in expression.states]
     with writing(*written):
-        found = _evaluated(expression, arrays, inputs, context)
+        outputs = _evaluated(expression, arrays, inputs, context)
         if out is not None:
-            _write(targets, found, out)
-    return found
+            _write(targets, outputs, out)
+    return outputs
 
 
 def _evaluated(
@@ -446,22 +446,22 @@ def _evaluated(
         arrays[int(name[1:])].cell.assign(value)
     if device is not None and not arrays:
         outputs = [jax.device_put(output, device) for output in outputs]
-    found = [like_jax(output, context) for output in outputs]
+    results = [like_jax(output, context) for output in outputs]
     entries = [array.entry for array in inputs]
     if recording.is_recording() and any(entry is not None for entry in entries):
         written = {name: arrays[int(name[1:])] for name in states}
         call = recording.Call(expression, values, entries, key, outputs, written)
-        for i, array in enumerate(found):
+        for i, array in enumerate(results):
             array.entry = (call, i)
-    return found
+    return results
 
 
-def _write(targets: Sequence[Any], found: Sequence[NDArray], out: Any) -> None:
+def _write(targets: Sequence[Any], results: Sequence[NDArray], out: Any) -> None:
     """Write results to the arrays that were given for them as out=. Raises CallError."""
-    if len(targets) > len(found) or any(not isinstance(target, NDArray) for target in targets):
+    if len(targets) > len(results) or any(not isinstance(target, NDArray) for target in targets):
         problem = "out= takes an NDArray for each result"
-        raise CallError(problem, expected=f"{len(found)} arrays", got=f"{len(targets)} of {type(out).__name__}")
-    for target, result in zip(targets, found, strict=False):
+        raise CallError(problem, expected=f"{len(results)} arrays", got=f"{len(targets)} of {type(out).__name__}")
+    for target, result in zip(targets, results, strict=False):
         if target.shape != result.shape:
             raise CallError("An array given as out= has another shape", expected=result.shape, got=target.shape)
         target.cell.assign(result.value, cast=True)

@@ -19,13 +19,13 @@ def _listed(arrays: Any) -> list[NDArray]:
 
 def _stacked(steps: Sequence[list[NDArray]], length: int) -> list[NDArray]:
     """The outputs of all steps, each in one array of `length` rows, zeros where there was no step."""
-    found = []
+    stacks = []
     for parts in zip(*steps, strict=True):
         rows = [invoke(function_named("expand_dims"), part, axis=0) for part in parts]
         if len(rows) < length:
             rows.append(zeros((length - len(rows), *parts[0].shape), parts[0].context, parts[0].dtype))
-        found.append(invoke(function_named("concat"), *rows, dim=0))
-    return found
+        stacks.append(invoke(function_named("concat"), *rows, dim=0))
+    return stacks
 
 
 def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any, Any]:

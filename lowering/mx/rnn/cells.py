@@ -113,18 +113,18 @@ class BaseRNNCell:
         return self._exchanged(args, unpack=False)
 
     def _exchanged(self, args: Mapping[str, NDArray], *, unpack: bool) -> Params:
-        found = dict(args)
+        exchanged = dict(args)
         for group in ("i2h", "h2h") if self.gate_names else ():
             for kind in ("weight", "bias"):
                 whole = f"{self._prefix}{group}_{kind}"
                 parts = [f"{self._prefix}{group}{gate}_{kind}" for gate in self.gate_names]
                 if unpack:
-                    value = found.pop(whole)
+                    value = exchanged.pop(whole)
                     size = value.shape[0] // len(parts)
-                    found |= {part: value[i * size : (i + 1) * size].copy() for i, part in enumerate(parts)}
+                    exchanged |= {part: value[i * size : (i + 1) * size].copy() for i, part in enumerate(parts)}
                 else:
-                    found[whole] = concatenate([found.pop(part) for part in parts])
-        return found
+                    exchanged[whole] = concatenate([exchanged.pop(part) for part in parts])
+        return exchanged
 
 
 def normalized(

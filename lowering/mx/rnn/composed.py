@@ -58,12 +58,12 @@ class _Several(BaseRNNCell):
 
     def _parted(self, states: States) -> list[tuple[BaseRNNCell, States]]:
         """Each cell with its states."""
-        found, first = [], 0
+        pairs, first = [], 0
         for cell in self.cells:
             count = len(cell.state_info)
-            found.append((cell, states[first : first + count]))
+            pairs.append((cell, states[first : first + count]))
             first += count
-        return found
+        return pairs
 
 
 class SequentialRNNCell(_Several):
@@ -80,8 +80,8 @@ class SequentialRNNCell(_Several):
         """One step of each."""
         self._counter += 1
         after: States = []
-        for cell, own in self._parted(states):
-            inputs, new = cell(inputs, own)
+        for cell, cell_states in self._parted(states):
+            inputs, new = cell(inputs, cell_states)
             after += new
         return inputs, after
 
@@ -97,9 +97,9 @@ class SequentialRNNCell(_Several):
         self.reset()
         after: States = []
         parts = self._parted(self.begin_state() if begin_state is None else begin_state)
-        for i, (cell, own) in enumerate(parts):
+        for i, (cell, cell_states) in enumerate(parts):
             merge = merge_outputs if i == len(parts) - 1 else None
-            inputs, new = cell.unroll(length, inputs, own, layout, merge)
+            inputs, new = cell.unroll(length, inputs, cell_states, layout, merge)
             after += new
         return inputs, after
 

@@ -21,8 +21,8 @@ def hyper_parameters(p: Any) -> dict[str, Any]:
 
     MXNet's are float32. That shows where one is subtracted from 1: 1 - 0.999 is 0.00099998713.
     """
-    found = {f.name: _single(getattr(p, f.name)) for f in fields(p) if f.name not in _WITHOUT_EFFECT}
-    return {_RENAMED.get(name, name): value for name, value in found.items()}
+    numbers = {f.name: _single(getattr(p, f.name)) for f in fields(p) if f.name not in _WITHOUT_EFFECT}
+    return {_RENAMED.get(name, name): value for name, value in numbers.items()}
 
 
 def _single(value: Any) -> Any:

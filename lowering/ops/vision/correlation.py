@@ -86,9 +86,9 @@ def _compare(p: ops.CorrelationParams, fixed: list[Array], moving: list[Array], 
             sums = jnp.stack([jnp.sum(term(*unmoved, *moved), 1) for moved in places], 1)
         return _patch_sums(p, sums, p.stride1)
 
-    found = lax.map(one_row, _rows(p))  # (rows of displacements, n, columns of displacements, h', w')
-    _, n, _, *counts = found.shape
-    whole = jnp.moveaxis(found, 0, 1).reshape(n, p.width**2, *counts)
+    correlations = lax.map(one_row, _rows(p))  # (rows of displacements, n, columns of displacements, h', w')
+    _, n, _, *counts = correlations.shape
+    whole = jnp.moveaxis(correlations, 0, 1).reshape(n, p.width**2, *counts)
     return (whole / (p.kernel_size**2 * fixed[0].shape[1])).astype(dtype)
 
 

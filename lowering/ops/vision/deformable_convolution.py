@@ -19,7 +19,7 @@ def _places(p: ops.ColumnsParams, offset: Array, data: tuple[int, ...]) -> tuple
     n, _, *counts = offset.shape
     groups = p.num_deformable_group
     offsets = wide(offset).reshape(n, groups, *p.kernel, 2, *counts)
-    found: list[Taps] = []
+    all_taps: list[Taps] = []
     for axis, (count, step) in enumerate(zip(counts, p.steps, strict=True)):
         _, stride, dilation, pad = step
         # Where the window's elements lie without offsets, in the axes (kernel of y, of x, windows of y, of x).
@@ -29,9 +29,9 @@ def _places(p: ops.ColumnsParams, offset: Array, data: tuple[int, ...]) -> tuple
         regular = np.arange(p.kernel[axis], dtype=np.int32)[:, None] * dilation + windows - pad
         coordinate = offsets[:, :, :, :, axis] + regular.reshape(shape).astype(offsets.dtype)
         coordinate = coordinate.reshape(n, groups, -1, *counts)
-        found.append(taps(coordinate, data[2 + axis], _BORDERS[p.border], p.order[axis]))
+        all_taps.append(taps(coordinate, data[2 + axis], _BORDERS[p.border], p.order[axis]))
     maps = lax.iota(np.int32, n * groups).reshape(n, groups, 1, 1, 1)
-    in_y, in_x = found
+    in_y, in_x = all_taps
     return maps, in_y, in_x
 
 

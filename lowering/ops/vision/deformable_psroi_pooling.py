@@ -50,11 +50,11 @@ class _Bins:
     def at(self, number: Array) -> tuple[Taps, Taps]:
         """The taps of the sample of a number in all bins."""
         numbers = (number // self.p.sample_per_part, number % self.p.sample_per_part)
-        found: list[Taps] = []
+        all_taps: list[Taps] = []
         for axis in range(2):
             place = self.starts[axis] + numbers[axis].astype(self.steps[axis].dtype) * self.steps[axis]
-            found.append(taps(place, self.sizes[axis], _BORDER, self.order[axis]))
-        return found[0], found[1]
+            all_taps.append(taps(place, self.sizes[axis], _BORDER, self.order[axis]))
+        return all_taps[0], all_taps[1]
 
     def inside(self, number: Array) -> Array:
         """Whether the sample of a number lies in the map."""

@@ -110,11 +110,11 @@ def _upright_samples(
 
     def at(number: Array) -> tuple[Taps, Taps]:
         numbers = (number // p.sample_ratio, number % p.sample_ratio)
-        found: list[Taps] = []
+        all_taps: list[Taps] = []
         for axis in range(2):
-            here = _coordinates(*axes[axis], p.pooled_size[axis], numbers[axis].reshape(1, 1))
-            found.append(taps(jnp.expand_dims(here, 2 - axis), sizes[axis], _BORDER))
-        return found[0], found[1]
+            coordinates = _coordinates(*axes[axis], p.pooled_size[axis], numbers[axis].reshape(1, 1))
+            all_taps.append(taps(jnp.expand_dims(coordinates, 2 - axis), sizes[axis], _BORDER))
+        return all_taps[0], all_taps[1]
 
     return at
 
@@ -128,13 +128,13 @@ def _mean_of_samples(
     shape: tuple[int, ...],
 ) -> Array:
     """The mean of `count` samples in each bin: (r, p, q, c)."""
-    own = exists[:, None, None, None].astype(maps.dtype) / count
+    weight = exists[:, None, None, None].astype(maps.dtype) / count
 
     def add(total: Array, number: Array) -> tuple[Array, None]:
         return total + sample(maps, numbers, *at(number)), None
 
     total, _ = lax.scan(add, jnp.zeros(shape, maps.dtype), lax.iota(jnp.int32, count))
-    return total * own
+    return total * weight
 
 
 def _spread_samples(

@@ -91,8 +91,8 @@ class Linear:
     def _of_operator(self, p: Any) -> NodeAttrs:
         """The operator's attributes for the parameters of an adjoint."""
         if not isinstance(p, self.schema.cls):
-            found = self.convert[1](p) if self.convert else {name: getattr(p, name) for name in self.carried}
-            known = {**found, **self.restored}
+            parameters = self.convert[1](p) if self.convert else {name: getattr(p, name) for name in self.carried}
+            known = {**parameters, **self.restored}
             count = self.op.key_var_num_args
             if count is not None and count not in known:
                 known[count] = getattr(p, count) - 1 if hasattr(p, count) else len(self.adjoints)
@@ -166,8 +166,8 @@ class Linear:
         if table is FInferShape and self.like is not None:
             known[self.like] = at[OGRAD]
         hidden = [None] * ((self.op.fixed_num_outputs or 1) - 1)
-        found, (ograd, *_) = table[self.op](attrs, [known.get(name) for name in inputs], [at[OGRAD], *hidden])
-        back = {**dict(zip(inputs, found, strict=True)), OGRAD: ograd}
+        inferred, (ograd, *_) = table[self.op](attrs, [known.get(name) for name in inputs], [at[OGRAD], *hidden])
+        back = {**dict(zip(inputs, inferred, strict=True)), OGRAD: ograd}
         back[of] = merge(whole, back[of])
         return [back[name] for name in names], [back[of]]
 
@@ -308,8 +308,8 @@ def jointly_linear(
         """The operator's own rule for shapes or dtypes, as `Linear.infer` asks it."""
         given = schema.cls(**{**values(p), **(restored or {}), count: len(outs)})
         known = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
-        found, (ograd,) = table[op](NodeAttrs(op, parsed=given), known, ins[:1])
-        return [ograd, *found], list(found)
+        inferred, (ograd,) = table[op](NodeAttrs(op, parsed=given), known, ins[:1])
+        return [ograd, *inferred], list(inferred)
 
     register_op(
         adjoint,

@@ -157,14 +157,14 @@ class Composer:
         graph = Graph([NodeEntry(probe, entry.index) for entry in outputs])
         entries = slice(len(values), len(values) + len(outputs))
         dtypes = infer_type(graph, dtypes=[value.held for value in values], attr_key=None).attrs["dtype"][entries]
-        found: dict[tuple[Numbers, ...], list[Numbers]] = {}
+        by_arguments: dict[tuple[Numbers, ...], list[Numbers]] = {}
         given = [tuple(value.made[i] for value in values) for i in range(self.count)]
         for shapes in dict.fromkeys(given):
             inferred = infer_shape(graph, shapes=shapes, attr_key=None).attrs["shape"][entries]
             if not all(map(is_known, inferred)):
                 self.refuse("nothing says the shape of its result", STATIC)
-            found[shapes] = list(inferred)
-        return [found[shapes] for shapes in given], [dtype or "float32" for dtype in dtypes]
+            by_arguments[shapes] = list(inferred)
+        return [by_arguments[shapes] for shapes in given], [dtype or "float32" for dtype in dtypes]
 
     def symbol(self, value: Value) -> Symbol:
         """What computes a value: of a constant a variable of its name. Raises OnnxError for what follows in no simple
@@ -216,8 +216,8 @@ class Composer:
         if self.reads[value.name] == 1:
             return value
         array = self.known(value, name)
-        own = Value(f"{self.node.name}_{name}", value.dtype, [array.shape] * self.count, [array] * self.count)
-        return own
+        state = Value(f"{self.node.name}_{name}", value.dtype, [array.shape] * self.count, [array] * self.count)
+        return state
 
     def constant(self, array: Any, dtype: DType | None = None, name: str = "constant") -> Value:
         """A constant that the file has not. array: in another dtype than the one wanted it is copied."""
@@ -233,8 +233,10 @@ class Composer:
         layout; asked twice for the same it is one weight."""
         key = (value.name, how)
         if key not in self._derived:
-            own = self.reads[value.name] == 1
-            self._derived[key] = self.like(value, [array] * self.count, value.name if own else f"{value.name}_{how}")
+            read_once = self.reads[value.name] == 1
+            self._derived[key] = self.like(
+                value, [array] * self.count, value.name if read_once else f"{value.name}_{how}"
+            )
         return self._derived[key]
 
     def like(self, value: Value, arrays: Sequence[np.ndarray], name: str) -> Value:

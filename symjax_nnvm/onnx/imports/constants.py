@@ -125,7 +125,7 @@ def reference(node: Any, opset: int, inputs: Arrays) -> list[np.ndarray]:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found: Any = ReferenceEvaluator(node, opsets={"": opset}).run(None, feeds)
-            return [np.asarray(each) for each in found]
+            outputs: Any = ReferenceEvaluator(node, opsets={"": opset}).run(None, feeds)
+            return [np.asarray(each) for each in outputs]
     except OF_ONNX as error:
         raise OnnxError(f"it cannot be computed: {told(error)}") from error

@@ -66,7 +66,7 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
     for name in shapes:
         if name not in names:
             raise SymbolValueError(f"The model has no input {name!r}. {close_or_all(name, names, 'It has')}")
-    found: dict[str, tuple[str, list[int | str]]] = {}
+    inputs: dict[str, tuple[str, list[int | str]]] = {}
     for info in infos:
         tensor = info.type.tensor_type
         if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):
@@ -83,8 +83,8 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
             size.dim_value if size.HasField("dim_value") else size.dim_param or f"{info.name}:{axis}"
             for axis, size in enumerate(tensor.shape.dim)
         ]
-        found[info.name] = dtype, _given(info.name, sizes, shapes.get(info.name))
-    return found
+        inputs[info.name] = dtype, _given(info.name, sizes, shapes.get(info.name))
+    return inputs
 
 
 def _given(name: str, sizes: list[int | str], given: Sequence[int | str] | None) -> list[int | str]:
@@ -125,8 +125,8 @@ def _assignments(
         }
 
 
-def _refusal(found: Sequence[OnnxError]) -> OnnxError:
-    lines = [str(each) for each in found]
+def _refusal(problems: Sequence[OnnxError]) -> OnnxError:
+    lines = [str(each) for each in problems]
     more = [f"… and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
     listed = "\n".join(f"  {line}" for line in [*lines[:_MOST], *more])
     return OnnxError(

@@ -99,8 +99,8 @@ def refuse_many(model: onnx.ModelProto) -> None:
 
 def _id(domain: str, name: str, overload: str) -> str:
     """What tells functions apart, as onnx does."""
-    own = "" if domain == "ai.onnx" else domain
-    return f"{own}::{name}" + (f"::{overload}" if overload else "")
+    bare_domain = "" if domain == "ai.onnx" else domain
+    return f"{bare_domain}::{name}" + (f"::{overload}" if overload else "")
 
 
 def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -116,14 +116,14 @@ def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 def _calls(nodes: Iterable[onnx.NodeProto], functions: dict[str, Any]) -> tuple[Counter[str], int]:
     """How often nodes call each function, and the bytes of the largest attribute that they give one."""
-    found: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
     largest = 0
     for node in nodes:
         name = _id(node.domain, node.op_type, node.overload)
         if name in functions:
-            found[name] += 1
+            calls[name] += 1
             largest = max(largest, _given(node.attribute))
-    return found, largest
+    return calls, largest
 
 
 def _given(attributes: Iterable[onnx.AttributeProto]) -> int:

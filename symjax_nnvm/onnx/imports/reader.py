@@ -49,12 +49,12 @@ def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 def _reads(graph: onnx.GraphProto) -> Counter[str]:
     """How often each tensor is read, in the graphs inside, too."""
-    found = Counter(name for node in graph.node for name in node.input)
-    found.update(each.name for each in graph.output)
+    reads = Counter(name for node in graph.node for name in node.input)
+    reads.update(each.name for each in graph.output)
     for node in graph.node:
         for inner in _bodies(node):
-            found.update(_reads(inner))
-    return found
+            reads.update(_reads(inner))
+    return reads
 
 
 def _in_the_way(node: onnx.NodeProto, opset: int, reason: str, fix: str) -> OnnxError:
@@ -109,11 +109,11 @@ class Reader:
         self.values = ChainMap(given, outer)  # a copy of what is around each of many bodies takes the square
         try:
             self._read(graph)
-            found = [self.values.get(info.name) for info in graph.output]
+            values = [self.values.get(info.name) for info in graph.output]
         finally:
             self.values, self.g.node = outer, node
-        made = [value for value in found if value is not None]
-        if len(made) < len(found):
+        made = [value for value in values if value is not None]
+        if len(made) < len(values):
             self.g.refuse("a node of its body is in the way")
         return made
 
@@ -157,12 +157,12 @@ class Reader:
         missing = missing_input(row.form, inputs)
         if missing is not None:
             self.g.refuse(f"its input {missing} is left out")
-        here = self.g.node
-        found = row.form(self.g, *inputs)
-        unread = sorted(set(attrs) - here.asked - row.ignores - defaults(node, self.g.opset))
+        node_before = self.g.node
+        result = row.form(self.g, *inputs)
+        unread = sorted(set(attrs) - node_before.asked - row.ignores - defaults(node, self.g.opset))
         if unread:
             self.g.refuse(f"nothing here knows its attribute {unread[0]!r}")
-        made = [found] if isinstance(found, Value) else list(found)
+        made = [result] if isinstance(result, Value) else list(result)
         self.g.christen(made, fresh)
         for value, name in zip(made, node.output, strict=False):
             if value.symbol is None and value.arrays is not None and value not in inputs:
@@ -172,15 +172,15 @@ class Reader:
     def _computed(self, node: onnx.NodeProto, attrs: Any, inputs: Sequence[Value | None]) -> list[Value]:
         """What constants give, under each assignment."""
         rows = [[None if v is None or v.arrays is None else v.arrays[i] for v in inputs] for i in range(self.count)]
-        found: list[list[np.ndarray]] = []
+        computed: list[list[np.ndarray]] = []
         for i, row in enumerate(rows):
             same = i and all(a is b for a, b in zip(row, rows[0], strict=True))
             try:
-                found.append(found[0] if same else self.evaluate(node, attrs, row))
+                computed.append(computed[0] if same else self.evaluate(node, attrs, row))
             except OnnxError as error:
                 self.g.refuse(str(error).rstrip("."))
         in_graph = all(v is None or v.in_graph or v.ndim == 0 for v in inputs)
-        columns: Iterable[tuple[np.ndarray, ...]] = zip(*found, strict=True)
+        columns: Iterable[tuple[np.ndarray, ...]] = zip(*computed, strict=True)
         return [self._constant(name, column, in_graph) for name, column in zip(node.output, columns, strict=False)]
 
     def _constant(self, name: str, arrays: Sequence[np.ndarray], in_graph: bool) -> Value:

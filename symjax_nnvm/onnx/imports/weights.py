@@ -62,18 +62,18 @@ class Weights:
 
     def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:
         """The attributes of a node: numbers, text, lists, arrays, graphs. Raises OnnxError."""
-        found: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         for each in node.attribute:
             try:
                 value = self._onnx.helper.get_attribute_value(each)
-                found[each.name] = value.decode() if isinstance(value, bytes) else value
+                attributes[each.name] = value.decode() if isinstance(value, bytes) else value
             except OF_ONNX as error:
                 raise OnnxError(f"The attribute {printable(each.name)} is malformed: {told(error)}") from error
             if isinstance(value, list) and value and isinstance(value[0], bytes):
-                found[each.name] = [text.decode(errors="replace") for text in value]
+                attributes[each.name] = [text.decode(errors="replace") for text in value]
             elif isinstance(value, self._onnx.TensorProto):
-                found[each.name] = self.array_of(each.t)
-        return found
+                attributes[each.name] = self.array_of(each.t)
+        return attributes
 
     def _take(self, tensor: onnx.TensorProto, sparse: bool) -> None:
         """Take a tensor out of the message, unless it is small or malformed, which the message's check tells."""
@@ -148,10 +148,10 @@ class Weights:
                 )
             try:
                 with open_regular(target) as file:
-                    found = os.fstat(file.fileno())
-                    number = found.st_dev, found.st_ino
+                    status = os.fstat(file.fileno())
+                    number = status.st_dev, status.st_ino
                     if number not in self._files:
-                        self._files[number] = np.frombuffer(map_file(file) if found.st_size else b"", np.uint8)
+                        self._files[number] = np.frombuffer(map_file(file) if status.st_size else b"", np.uint8)
             except FileNotFoundError as error:
                 raise ModelNotFoundError(f"The weights of {shown} lie in {target}, which is not there.") from error
             except OSError as error:

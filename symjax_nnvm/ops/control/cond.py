@@ -45,11 +45,11 @@ def _cond_rule(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any], outs: Seq
     p: CondParams = attrs.parsed
     inputs, outputs = list(ins), list(outs)
     for graph, locs, heads in zip(attrs.subgraphs, p.locs, ([None], outputs, outputs), strict=True):
-        variables, found = infer.inside(graph, [inputs[i] for i in locs], heads)
+        variables, inferred = infer.inside(graph, [inputs[i] for i in locs], heads)
         for i, value in zip(locs, variables, strict=True):
             inputs[i] = infer.merge(inputs[i], value)
         if heads is outputs:
-            outputs[:] = [infer.merge(*pair) for pair in zip(outputs, found, strict=True)]
+            outputs[:] = [infer.merge(*pair) for pair in zip(outputs, inferred, strict=True)]
     return inputs, outputs
 
 

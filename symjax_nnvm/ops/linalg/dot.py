@@ -124,8 +124,8 @@ def product_shapes(p: Transposed, ins: Shapes, outs: Shapes, rows: int, least: i
     pairs = [(shape[row], shape[-1]) for shape in shapes]
     (m, k), (k2, n) = pairs[0][:: -1 if p.transpose_a else 1], pairs[1][:: -1 if p.transpose_b else 1]
     m, k, n = known(m, pairs[2][0]), known(k, k2), known(n, pairs[2][1])
-    found = [(m, k)[:: -1 if p.transpose_a else 1], (k, n)[:: -1 if p.transpose_b else 1], (m, n)]
-    lhs, rhs, out = ((*replaced(tuple(batch[:-1]), row, a), b) for a, b in found)
+    inferred = [(m, k)[:: -1 if p.transpose_a else 1], (k, n)[:: -1 if p.transpose_b else 1], (m, n)]
+    lhs, rhs, out = ((*replaced(tuple(batch[:-1]), row, a), b) for a, b in inferred)
     return [lhs, rhs], [out]
 
 

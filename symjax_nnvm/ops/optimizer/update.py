@@ -73,10 +73,10 @@ def floats_but_float32(inputs: Sequence[str], single: Sequence[str]) -> TypeRule
     def rule(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
         fixed = "output" in single
         free = [t for t, name in zip(ins, inputs, strict=True) if name not in single]
-        alike, found = float_type(p, free, [] if fixed else outs)
+        alike, inferred = float_type(p, free, [] if fixed else outs)
         dtype = iter(alike)
         types = ["float32" if name in single else next(dtype) for name in inputs]
-        return types, ["float32"] * len(outs) if fixed else found
+        return types, ["float32"] * len(outs) if fixed else inferred
 
     return rule
 

@@ -209,8 +209,8 @@ def _search_layout(p: ReduceAxisParams, order: ChannelsLast) -> Corrected | None
     """Without axis the number found counts all elements in their order."""
     if p.axis is None:
         return None
-    found = reduction(ReduceParams(axis=(p.axis,), keepdims=p.keepdims), order)
-    return found and found._replace(params={"axis": order.axis(p.axis)})
+    layout = reduction(ReduceParams(axis=(p.axis,), keepdims=p.keepdims), order)
+    return layout and layout._replace(params={"axis": order.axis(p.axis)})
 
 
 for _name, _what in (("argmax", "largest"), ("argmin", "smallest")):

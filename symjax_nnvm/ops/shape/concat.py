@@ -259,10 +259,10 @@ def _split_gradient(node: Node, ograds: Entries):
 
 def _split_layout(p: SliceChannelParams | SplitV2Params, order: ChannelsLast) -> Corrected | None:
     """Without the axis that was split, the others are in their old order if that one was channels."""
-    found = along("axis")(p, order)
-    if not p.squeeze_axis or found is None:
-        return found
-    return found._replace(outputs=0) if found.params["axis"] == order.axis(1) else None
+    layout = along("axis")(p, order)
+    if not p.squeeze_axis or layout is None:
+        return layout
+    return layout._replace(outputs=0) if layout.params["axis"] == order.axis(1) else None
 
 
 def _numbered_outputs(attrs: NodeAttrs) -> list[str]:

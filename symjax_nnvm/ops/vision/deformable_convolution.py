@@ -126,8 +126,8 @@ def _convolution_shapes(modulated: bool) -> Callable[[Any, Shapes, Shapes], tupl
         assert out is not None
         _share(data[1], p.num_deformable_group)
         places = (size_of(p.kernel) or 1) * p.num_deformable_group
-        found = [(out[0], factor * places, out[2], out[3]) for factor in ((2, 1) if modulated else (2,))]
-        return [data, *found, *others], [out]
+        shapes = [(out[0], factor * places, out[2], out[3]) for factor in ((2, 1) if modulated else (2,))]
+        return [data, *shapes, *others], [out]
 
     return rule
 

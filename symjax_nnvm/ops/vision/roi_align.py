@@ -39,7 +39,7 @@ def region_shapes(
         rois = with_rank(ins[1], 2, "rois", f"(regions, {columns})")
         out = with_rank(outs[0], 4, "output", "(regions, channels, bins, bins)")
         factor, given = channels(p), data[1]
-        found = out[1]
+        shape = out[1]
         if factor is not None and given is not None:
             if given % factor:
                 raise InferenceError(
@@ -48,11 +48,11 @@ def region_shapes(
                     expected=f"a multiple of {factor} channels",
                     got=given,
                 )
-            found = given // factor
-        elif factor is not None and found is not None:
-            given = found * factor
+            shape = given // factor
+        elif factor is not None and shape is not None:
+            given = shape * factor
         regions = known(rois[0], out[0])
-        return [(data[0], given, *data[2:]), (regions, columns)], [(regions, found, *pooled(p))]
+        return [(data[0], given, *data[2:]), (regions, columns)], [(regions, shape, *pooled(p))]
 
     return rule
 

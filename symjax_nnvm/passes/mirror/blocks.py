@@ -45,11 +45,11 @@ def _sizes(
     index = graph.indexed_graph()
     given = [(shapes or {}).get(index.nodes[nid].source.name) for nid in index.input_nodes]
     graph.attrs |= {"shape_inputs": ShapeList(given), "shape_attr_key": "__shape__"}
-    found = apply_pass(graph, "MXInferShape").attrs["shape"]
+    inferred = apply_pass(graph, "MXInferShape").attrs["shape"]
     sizes: dict[Node, list[int]] = {}
     for node in nodes:
         nid = index.node_id(node)
-        outputs = found[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
+        outputs = inferred[index.entry_rptr[nid] : index.entry_rptr[nid + 1]]
         if any(shape is None or None in shape for shape in outputs):
             return {node: [1] * node.num_outputs() for node in nodes}
         sizes[node] = [math.prod(shape) for shape in outputs]

@@ -39,8 +39,8 @@ def _if(g: Composer, test: Value) -> list[Value]:
         made.append(g.body(graph, []))
         return _symbols(g, made[-1] if len(made) == 1 else _as(g, made[-1], made[0]))
 
-    found = cond(g.symbol(test), lambda: branch(branches[0]), lambda: branch(branches[1]))
-    return [_standing(value, symbol) for value, symbol in zip(made[0], found, strict=True)]
+    results = cond(g.symbol(test), lambda: branch(branches[0]), lambda: branch(branches[1]))
+    return [_standing(value, symbol) for value, symbol in zip(made[0], results, strict=True)]
 
 
 def _as(g: Composer, values: Sequence[Value], others: Sequence[Value]) -> list[Value]:

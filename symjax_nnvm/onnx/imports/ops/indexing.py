@@ -182,13 +182,13 @@ def _extreme(op: str) -> Any:
         axis, keep = g.axis(g.attr("axis", 0), x.ndim), bool(g.attr("keepdims", 1))
         last = bool(g.attr("select_last_index", 0))
         data = g.op("reverse", x, axis=axis) if last else x
-        found = g.op(op, data, axis=axis, keepdims=keep)
+        indices = g.op(op, data, axis=axis, keepdims=keep)
         if last:
-            found = g.op("_rminus_scalar", found, scalar=float(g.static(x, [axis])[axis] - 1))
+            indices = g.op("_rminus_scalar", indices, scalar=float(g.static(x, [axis])[axis] - 1))
         shapes = [
             tuple(1 if k == axis else size for k, size in enumerate(shape) if keep or k != axis) for shape in x.shapes
         ]
-        made = cast(g, found, "int32")
+        made = cast(g, indices, "int32")
         return Value(made.name, "int64", shapes, None, made.symbol, made.held)
 
     return form

@@ -149,10 +149,10 @@ def _along(function: Any, old: bool) -> Any:
 
 def _hardmax(g: Composer, x: Value, axis: int) -> Value:
     """1 at the first of the largest elements."""
-    found = g.op("one_hot", g.op("argmax", x, axis=axis), depth=g.static(x, [axis])[axis])
+    result = g.op("one_hot", g.op("argmax", x, axis=axis), depth=g.static(x, [axis])[axis])
     order = list(range(x.ndim - 1))
     order.insert(axis, x.ndim - 1)
-    return g.op("transpose", found, axes=tuple(order))
+    return g.op("transpose", result, axes=tuple(order))
 
 
 for _kind, _function in (

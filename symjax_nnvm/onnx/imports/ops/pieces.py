@@ -136,7 +136,7 @@ def broadcast(g: Composer, x: Value, shapes: Sequence[Numbers]) -> Value:
     ndim = max(len(shapes[0]), x.ndim)
     wide = expand_dims(g, x, range(ndim - x.ndim))
     try:
-        targets = [np.broadcast_shapes(shape, own) for shape, own in zip(shapes, wide.shapes, strict=True)]
+        targets = [np.broadcast_shapes(shape, before) for shape, before in zip(shapes, wide.shapes, strict=True)]
     except ValueError:
         g.refuse(f"{x.name!r}, {x.shape}, does not broadcast to {shapes[0]}")
     if targets == list(wide.shapes):
@@ -183,9 +183,9 @@ def filled(g: Composer, shapes: Sequence[Numbers], value: float, dtype: DType = 
 
 def _like_an_input(g: Composer, columns: Sequence[Sizes]) -> Value:
     """A part of an input that has the sizes which run time decides in their places, and 1 elsewhere."""
-    found = g.input_with(tuple(column for column in columns if fixed(column) is None))
-    if found is not None:
-        x, axes = found
+    like = g.input_with(tuple(column for column in columns if fixed(column) is None))
+    if like is not None:
+        x, axes = like
         for axis in set(range(x.ndim)) - set(axes):
             x = cut(g, x, axis, 0, 1)
         x = squeeze(g, x, sorted(set(range(x.ndim)) - set(axes)))
@@ -202,9 +202,9 @@ def of_sizes(g: Composer, value: Value) -> Value:
         return filled(g, value.shapes, first[0].item(), value.dtype)
     steps = all(array.size and array.flat[0] == 0 and np.all(np.diff(array.reshape(-1)) == 1) for array in arrays)
     wide = [axis for axis, column in enumerate(value.sizes) if set(column) != {1}]
-    found = g.input_with((value.sizes[wide[0]],)) if steps and len(wide) == 1 else None
-    if found is not None:
-        along = g.op("_contrib_arange_like", found[0], axis=found[1][0])
+    like = g.input_with((value.sizes[wide[0]],)) if steps and len(wide) == 1 else None
+    if like is not None:
+        along = g.op("_contrib_arange_like", like[0], axis=like[1][0])
         return reshape(g, cast(g, along, value.dtype), value.shapes)
     g.refuse(f"{value.name!r} is made of sizes that run time decides", STATIC)
 

@@ -57,7 +57,7 @@ def _matmul(g: Composer, a: Value, b: Value) -> Value:
     if b.ndim == 2:
         return g.op("dot", a, b)
     lead = [np.broadcast_shapes(x[:-2], y[:-2]) for x, y in zip(a.shapes, b.shapes, strict=True)]
-    a, b = (broadcast(g, x, [(*s, *own[-2:]) for s, own in zip(lead, x.shapes, strict=True)]) for x in (a, b))
+    a, b = (broadcast(g, x, [(*s, *x_shape[-2:]) for s, x_shape in zip(lead, x.shapes, strict=True)]) for x in (a, b))
     return g.op("batch_dot" if a.ndim == 3 else "_linalg_gemm2", a, b)
 
 

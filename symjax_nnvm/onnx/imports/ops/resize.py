@@ -156,8 +156,8 @@ def _matrix(g: Composer, size: int, new: int, factor: float | None, how: dict[st
     places = resized(ramp)
     rows = g.full((size, len(places)), 0.0)
     for first in range(vectors):
-        found = resized((ramp % step == first).astype(np.float32))
+        weights = resized((ramp % step == first).astype(np.float32))
         nearest = (first + step * np.round((places - first) / step)).astype(np.int64)
-        inside = (nearest >= 0) & (nearest < size) & (found != 0)
-        rows[nearest[inside], np.flatnonzero(inside)] = found[inside]
+        inside = (nearest >= 0) & (nearest < size) & (weights != 0)
+        rows[nearest[inside], np.flatnonzero(inside)] = weights[inside]
     return rows

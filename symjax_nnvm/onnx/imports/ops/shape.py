@@ -127,7 +127,7 @@ def _expand(g: Composer, x: Value, shape: Value) -> Value:
     array = x.array
     if array is not None and array.size and not np.any(array - array.reshape(-1)[0]):
         try:
-            shapes = [np.broadcast_shapes(own, target) for own, target in zip(x.shapes, targets, strict=True)]
+            shapes = [np.broadcast_shapes(x_shape, target) for x_shape, target in zip(x.shapes, targets, strict=True)]
         except ValueError:
             g.refuse(f"{x.name!r}, {x.shape}, does not broadcast to {targets[0]}")
         return filled(g, shapes, array.reshape(-1)[0].item(), x.dtype)

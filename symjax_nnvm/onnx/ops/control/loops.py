@@ -36,8 +36,8 @@ def _foreach(g: Builder, p: ops.ForeachParams, *inputs: Tensor) -> list[Tensor]:
     outputs, new = made[: p.num_out_data], made[p.num_out_data :]
     body = inner.end_body([*carried, *given], [*new, *outputs])
     dtypes = [tensor.dtype for tensor in (*new, *outputs)]
-    found = g.ops("Scan", *states, *data, dtypes=dtypes, body=body, num_scan_inputs=count)
-    return [*found[len(new) :], *found[: len(new)]]
+    results = g.ops("Scan", *states, *data, dtypes=dtypes, body=body, num_scan_inputs=count)
+    return [*results[len(new) :], *results[: len(new)]]
 
 
 @onnx_form("_while_loop")
@@ -61,9 +61,9 @@ def _while_loop(g: Builder, p: ops.WhileLoopParams, *inputs: Tensor) -> list[Ten
     body = inner.end_body([number, going, *variables], [holds(inner, new), *new, *outputs])
     dtypes = [tensor.dtype for tensor in (*new, *outputs)]
     limit = g.constant(p.max_iterations, "int64")
-    found = g.ops("Loop", limit, holds(g, first), *first, dtypes=dtypes, body=body)
-    stacked = [_filled_up(g, p, each, out) for each, out in zip(found[len(new) :], g.outs, strict=False)]
-    return [*stacked, *found[: len(new)]]
+    results = g.ops("Loop", limit, holds(g, first), *first, dtypes=dtypes, body=body)
+    stacked = [_filled_up(g, p, each, out) for each, out in zip(results[len(new) :], g.outs, strict=False)]
+    return [*stacked, *results[: len(new)]]
 
 
 def _filled_up(g: Builder, p: ops.WhileLoopParams, stacked: Tensor, out: Tensor) -> Tensor:

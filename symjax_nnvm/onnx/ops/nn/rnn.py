@@ -45,13 +45,13 @@ def _rnn(g: Builder, p: ops.RNNParams, data: Tensor, parameters: Tensor, *others
 def _pieces(g: Builder, p: ops.RNNParams, data: Tensor, parameters: Tensor) -> list[list[Tensor]]:
     """[i2h, h2h, i2h bias, h2h bias] of each set of cells, gates in ONNX' order."""
     input_size = g.static(data, [2])[2]
-    found, at = [], 0
+    pieces, at = [], 0
     for shape in ops.parameter_shapes(p, input_size):
         size = math.prod(shape)
         piece = g.reshape(g.slice(parameters, 0, at, at + size), *shape)
-        found.append(_regated(g, p, piece))
+        pieces.append(_regated(g, p, piece))
         at += size
-    matrices, biases = found[: 2 * len(p.cells)], found[2 * len(p.cells) :]
+    matrices, biases = pieces[: 2 * len(p.cells)], pieces[2 * len(p.cells) :]
     return [[*matrices[2 * i : 2 * i + 2], *biases[2 * i : 2 * i + 2]] for i in range(len(p.cells))]
 
 
