@@ -1,6 +1,6 @@
 """How long work that is not a command's own shows where it is: a Rich bar on stderr, where that is a terminal.
 
-Without Rich, or where nobody looks, nothing is shown; nor is anything that is done within a second.
+Without Rich, or without a terminal, nothing is shown; nor is anything that is done within a second.
 """
 
 from __future__ import annotations

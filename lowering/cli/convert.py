@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
     format = options.to or _format_of(options.out)
     if options.out.is_dir() or not options.out.name:
         raise InputError(f"{str(options.out)!r} is a folder: name a file in it, or the prefix of MXNet's files.")
-    all_shapes(options, model.symbol())  # which refuses names that the network lacks, whatever the format
+    all_shapes(options, model.symbol())  # which refuses names that the network lacks, in every format
     named = any(isinstance(size, str) for _, shape in options.shape for size in shape)
     if named and format != "onnx" and not options.weights:
         where = "in ONNX files, and in StableHLO with --weights inside or beside"
@@ -120,7 +120,7 @@ def _format_of(out: Path) -> str:
     why = _NOT_WRITTEN.get(suffix, f"{suffix} is no format that is written")
     raise InputError(
         f"{out}: {why}. Suffixes are {', '.join(known)}; without one, OUT is the prefix of MXNet's files, "
-        f"{out.stem}-symbol.json and {out.stem}-0000.params. --to says the format whatever OUT is called."
+        f"{out.stem}-symbol.json and {out.stem}-0000.params. --to says the format for any name of OUT."
     )
 
 
@@ -179,7 +179,7 @@ def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], l
         raise InputError(
             f"Nothing says the shape of the input {unknown[0]!r}: give --shape {unknown[0]}=batch,3,224,224."
         )
-    made = to_onnx(
+    onnx_model = to_onnx(
         *(symbol, args, aux),
         shapes=dict(options.shape),
         opset=options.opset,
@@ -188,8 +188,8 @@ def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], l
     )
     with working("writing"):
         make_folder(options.out)
-        files = save_onnx(options.out, made)
-    sides = (("input", made.graph.input), ("output", made.graph.output))
+        files = save_onnx(options.out, onnx_model)
+    sides = (("input", onnx_model.graph.input), ("output", onnx_model.graph.output))
     return files, [f"{side} {each.name}  {signature_of(each)}" for side, infos in sides for each in infos]
 
 

@@ -65,7 +65,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def gather(options: argparse.Namespace, model: ModelFiles, symbol: Symbol, *, proof: bool = False) -> Given:
-    """All arrays that the network takes: the model's parameters, and the inputs asked for.
+    """Gather all arrays that the network takes: the model's parameters, and the inputs asked for.
 
     proof: they are for a proof of gradients, which takes more memory. Nothing is made before the run is known to fit.
     Raises LoweringError where it does not, InputError, ParamsFormatError, InferenceError, OSError.
@@ -184,8 +184,8 @@ def _made(
 
 
 def _parameter(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """A parameter made up, whatever its name and rank, where MXNet's initialisers would refuse some: by the ends of
-    MXNet's names, else random with the variance that keeps values in bounds."""
+    """A made-up parameter of any name and rank, where MXNet's initialisers would refuse some: by the ends of MXNet's
+    names, else random with the variance that keeps values in bounds."""
     if name.endswith(("gamma", "var")):
         return np.ones(shape)
     if name.endswith(("beta", "bias", "mean")):

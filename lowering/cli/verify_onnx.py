@@ -93,7 +93,7 @@ def _row(name: str, array: np.ndarray, ours: Any) -> dict[str, Any]:
     """The distance of an output from this library's, relative to the largest of this library's."""
     row = {"output": name, "shape": array.shape, "difference": float("nan"), "ok": False}
     if ours is None or tuple(ours.shape) != array.shape:
-        return {**row, "verdict": "there is no such output" if ours is None else f"ours is {format_shape(ours.shape)}"}
+        return {**row, "verdict": "there is no such output" if ours is None else f"not {format_shape(ours.shape)}"}
     expected, actual = np.asarray(ours, np.float64), array.astype(np.float64)
     scale = np.max(np.abs(expected), initial=0.0)
     difference = float(np.max(np.abs(actual - expected), initial=0.0) / max(scale, 1e-30))

@@ -54,18 +54,18 @@ class Inference:
         self._narrowing_told = False
 
     def of(self, env: Sequence[Any]) -> Inferred:
-        """All shapes, from the arrays in an environment. Raises InferenceError."""
+        """Infer all shapes from the arrays in an environment. Raises InferenceError."""
         held = [(eid, env[eid]) for eid in range(self._index.num_node_entries) if env[eid] is not None]
         return self.of_arrays({eid: (value.shape, value.dtype.name) for eid, value in held})
 
     def of_variables(self, arrays: Mapping[str, tuple[Shape, DType]]) -> Inferred:
-        """All shapes, from shape and dtype of variables by name. Raises InferenceError."""
+        """Infer all shapes from shape and dtype of variables by name. Raises InferenceError."""
         index = self._index
         named = ((index.entry_rptr[nid], index.nodes[nid].source.name) for nid in index.input_nodes)
         return self.of_arrays({eid: arrays[name] for eid, name in named if name in arrays})
 
     def of_arrays(self, arrays: Mapping[int, tuple[Shape, DType]]) -> Inferred:
-        """All shapes, from shape and dtype of some entries by number. Raises InferenceError."""
+        """Infer all shapes from shape and dtype of some entries by number. Raises InferenceError."""
         for place, known in enumerate(self._known):
             if self._agrees(known, arrays):
                 self._known.insert(0, self._known.pop(place))
@@ -120,12 +120,12 @@ class Inference:
         try:
             if self._network is not self._graph:
                 infer()
-        except InferenceError as own:
-            return own
+        except InferenceError as network_error:
+            return network_error
         return error
 
     def _of_inputs(self, value_of: Callable[[int], Any]) -> dict[str, Any]:
-        """Known values of the variables, by name; found: of an entry."""
+        """The known values of the variables, by name. value_of: an entry's number → its value, or None."""
         index = self._index
         names = {node.name for node in variables(self._network.nodes())}
         known = ((index.nodes[nid].source.name, value_of(index.entry_rptr[nid])) for nid in index.input_nodes)

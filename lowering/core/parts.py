@@ -60,9 +60,9 @@ def _split_over(options: Options) -> tuple[Any, tuple[str, ...]]:
 def on_each_part(
     function: Callable[..., Any], by: ByPart, options: Options, platform: str, inputs: Sequence[Any]
 ) -> Any:
-    """`function(*inputs)`, by each device on its part along the axes `options.data_axes` of the mesh.
+    """The result of `function(*inputs)`, which each device computes for its shard along the axes `options.data_axes`.
 
-    As it is, where there is one part; see `count_parts`.
+    Where there is one shard, the function runs without `shard_map`; see `count_parts`.
     """
     count = count_parts(by, options, platform, inputs)
     if count == 1:

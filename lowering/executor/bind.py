@@ -171,7 +171,7 @@ def bind(
 
     args: every argument, as a list in the order of `symbol.list_arguments()` or as a dict by name, which may hold more.
     args_grad: arrays that gradients are written to (or added to) likewise; a missing name or None means that this
-    gradient is not computed, whatever grad_req says. aux_states: every auxiliary state likewise. ctx, grad_req, seed,
+    gradient is not computed; grad_req does not matter. aux_states: every auxiliary state likewise. ctx, grad_req, seed,
     mirror, mesh: as in `simple_bind`. group2ctx: for each `ctx_group` in the graph, all of which must be there, a
     `jax.sharding.NamedSharding`: how the arrays of its variables are split over a mesh, where the others are whole on
     every device; or, as in MXNet, a device: then all nodes run on one all the same. Arrays that are spread over several

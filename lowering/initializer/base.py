@@ -268,7 +268,7 @@ def _unknown(text: str) -> str:
     described = re.search(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-fA-F]+>", text)
     if described:
         return (
-            f"{text[:200]!r} is how Python prints an object: whoever wrote it lost the parameters of the initialiser "
+            f"{text[:200]!r} is how Python prints an object: its writer lost the parameters of the initialiser "
             f"{described[1][:200]!r}. Set it again, e.g. to '[\"{described[1][:200].lower()}\", {{}}]'"
         )
     near = difflib.get_close_matches(text.lower(), _CLASSES, 1)

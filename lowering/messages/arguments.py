@@ -1,4 +1,4 @@
-"""What people give to functions of a symbol, and what they are told when it does not fit."""
+"""The arguments of functions of a symbol are checked here, and errors say what does not fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from symjax_nnvm.symbol.symbol import Symbol
 
 
 class Kind(NamedTuple):
-    """What a parameter takes.
+    """The kind of values that a parameter takes.
 
     read: a value as Python's own (an int of `numpy.int64`, a bool of `numpy.bool_`, a list of names of a generator).
     Raises TypeError for a value of another kind. words: what is taken, for messages.
@@ -153,7 +153,7 @@ _OF_OTHER_NAMES: Mapping[str, Kind] = {"Mirror": _MIRROR, "GradReq": _REQUESTS}
 
 
 def kind_of(annotation: Any) -> Kind | None:
-    """What a parameter of a public function takes, by its annotation, where that says it; else None."""
+    """The kind of values that a parameter of a public function takes, read from its annotation, or None."""
     text = str(annotation)
     if text in _OF_OTHER_NAMES:
         kind, optional = _OF_OTHER_NAMES[text], True
@@ -213,7 +213,7 @@ def _is_native(dtype: np.dtype) -> bool:
 
 def as_array(value: Any, name: str, error: type[NNVMError] = CallError) -> Any:
     """The value of an input as JAX takes it: arrays of JAX and NumPy, and Python's numbers, as they are, in this
-    machine's byte order; an array of whatever else can be one.
+    machine's byte order; an array of everything else that can be one.
 
     Raises the error for lists of unequal length, for masked arrays, and for what is no number of a dtype that JAX has.
     """

@@ -265,7 +265,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
 
 
 def keyword_hint(function: str, name: str, known: Mapping[str, Any] | list[str]) -> str:
-    """What is said of a keyword that a function does not take; nothing when nothing is known of it."""
+    """The hint for a keyword that a function does not take; empty when there is none."""
     word = KEYWORDS.get(function, {}).get(name)
     if word is not None:
         return f"{name}=: {word.format(name=name)}."

@@ -36,7 +36,7 @@ class Progress:
             self._bar.advance(self._task)
 
     def describe(self, epoch: int, epochs: int, metrics: dict[str, float]) -> None:
-        """What stands beside the bar."""
+        """Set the text beside the bar."""
         if self._bar is not None:
             self._bar.update(self._task, description=f"{_numbered(epoch, epochs)}  {_listed(metrics)}")
 

@@ -280,16 +280,16 @@ class Function:
     backward: Callable[..., Any]
 
     def __call__(self, *inputs: NDArray) -> Any:
-        """What `forward` returns, recorded with `backward` as its gradient."""
+        """Return what `forward` returns, recorded with `backward` as its gradient."""
         with pause(is_training()):
-            made = self.forward(*inputs)
-        outputs = [made] if isinstance(made, NDArray) else list(made)
+            results = self.forward(*inputs)
+        outputs = [results] if isinstance(results, NDArray) else list(results)
         if any(not isinstance(output, NDArray) for output in outputs):
-            raise CallError("forward of a Function returns NDArrays", got=type(made).__name__)
+            raise CallError("forward of a Function returns NDArrays", got=type(results).__name__)
         if recording.is_recording():
             outputs = [output.detach() for output in outputs]
             values = [array.value for array in inputs]
             call = Call(self, values, [array.entry for array in inputs], None, [out.value for out in outputs])
             for i, output in enumerate(outputs):
                 output.entry = (call, i)
-        return outputs[0] if isinstance(made, NDArray) else outputs
+        return outputs[0] if isinstance(results, NDArray) else outputs

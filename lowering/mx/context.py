@@ -18,7 +18,7 @@ _scopes = threading.local()
 
 
 class Context:
-    """Where arrays lie and graphs run. `with mx.gpu(0):` makes it the thread's current one.
+    """The device that holds arrays and runs graphs. `with mx.gpu(0):` makes it the thread's current one.
 
     device_type: "cpu", "gpu" or "tpu", or another Context. A CPU has any number of contexts, which are one device, as
     in MXNet. Raises CallError for another type.
@@ -58,7 +58,7 @@ class Context:
         return None if device == jax.devices()[0] else device
 
     def empty_cache(self) -> None:
-        """Nothing: XLA's allocator keeps its memory."""
+        """Do nothing: XLA's allocator keeps its memory."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Context) and str(self) == str(other)

@@ -22,7 +22,7 @@ from symjax_nnvm.errors import did_you_mean
 
 
 class _FillsArrays:
-    """What an initialiser does with an array in the place of a shape: it fills it."""
+    """An initialiser that is given an array in the place of a shape fills the array."""
 
     def __call__(self, desc: str, shape: Any, dtype: Any = np.float32, key: jax.Array | int | None = None) -> Any:
         """The first value of a parameter. shape: an NDArray, which is filled, or a shape, as `lowering.initializer`'s.
@@ -60,6 +60,6 @@ def __getattr__(name: str) -> Any:
     cls = getattr(initializers, name, None)
     if not isinstance(cls, type):
         raise AttributeError(f"mx.init has no {name!r}. {did_you_mean(name, initializers.__all__)}".rstrip())
-    made = type(name, (_FillsArrays, cls), {"__doc__": cls.__doc__})
-    globals()[name] = made
-    return made
+    initializer_class = type(name, (_FillsArrays, cls), {"__doc__": cls.__doc__})
+    globals()[name] = initializer_class
+    return initializer_class

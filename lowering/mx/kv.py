@@ -65,7 +65,7 @@ class KVStore:
                 self._of(each).copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
-        """Both."""
+        """Push values, then pull the sums."""
         self.push(key, value)
         self.pull(key, value if out is None else out)
 

@@ -42,9 +42,9 @@ class LRScheduler:
 class _Scheduled(LRScheduler):
     """A schedule of `lowering.training`."""
 
-    def __init__(self, made: schedules.LRScheduler):
-        super().__init__(made.base_lr, made.warmup_steps, made.warmup_begin_lr, made.warmup_mode)
-        self._schedule, self._rate = made, jax.jit(made.__call__)
+    def __init__(self, schedule: schedules.LRScheduler):
+        super().__init__(schedule.base_lr, schedule.warmup_steps, schedule.warmup_begin_lr, schedule.warmup_mode)
+        self._schedule, self._rate = schedule, jax.jit(schedule.__call__)
 
     def __call__(self, num_update: int) -> float:
         """The learning rate of an update, 1 for the first."""
@@ -54,7 +54,7 @@ class _Scheduled(LRScheduler):
         return float(self._rate(num_update))
 
     def __getattr__(self, name: str) -> Any:
-        """What the schedule was made with: `step`, `factor`, `max_update`, …"""
+        """An argument that the schedule was made with: `step`, `factor`, `max_update`, …"""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._schedule, name)
@@ -78,7 +78,7 @@ class MultiFactorScheduler(_Scheduled):
 
 
 class PolyScheduler(_Scheduled):
-    """From base_lr to final_lr by a power of the share of updates that is left."""
+    """A schedule from base_lr to final_lr by a power of the share of updates that is left."""
 
     def __init__(
         self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0, *args: Any, **kw: Any
@@ -88,7 +88,7 @@ class PolyScheduler(_Scheduled):
 
 
 class CosineScheduler(_Scheduled):
-    """From base_lr to final_lr by half a wave."""
+    """A schedule from base_lr to final_lr by half a cosine wave."""
 
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0, *args: Any, **kw: Any):
         warmup = _warmup_of(base_lr, *args, **kw)

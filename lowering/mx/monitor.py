@@ -58,13 +58,13 @@ class Monitor:
             self.queue.append((self.step, name, self.stat_func(array)))
 
     def tic(self) -> None:
-        """Before a batch."""
+        """Begin to record, before a batch."""
         if self.step % self.interval == 0:
             self.queue, self.activated = [], True
         self.step += 1
 
     def toc(self) -> list[Row]:
-        """After a batch: (step, name, statistic as text) of all that was seen; nothing between the intervals."""
+        """Return (step, name, statistic as text) of every array since `tic`; an empty list between the intervals."""
         if not self.activated:
             return []
         for exe in self.exes:

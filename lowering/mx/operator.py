@@ -43,7 +43,7 @@ _NODE = "__custom_node__"
 
 
 class CustomOp:
-    """What an operator computes. A subclass says `forward` and `backward`, and writes by `assign`."""
+    """The computation of an operator. A subclass defines `forward` and `backward`, which write by `assign`."""
 
     def forward(self, is_train: bool, req: Any, in_data: Any, out_data: Any, aux: Any) -> None:
         """Write the outputs, `self.assign(out_data[0], req[0], value)`; arrays are NDArrays."""
@@ -60,8 +60,8 @@ class CustomOp:
 
 
 class CustomOpProp:
-    """What an operator is: its inputs, outputs, states, shapes and dtypes. A subclass is made with the parameters, as
-    text. need_top_grad: whether `backward` reads the gradients of the outputs; a loss does not."""
+    """The description of an operator: its inputs, outputs, states, shapes and dtypes. A subclass is made with the
+    parameters, as text. need_top_grad: whether `backward` reads the gradients of the outputs; a loss does not."""
 
     def __init__(self, need_top_grad: bool = True):
         self.need_top_grad_ = need_top_grad
@@ -87,7 +87,7 @@ class CustomOpProp:
         return []
 
     def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:
-        """What computes."""
+        """Create the CustomOp that computes."""
         return CustomOp()
 
 
@@ -143,7 +143,7 @@ class _Operator:
         return len(self.outputs) if self.prop.need_top_grad_ else 0
 
     def gradients_of(self, ins: Sequence[Any]) -> list[Any]:
-        """What is known of the gradient's outputs, from its inputs: they are like the arguments."""
+        """Infer the gradient's outputs from its inputs: they are like the arguments."""
         return list(ins[self.num_heads : self.num_heads + len(self.arguments)])
 
     def shapes(self, ins: Shapes) -> tuple[list[Any], list[Any], list[Any]]:
@@ -175,13 +175,13 @@ class _Operator:
         each step of a loop."""
         shapes = tuple(tuple(x.shape) for x in inputs[: len(self.arguments)])
         dtypes = tuple(np.dtype(x.dtype).type for x in inputs[: len(self.arguments)])
-        made, (step, _) = self._made.get((shapes, dtypes)), step_of_loops()
-        if made is None:
-            made = self._made.setdefault((shapes, dtypes), {})
-        if step not in made:
+        custom_op, (step, _) = self._made.get((shapes, dtypes)), step_of_loops()
+        if custom_op is None:
+            custom_op = self._made.setdefault((shapes, dtypes), {})
+        if step not in custom_op:
             new = self.prop.create_operator(current_context(), [list(shape) for shape in shapes], list(dtypes))
-            made.setdefault(step, new)
-        return made[step]
+            custom_op.setdefault(step, new)
+        return custom_op[step]
 
     def keep_step(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """Keep what this step of a loop computed, for the loop that computes its gradient."""
@@ -191,7 +191,7 @@ class _Operator:
         self._steps[at] = [np.asarray(value) for value in inputs], list(results)
 
     def kept_step(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """What this step of a loop computed of the same inputs, where its gradient asks for it again."""
+        """The outputs that this step of a loop computed from the same inputs, when its gradient asks for them again."""
         at, again = step_of_loops()
         if not (again and at in self._steps):
             return None
@@ -223,7 +223,7 @@ def _infer_type(p: _Operator, ins: Any, outs: Any) -> tuple[Any, Any]:
 
 
 def _gradient(node: Node, ograds: Sequence[NodeEntry]) -> list[NodeEntry | None]:
-    """What `backward` writes; it also writes the states, after all that `forward` writes."""
+    """The outputs of `backward`; the states are its outputs, too, after all that `forward` writes."""
     p: _Operator = node.attrs.parsed
     outputs, count = [NodeEntry(node, i, 0) for i in range(len(p.outputs))], len(p.arguments)
     states = [entry._replace(version=0) for entry in node.inputs[count:]]  # which `Schedule` takes for the latest
@@ -231,15 +231,15 @@ def _gradient(node: Node, ograds: Sequence[NodeEntry]) -> list[NodeEntry | None]
     given: dict[str, Any] = {key: text for key, text in node.attrs.dict.items() if key != "op_type"}
     given[_NODE] = str(p.number)
     assert node.op is not None
-    made = apply(f"{node.op.name}{_BACKWARD}", *heads, *node.inputs[:count], *states, *outputs, **given)
-    return [*(NodeEntry(made.node, i, 0) for i in range(count)), *([None] * len(p.states))]
+    gradient = apply(f"{node.op.name}{_BACKWARD}", *heads, *node.inputs[:count], *states, *outputs, **given)
+    return [*(NodeEntry(gradient.node, i, 0) for i in range(count)), *([None] * len(p.states))]
 
 
 # -- how it runs -----------------------------------------------------------------------------------------------------
 
 
 class CustomOpError(NNVMError, RuntimeError):
-    """What a CustomOp left that is not what it was to write."""
+    """A CustomOp wrote an array that does not fit its output."""
 
 
 def _arrays(values: Sequence[Any], called_back: bool) -> list[NDArray]:
@@ -255,7 +255,7 @@ def _blank(models: Sequence[Any], called_back: bool) -> list[NDArray]:
 
 
 def _values(arrays: Sequence[NDArray], models: Sequence[Any], called_back: bool) -> list[Any]:
-    """What was written. Raises CustomOpError where another array was put in the place of one that was given."""
+    """The arrays that were written. Raises CustomOpError where another array took the place of one that was given."""
     for array, model in zip(arrays, models, strict=True):
         if (array.shape, array.cell.dtype) != (model.shape, model.dtype):
             problem = "A CustomOp put an array into a list of those that it is to write"
@@ -266,7 +266,7 @@ def _values(arrays: Sequence[NDArray], models: Sequence[Any], called_back: bool)
 
 @contextmanager
 def _running(p: _Operator, method: str, attrs: NodeAttrs, is_train: bool) -> Iterator[None]:
-    """Nothing is recorded in it; what it raises has a note of the node."""
+    """A context in which nothing is recorded; its errors have a note that names the node."""
     before = recording.set_recording(False), recording.set_training(is_train)
     try:
         with telling(explain(f"{type(p.prop).__name__}'s CustomOp.{method}", op=attrs.op, node=attrs.name)):

@@ -120,7 +120,7 @@ class Optimizer:
     # -- updates -------------------------------------------------------------------------------------------------
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        """What is kept for a parameter: an NDArray, a tuple of them, or None."""
+        """The state of a parameter: an NDArray, a tuple of them, or None."""
         return None
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
@@ -128,14 +128,14 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} does not say update(index, weight, grad, state)")
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
-        """As `create_state`; for a parameter of half precision, if that is wanted, with a copy in float32."""
+        """Create the state; a parameter of half precision has a copy in float32, if that is wanted."""
         if not (self.multi_precision and weight.dtype == np.float16):
             return self.create_state(index, weight)
         wide = weight.astype("float32")
         return wide, self.create_state(index, wide)
 
     def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:
-        """As `update`, on the copy in float32 where there is one."""
+        """Update the copy in float32 where there is one, else the parameter."""
         if not (self.multi_precision and weight.dtype == np.float16):
             self.update(index, weight, grad, state)
             return
@@ -218,8 +218,8 @@ class RuleOptimizer(Optimizer):
             values = [[array.value for array in arrays] for arrays in (weights, grads)]
             slots = [[slot.value for slot in state or ()] for state in states]
             run = self._update_of(tuple(indices), wds)
-            made = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key())
-            for weight, state, (value, *kept) in zip(weights, states, made, strict=True):
+            updated = run(*values, slots, *numbers, np.float32(self.rescale_grad), next_key())
+            for weight, state, (value, *kept) in zip(weights, states, updated, strict=True):
                 weight.cell.assign(value)
                 for slot, new in zip(state or (), kept, strict=True):
                     slot.cell.assign(new)
@@ -235,7 +235,7 @@ class RuleOptimizer(Optimizer):
         def update(
             weights: Any, grads: Any, slots: Any, lrs: Any, before: Any, counts: Any, scale: Any, key: Any
         ) -> Any:
-            made = []
+            results = []
             for i, (weight, grad, kept) in enumerate(zip(weights, grads, slots, strict=True)):
                 at = Update(
                     name=names[i],
@@ -247,8 +247,8 @@ class RuleOptimizer(Optimizer):
                     t=counts[i],
                     key=partial(named_key, key, self.by_rank.get(names[i], names[i])),
                 )
-                made.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
-            return made
+                results.append(apply_rule(self.rule, self._hyper, weight, grad, tuple(kept), at, self.multi_precision))
+            return results
 
         jitted = self._jitted[key] = jax.jit(update)
         return jitted
@@ -269,7 +269,7 @@ class Test(Optimizer):
     """Adds gradients to the weights, and keeps the weights: for tests."""
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
-        """Zeros."""
+        """A state of zeros."""
         return like_jax(jnp.zeros_like(weight.value), weight.context)
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: Any) -> None:

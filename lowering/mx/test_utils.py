@@ -37,7 +37,7 @@ def set_default_context(ctx: Context) -> None:
 
 
 def default_dtype() -> Any:
-    """float32."""
+    """The default dtype, float32."""
     return np.float32
 
 
@@ -46,12 +46,12 @@ def default_dtype() -> Any:
 
 def random_arrays(*shapes: Sequence[int]) -> Any:
     """Normal numbers of NumPy's, float32; a list where there are several shapes."""
-    made = [np.asarray(np.random.randn(*shape), np.float32) for shape in shapes]
-    return made if len(made) != 1 else made[0]
+    arrays = [np.asarray(np.random.randn(*shape), np.float32) for shape in shapes]
+    return arrays if len(arrays) != 1 else arrays[0]
 
 
 def rand_ndarray(shape: Sequence[int], stype: str = "default", dtype: Any = None, ctx: Any = None, **_: Any) -> NDArray:
-    """Normal numbers as an NDArray; dense, whatever stype says."""
+    """Normal numbers as an NDArray; dense; stype is ignored."""
     return array(np.random.randn(*shape), ctx, dtype)
 
 
@@ -79,7 +79,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _tolerances(a: Any, b: Any, rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """Those given, else those of the coarser dtype."""
+    """The tolerances given, else those of the coarser dtype."""
     names = [str(getattr(np.asarray(x), "dtype", "float64")) for x in (a, b)]
     tolerances = [_TOLERANCES.get(name, _TOLERANCES["float64"]) for name in names]
     coarse = max(tolerances, key=lambda pair: pair[0])

@@ -115,7 +115,7 @@ class MXNetOptimizer:
     def update(
         self, params: Params, grads: Params, state: Any, step: jax.Array, key: jax.Array, rescale_grad: Any
     ) -> tuple[Params, Any]:
-        """See `Optimizer`."""
+        """Implements `Optimizer`."""
         count = step + self.begin_num_update + 1
         rate = self._rate(state, count)
         new_params: Params = {}
@@ -192,14 +192,14 @@ class OptaxOptimizer:
         self.rescale_grad: float | None = given.get("rescale_grad")
 
     def init(self, params: Params) -> Any:
-        """See `Optimizer`."""
+        """Implements `Optimizer`."""
         # A step consumes its state: no array may be in it twice, as where Optax keeps the parameters themselves.
         return jax.tree.map(jnp.copy, self.transformation.init(params))
 
     def update(
         self, params: Params, grads: Params, state: Any, step: jax.Array, key: jax.Array, rescale_grad: Any
     ) -> tuple[Params, Any]:
-        """See `Optimizer`."""
+        """Implements `Optimizer`."""
         scaled = {name: (grad * rescale_grad).astype(grad.dtype) for name, grad in grads.items()}
         changes, state = self.transformation.update(scaled, state, params)
         return {name: (weight + changes[name]).astype(weight.dtype) for name, weight in params.items()}, state

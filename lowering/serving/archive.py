@@ -6,7 +6,7 @@
         computed.params                    arrays that depend on parameters alone, named by what computes them
 
 No program is in it: a process that loads it plans and traces the network anew, and compiles the signatures asked for.
-So geometry, layouts of weights and library calls come from this network on this machine, whatever the files say.
+So geometry, layouts of weights and library calls come from this network on this machine, not from the files.
 `predictor.json` is written last, so that a reader has all of the old files or all of the new, whenever a save is
 interrupted. Versions 1 to 4 had programs and arrays of other names beside the network, which are not read.
 """

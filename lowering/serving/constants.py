@@ -115,8 +115,8 @@ class ConstantStore:
         if self.home.mesh is None:
             compiled, where = lowered.compile, [self.home.parameter(each) for each in addresses]
         else:  # XLA says where on the mesh the results are stored
-            made = lowered.compile()
-            compiled, where = lambda: made, made.output_shardings
+            executable = lowered.compile()
+            compiled, where = lambda: executable, executable.output_shardings
         pairs = zip(lowered.out_info, where, strict=True)
         avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=each) for out, each in pairs]
         return dict(zip(addresses, avals, strict=True)), lambda: dict(zip(addresses, compiled()(given), strict=True))

@@ -160,8 +160,8 @@ class Predictor:
         if clashing := options.keys() & {"platform", "dtype"}:
             raise CallError(f"A saved predictor has its own {listed(clashing)}: Predictor.load({os.fspath(prefix)!r}).")
         folder = read_folder(prefix)
-        made: Any = cls
-        predictor = made(*folder.network, **folder.options, **options)
+        make: Any = cls
+        predictor = make(*folder.network, **folder.options, **options)
         predictor._saved = [one for one in folder.signatures if one.inputs.keys() == predictor._wanted]
         if predictor._home.mesh is None:
             predictor._kept.saved = folder.values
@@ -328,13 +328,14 @@ class Predictor:
             making = beside.submit(wanted.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}
             compiled = Awaited(lowered.compile(), lambda: estimated(self.symbol, shapes))
-            made = making.result()
+            ready = making.result()
         if rows is None or stream is None:
-            return _Ready(compiled, made)
-        return _Ready(Streams(compiled, made, rows, stream, self._home.parameter("")), made)
+            return _Ready(compiled, ready)
+        return _Ready(Streams(compiled, ready, rows, stream, self._home.parameter("")), ready)
 
     def _avals(self, inputs: Inputs, rows: int | None, stream: Sharding | None) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shapes and dtypes of the arrays a program takes. rows: of each stream; here: a sharding, else the home's."""
+        """Shapes and dtypes of the arrays a program takes. rows: samples of each stream. stream: the arrays' sharding;
+        None: that of `home`."""
         shapes = {n: (shape if rows is None else (rows, *shape[1:]), dtype) for n, (shape, dtype) in inputs.items()}
         return {
             n: jax.ShapeDtypeStruct(*each, sharding=stream or self._home.input(n, each[0]))

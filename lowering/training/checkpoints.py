@@ -320,7 +320,7 @@ def _take_room(file: int, size: int) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """What the system said, or else the beginning of what Orbax did."""
+    """The system's message for an error, or else the beginning of Orbax's."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error) or type(error).__name__

@@ -53,7 +53,7 @@ class Numbers:
         return len(self._reads)
 
     def of(self, shapes: Mapping[str, Shape]) -> list[Numbered | None]:
-        """What is numbered at each place in batches of these shapes; None where any number is meant."""
+        """The `Numbered` input of each place in batches of these shapes; None where any number is allowed."""
         if not self._reads:
             return []
         try:

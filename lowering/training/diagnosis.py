@@ -1,4 +1,4 @@
-"""Where numbers stop being finite: the nodes whose inputs are finite and whose outputs are not, in running order."""
+"""A diagnosis names the nodes whose inputs are finite and whose outputs are not, in running order."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class NonFinite:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Where numbers that are not finite come from, in running order: forward, then backward if that ran, too. Empty:
-    all is finite."""
+    """The nodes that numbers that are not finite come from, in running order: forward, then backward if that ran, too.
+    Empty: all is finite."""
 
     origins: tuple[NonFinite, ...]
 

@@ -29,8 +29,8 @@ _RUN_OUT = "Is the data an iterator that has already run out? Pass a list, or lo
 class Evaluation:
     """A network in test mode: no dropout, moving statistics, nothing updated.
 
-    Every batch runs at its own length, and padding is cut off before, so that each row counts once whatever the
-    network makes of it; a last batch of another length costs one more compilation.
+    Every batch runs at its own length, and padding is cut off before, so that each row counts once in every
+    network; a last batch of another length costs one more compilation.
     """
 
     def __init__(self, programs: Programs, inputs: Inputs, options: Options, placing: Placing = ONE_DEVICE):
@@ -115,7 +115,7 @@ class Evaluation:
         return shape[0]
 
     def _batches(self, data: Iterable[Any]) -> Iterator[tuple[dict[str, Any], int]]:
-        """Batches without padding, where they are to lie, and their numbers of rows."""
+        """Batches without padding, placed on the devices, and their numbers of rows."""
         one = isinstance(data, Mapping) or hasattr(data, "shape")  # one array, or dict, is one batch
         rows = getattr(data, "rows", None)
         if not one and not may_be_iterated(data):

@@ -35,7 +35,7 @@ CheckFinite = Literal["interval", "step"] | None
 
 
 class Driven(Protocol):
-    """What a run drives: as much of `Trainer` as it asks for."""
+    """The part of `Trainer` that a run uses."""
 
     state: TrainState | None
 
@@ -46,15 +46,15 @@ class Driven(Protocol):
 
     @property
     def placing(self) -> Placing:
-        """Where batches lie."""
+        """The placement of batches."""
         ...
 
     def require_state(self) -> TrainState:
-        """The state. Raises TrainingError before there is one."""
+        """Return the state. Raises TrainingError before there is one."""
         ...
 
     def step(self, batch: Any) -> list[jax.Array]:
-        """One update; the outputs."""
+        """Make one update; return the outputs."""
         ...
 
     def tracker(self, metrics: Any, *, numbers: bool = False) -> Tracker:
@@ -66,11 +66,11 @@ class Driven(Protocol):
         ...
 
     def diagnose(self, batch: Any) -> object:
-        """What turns finite numbers into others, printed as lines."""
+        """The nodes that turn finite numbers into others, printed as lines."""
         ...
 
     def about(self) -> dict[str, Any]:
-        """What tells this run from others."""
+        """Facts that distinguish this run from others."""
         ...
 
 
@@ -104,7 +104,8 @@ class Run:
         self._team = Team(self.trainer.placing, self.exit_when_lost)
 
     def _check_arguments(self) -> None:
-        """Raise TrainingError for whole arrays in place of batches, and for callbacks that nobody would call."""
+        """Raise TrainingError for whole arrays in place of batches, and for callbacks without a method that `fit`
+        calls."""
         names = ", ".join(
             f"{name!r}: {letter}" for name, letter in zip(self.trainer.inputs.names, "xyzuvw", strict=False)
         )
@@ -144,7 +145,7 @@ class Run:
 
     def __call__(self) -> History:
         """Train. Raises TrainingError, CheckpointError."""
-        claim = getattr(self.checkpoints, "claim", None)  # other stores than `Checkpoints` are shared with nobody
+        claim = getattr(self.checkpoints, "claim", None)  # other stores than `Checkpoints` belong to one run
         lives = self._team.check_alive if self._team.size > 1 else None
         with (
             self._team,
@@ -279,7 +280,7 @@ class Run:
         return {} if self.validation is None else self.trainer.evaluate(self.validation, self.metrics)
 
     def _call(self, method: str, event: Any) -> bool:
-        """Tell the callbacks; whether one of them returned True, which ends the run after this epoch."""
+        """Call a method of all callbacks; whether one returned True, which ends the run after this epoch."""
         answers = [getattr(c, method)(self.trainer, event) for c in self._callbacks if hasattr(c, method)]
         return any(answer is True for answer in answers)
 

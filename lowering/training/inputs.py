@@ -1,4 +1,4 @@
-"""What a network takes in training: which arguments are data, which are labels, and batches checked against that."""
+"""The inputs of a network in training: its data and label arguments, and batches checked against them."""
 
 from __future__ import annotations
 

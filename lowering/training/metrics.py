@@ -1,7 +1,7 @@
 """Metrics under MXNet's names, summed on the device: no step waits for them.
 
 A metric is three pure functions. `update` runs in a compiled function after each step; numbers come to the host when
-somebody looks at them. Definitions are those of MXNet 1.9.1's `mx.metric`, except that the mean errors weigh every
+`result` reads them. Definitions are those of MXNet 1.9.1's `mx.metric`, except that the mean errors weigh every
 element alike, where MXNet averages the means of the batches, so that a last, shorter batch counts for what it is.
 """
 

@@ -39,8 +39,8 @@ def make_step(
     """`step(state, batch) -> (state, outputs)`, not jitted.
 
     Gradients are multiplied with the optimiser's `rescale_grad`, by default 1 / batch size, as MXNet's Module does.
-    clip_global_norm: an upper limit of the norm of all rescaled gradients together. placing: where the state lies, and
-    stays. batch_statistics: of the whole batch, or of each device's part.
+    clip_global_norm: an upper limit of the norm of all rescaled gradients together. placing: the placement of the
+    state, which the step keeps. batch_statistics: of the whole batch, or of each device's shard.
     """
     run = partial(accumulation.run, placing=placing)
     if placing.placement is not None and batch_statistics == "device":

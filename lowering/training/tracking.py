@@ -1,4 +1,4 @@
-"""What a run keeps track of on the device: its metrics, and whether an output stopped being finite."""
+"""A run tracks its metrics on the device, and whether an output stopped being finite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Tracker:
     """Metrics of one network, with their state. `update` starts work on the device; every other method waits for it.
 
     metrics: names, Metrics or triples, one of them, or None. numbers: inputs whose values number classes or rows,
-    and are looked at. placing: where batches lie; what is tracked is whole on every device. Raises TrainingError.
+    and are looked at. placing: the placement of batches; what is tracked is whole on every device. Raises
+    TrainingError.
     """
 
     def __init__(

@@ -238,7 +238,7 @@ class Trainer:
             raise TrainingError(self._misfit(surplus, problems, {**shapes, **args, **aux}))
 
     def _misfit(self, surplus: list[str], problems: list[str], given: Mapping[str, Any]) -> str:
-        """What is said of values for `init` that are not the network's, or of other shapes."""
+        """The error for values given to `init` that the network lacks, or that have other shapes."""
         states = self.symbol.list_auxiliary_states()
         wanted = [*self.wrt, *states]
         every = [*(f"{name} is not in the network" for name in surplus), *problems]
@@ -347,7 +347,7 @@ class Trainer:
         return Tracker(metrics, self.inputs, self.symbol.list_outputs(), numbered, self.placing)
 
     def about(self) -> dict[str, Any]:
-        """What tells this run from others, as plain data: network, parameters, seed."""
+        """Facts that distinguish this run from others, as plain data: network, parameters, seed."""
         outputs = self.symbol.list_outputs()
         return {
             "network": ", ".join(outputs[:3]) + (" …" if len(outputs) > 3 else ""),
@@ -404,8 +404,8 @@ class Trainer:
 
 def _arrays(given: Mapping[str, Any]) -> dict[str, Any]:
     """Values for `init`. Raises TrainingError."""
-    made = {name: as_array(value, name, TrainingError) for name, value in given.items()}
-    return {name: array if hasattr(array, "shape") else np.asarray(array) for name, array in made.items()}
+    arrays = {name: as_array(value, name, TrainingError) for name, value in given.items()}
+    return {name: array if hasattr(array, "shape") else np.asarray(array) for name, array in arrays.items()}
 
 
 def _check_sharding(mesh: Any, sharding: Any, batch_statistics: Any) -> None:

@@ -71,7 +71,7 @@ class Streams:
     """An executable of one core for some samples, run as one for all samples: parts side by side.
 
     executable: (inputs by name, arrays by name, None) → outputs with samples along the first axis. held: the arrays,
-    on any device of this machine's CPU. rows: samples of a part. here: `one_core()`. home: the sharding of outputs.
+    on any device of this machine's CPU. rows: samples of a part. stream: `one_core()`. home: the sharding of outputs.
     """
 
     def __init__(

@@ -161,7 +161,7 @@ class Findings:
             nodes.append(node)
 
     def problems(self) -> tuple[Problem, ...]:
-        """All findings, errors first, each severity in the order in which they were found."""
+        """List all findings, errors first, each severity in the order in which they were found."""
         problems = [
             Problem(kind, severity, tuple(dict.fromkeys(nodes)), op, reason, fix)
             for (kind, severity, op, reason, fix), nodes in self._nodes.items()

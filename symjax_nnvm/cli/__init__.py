@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return options.run(options)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `| head`: whoever read has read enough, and the rest of stdout has nowhere to go
+    except BrokenPipeError:  # `| head`: the reader has read enough, and the rest of stdout has nowhere to go
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (NNVMError, OSError, MemoryError, RuntimeError) as error:  # XLA's own errors are RuntimeErrors

@@ -28,7 +28,7 @@ _MOST_PROBLEMS = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to do, with which file, and how."""
+    """Add the arguments: the action, the file, and the options."""
     parser.add_argument("action", choices=tuple(_ACTIONS), metavar="ACTION", help="list, verify or make")
     parser.add_argument("file", type=file_path, metavar="FILE", help="the record file (.rec)")
     parser.add_argument("source", type=file_path, nargs="?", metavar="SOURCE", help="make: a folder, or a list (.lst)")
@@ -141,20 +141,24 @@ def _make(options: argparse.Namespace) -> int:
         rows, root = list_images(options.source, shuffle=not options.no_shuffle), options.source
     else:
         rows, root = read_list(options.source), options.root or options.source.parent
-    made = [options.file, index_beside(options.file)]
+    written = [options.file, index_beside(options.file)]
     make_folder(options.file)
     how = ("resize", "center_crop", "channels", "encoding", "quality", "pass_through", "pack_label", "skip_broken")
     left_out = write_records(options.file, rows, root, **{name: getattr(options, name) for name in how})
     if of_folder:
-        made.append(made[1].with_suffix(".lst"))
-        write_list(made[-1], rows)
+        written.append(written[1].with_suffix(".lst"))
+        write_list(written[-1], rows)
     if options.json:
-        described = {"files": [str(path) for path in made], "records": len(rows) - len(left_out), "left_out": left_out}
+        described = {
+            "files": [str(path) for path in written],
+            "records": len(rows) - len(left_out),
+            "left_out": left_out,
+        }
         print_json(described)
         return 0
     for line in left_out:
         show(printable(f"left out: {line}"))
-    note(f"written: {plain_list(made)}; {len(rows) - len(left_out)} records")
+    note(f"written: {plain_list(written)}; {len(rows) - len(left_out)} records")
     return 0
 
 

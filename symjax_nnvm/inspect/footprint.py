@@ -193,10 +193,10 @@ class _Measure:
             if op is None:
                 continue
             read = {rptr[entry.node_id] + entry.index for entry in inode.inputs}
-            made = range(rptr[nid], rptr[nid + 1])
+            computed = range(rptr[nid], rptr[nid + 1])
             dying = set() if keep else {eid for eid in read if last[eid] == nid} - self.variables
             taken = self._taken_over(inode, nid, dying) if dying else set()
-            new = sum(sizes[eid] for eid in made) - sum(sizes[eid] for eid in taken)
+            new = sum(sizes[eid] for eid in computed) - sum(sizes[eid] for eid in taken)
             mutated = FMutateInputs.get(op)
             if mutated is not None:
                 new += sum(sizes[rptr[inode.inputs[i].node_id]] for i in mutated(inode.source.attrs))
@@ -206,7 +206,7 @@ class _Measure:
             self.largest = max(self.largest, new + beside + sum(sizes[eid] for eid in read))
             live += new - sum(sizes[eid] for eid in dying - taken)
             if not keep:
-                live -= sum(sizes[eid] for eid in made if last[eid] == _NEVER)
+                live -= sum(sizes[eid] for eid in computed if last[eid] == _NEVER)
 
     def footprint(self, training: bool) -> Footprint:
         """The sums as a result."""

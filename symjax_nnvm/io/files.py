@@ -133,7 +133,7 @@ class _Temporary:
         self._name, self.file = _create(target, mode)
 
     def finish(self) -> None:
-        """Everything is on the disk."""
+        """Write everything to the disk."""
         self.file.flush()
         _synchronise(self.file.fileno())
         if fcntl is None:  # Windows renames no open file
@@ -178,13 +178,13 @@ def _temporary(path: StrPath) -> Iterator[_Temporary]:
                 folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | _CLOEXEC)
                 descriptors.callback(os.close, folder)
         _sweep(target)
-        made = _Temporary(target, folder, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777)
+        temporary = _Temporary(target, folder, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777)
         try:
             if old is not None:
-                _like(old, made.file.fileno())
-            yield made
+                _like(old, temporary.file.fileno())
+            yield temporary
         finally:
-            made.discard()
+            temporary.discard()
 
 
 def _permitted(target: Path, path: StrPath) -> int | None:
@@ -257,8 +257,8 @@ def _is_temporary(name: str, target: Path) -> bool:
 def _like(old: os.stat_result, descriptor: int) -> None:
     """Owner, where the system allows, and mode of the file that is replaced."""
     if hasattr(os, "fchown"):
-        made = os.fstat(descriptor)
-        if (made.st_uid, made.st_gid) != (old.st_uid, old.st_gid):
+        status = os.fstat(descriptor)
+        if (status.st_uid, status.st_gid) != (old.st_uid, old.st_gid):
             with suppress(OSError):
                 os.fchown(descriptor, old.st_uid, old.st_gid)
     if hasattr(os, "fchmod"):
@@ -295,7 +295,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def read_bounded(path: StrPath, limit: int, what: str, error: type[NNVMError] = FileError) -> bytes:
-    """All bytes of a file of at most `limit`.
+    """Read all bytes of a file of at most `limit`.
 
     Raises `error` for a larger one, which says what it is too large for; FileError for no regular file, OSError.
     """

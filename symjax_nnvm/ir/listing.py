@@ -42,7 +42,7 @@ def subgraph_variables(graph: Subgraph) -> list[Node]:
 
 
 def subgraph(outputs: Iterable[NodeEntry], fed: Sequence[Node]) -> Graph:
-    """A subgraph whose operator feeds these variables, in this order, whatever its outputs reach."""
+    """A subgraph whose operator feeds these variables, in this order, also those that its outputs do not reach."""
     return Graph(outputs, {_VARIABLES: list(fed)})
 
 

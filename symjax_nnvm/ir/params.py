@@ -96,8 +96,8 @@ class Params:
 
     def __init_subclass__(cls) -> None:
         cls.__doc__ = cls.__doc__ or cls.__name__  # else `dataclasses` asks for the signature, to make one
-        made: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-        cls._defaults = {field.name: field.default for field in dataclasses.fields(made)}
+        dataclass: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+        cls._defaults = {field.name: field.default for field in dataclasses.fields(dataclass)}
 
     def __init__(self, **values: Any):
         fields = {**self._defaults, **values}
@@ -261,7 +261,7 @@ _PLAIN = frozenset({str, int, bool, float, type(None)})
 
 
 def value_to_text(value: object) -> str:
-    """`str(value)` as Python 3 and MXNet write it, whatever NumPy type the value came as."""
+    """`str(value)` as Python 3 and MXNet write it, for values of any NumPy type."""
     if type(value) in _PLAIN:
         return str(value)
     match value:

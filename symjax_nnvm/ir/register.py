@@ -284,7 +284,7 @@ class Deviations(tuple[Deviation, ...]):
     __slots__ = ()
 
     def __call__(self, attrs: NodeAttrs) -> Deviation | None:
-        """All deviations that the parameters bring about, as one; None where there are none."""
+        """Join all deviations that the parameters cause; None where there are none."""
         that_apply = [one for one in self if one.when is None or one.when(attrs.parsed)]
         if not that_apply:
             return None

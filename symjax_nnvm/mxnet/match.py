@@ -1,4 +1,4 @@
-"""`match_params`: which array of a file belongs to which argument or state of a symbol, whatever names the file uses.
+"""`match_params`: which array of a file belongs to which argument or state of a symbol, for any names in the file.
 
 Names are tried first: as they are, without `arg:` or `aux:`, then without the prefix of a Gluon block. The rest is
 matched by roles, shapes and order (`structural`). Everything that does not fit is reported at once.

@@ -60,7 +60,7 @@ class ModelFiles:
         return {} if self.params_path is None else named_arrays(self.params_path)
 
     def params(self, symbol: Symbol, *, complete: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(arguments, auxiliary states) by the network's names, whatever the file's are; empty without a file.
+        """(arguments, auxiliary states) by the network's names, not the file's; empty without a file.
 
         complete: raise when a parameter is missing or misshaped, and leave out what the network has no use for; else
         arrays that do not fit keep the names they have. Raises ParamsMismatchError, ParamsFormatError, OSError.

@@ -140,7 +140,7 @@ _FOREIGN_INDEX = (
 def _truncated(file: PositionedFile, offset: int, what: str) -> RecordFormatError:
     return RecordFormatError(
         f"{file.path} ends within the record at byte {offset}: {what}, and the file has {file.size} bytes",
-        fix="It was not copied whole, or whoever wrote it was stopped: copy it again. Of a copy, the records before "
+        fix="It was not copied whole, or its writer was stopped: copy it again. Of a copy, the records before "
         f"that are what `truncate -s {offset} COPY` leaves; remove its index, and RecordFile makes one.",
     )
 

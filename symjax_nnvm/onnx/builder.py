@@ -231,13 +231,14 @@ class Builder:
             return tensor
         if tensor.value is not None:
             return self.constant(tensor.value.transpose(order))
-        made = self.op("Transpose", tensor, perm=list(order))
+        transposed = self.op("Transpose", tensor, perm=list(order))
         if tensor.shapes is not None:
-            made.shapes = [tuple(shape[i] for i in order) for shape in tensor.shapes]
-        return made
+            transposed.shapes = [tuple(shape[i] for i in order) for shape in tensor.shapes]
+        return transposed
 
     def slice(self, tensor: Tensor, axis: int, begin: int, end: int, step: int = 1) -> Tensor:
-        """From begin up to, and without, end along an axis, as ONNX has it: beyond either end is at the end."""
+        """Slice from begin up to, and without, end along an axis, as ONNX does: numbers beyond either end mean the
+        end."""
         size = tensor.shape[axis] if tensor.shapes is not None else None
         if size is not None and begin == 0 and size <= end and step == 1:
             return tensor
@@ -271,13 +272,13 @@ class Builder:
         """The tensor, of known rank, with a value around it: so many elements on either side of each axis."""
         if not any((*before, *after)):
             return tensor
-        made = self.op("Pad", tensor, [*before, *after], self.constant(value, tensor.dtype))
+        padded = self.op("Pad", tensor, [*before, *after], self.constant(value, tensor.dtype))
         widths = [low + high for low, high in zip(before, after, strict=True)]
-        made.shapes = [
+        padded.shapes = [
             tuple(None if d is None else d + w for d, w in zip(shape, widths, strict=True))
             for shape in tensor.shapes or ()
         ]
-        return made
+        return padded
 
     def along(self, vector: Tensor, axis: int, ndim: int) -> Tensor:
         """A vector, shaped to be broadcast along an axis of a tensor of so many."""
@@ -297,10 +298,10 @@ class Builder:
 
     def end_body(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Body:
         """The body that was built, as an attribute's value. What it hands on as it came goes through a node."""
-        made = {id(tensor) for node in self.nodes for tensor in node.outputs}
+        inside = {id(tensor) for node in self.nodes for tensor in node.outputs}
         captured: list[Tensor] = []
         for tensor in outputs:  # each is the output of a node of the body, and of one place of its outputs alone
-            fresh = id(tensor) in made and not any(tensor is other for other in captured)
+            fresh = id(tensor) in inside and not any(tensor is other for other in captured)
             captured.append(tensor if fresh else self.op("Identity", tensor))
             captured[-1].shapes = tensor.shapes
         return Body(self.names.unique(f"{self.node.name}/body"), self.nodes, list(inputs), captured)

@@ -38,7 +38,7 @@ class Dimensions:
     names: Mapping[Sizes, str]
 
     def shown(self, tensor: Tensor) -> list[int | str | None] | None:
-        """A shape for a file: numbers, names, None for what has no name; None for what nobody knows."""
+        """A shape for a file: numbers, names, None for a size without a name; None for an unknown shape."""
         if tensor.shapes is None:
             return None
         numbers = [fixed(sizes) for sizes in tensor.sizes]
@@ -112,7 +112,7 @@ def _sizes_that_fit(
     symbol: Symbol, shapes: Mapping[str, NamedShape], known: Mapping[str, Shape]
 ) -> dict[str, int | None]:
     """The number that the graph leaves in the place of each name, where it leaves one. Raises InferenceError where it
-    leaves none, as of shapes that do not fit whatever the names stand for."""
+    leaves none, as shapes do that fit for no value of the names."""
     open_sizes = {n: tuple(None if isinstance(size, str) else size for size in shape) for n, shape in shapes.items()}
     graph = infer_shape(Graph(symbol.outputs), shapes={**known, **open_sizes})
     index = graph.indexed_graph()

@@ -138,10 +138,10 @@ def refusals(
 def _model(prepared: _Prepared) -> onnx.ModelProto:
     """The model of a network."""
     g = builder(prepared.opset)
-    made = prepared.write(g)
+    model = prepared.write(g)
     outputs: list[Tensor] = []
     inner = {id(tensor) for node in g.nodes for tensor in node.outputs}
-    for name, tensor in zip(prepared.net.list_outputs(), made, strict=True):
+    for name, tensor in zip(prepared.net.list_outputs(), model, strict=True):
         if id(tensor) not in inner or any(tensor is other for other in outputs):
             copy = g.op("Identity", tensor)
             copy.shapes = tensor.shapes
@@ -161,7 +161,7 @@ def _refuse_unknown(symbol: Symbol, given: Mapping[str, Any]) -> None:
 
 
 def _refuse_missing(net: Symbol, arrays: Arrays, shapes: Mapping[str, Any]) -> None:
-    """A parameter without an array is no input, unless somebody says its shape."""
+    """A parameter without an array is no input, unless the caller gives its shape."""
     learned = [node.name for node in learned_variables(net)]
     missing = [name for name in learned if name not in arrays and name not in shapes]
     if missing:
@@ -198,7 +198,7 @@ def _of_variables(graph: Graph, attr: str) -> dict[str, Any]:
 
 
 def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapping[str, DType]) -> dict[str, Tensor]:
-    """A tensor for each variable. Raises SymbolValueError for an input whose shape nobody says."""
+    """A tensor for each variable. Raises SymbolValueError for an input whose shape is not given."""
     inferred = [_of_variables(infer_shape(Graph(net.outputs), shapes=each), "shape") for each in dimensions.assignments]
     tensors: dict[str, Tensor] = {}
     for name, dtype in dtypes.items():
@@ -215,5 +215,5 @@ def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapp
 
 
 def _values(graph: Graph, constants: Arrays) -> list[np.ndarray]:
-    """What a graph of constants computes, by ONNX' own reference implementation."""
+    """The values of a graph of constants, computed by ONNX' own reference implementation."""
     return evaluate(_model(_prepare(Symbol(graph.outputs), constants, {}, {})))

@@ -1,4 +1,4 @@
-"""From tensors and nodes to ONNX' own messages, and those into files: the only place that needs `onnx`."""
+"""Tensors and nodes become ONNX' own messages, and those become files: the only place that needs `onnx`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def weight_bytes(model: onnx.ModelProto) -> int:
 def save_onnx(path: str | os.PathLike[str], model: onnx.ModelProto, *, external: bool | None = None) -> list[Path]:
     """Write a model into a file; weights of 2 GB and more into one beside it, `<name>.data`, as the format wants.
 
-    external: whether the weights lie beside it, whatever their size. Returns the files. Raises MissingExtraError,
+    external: whether the weights are beside it, at any size. Returns the files. Raises MissingExtraError,
     OSError.
     """
     path = Path(path)

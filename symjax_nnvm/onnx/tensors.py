@@ -1,4 +1,4 @@
-"""What an ONNX graph is made of while it is written: tensors, nodes, bodies of loops; no `onnx` is needed for them.
+"""The pieces of an ONNX graph while it is written: tensors, nodes, bodies of loops; no `onnx` is needed for them.
 
 A graph is inferred once for each of several assignments of numbers to its named dimensions; a dimension that differs
 between them is known at run time alone.
@@ -37,7 +37,7 @@ class Tensor:
     @property
     def sizes(self) -> tuple[Sizes, ...]:
         """Each dimension under every assignment. The rank must be known."""
-        assert self.shapes is not None, f"nobody knows the shape of {self.name}"
+        assert self.shapes is not None, f"the shape of {self.name} is unknown"
         return tuple(zip(*self.shapes, strict=True))
 
     @property

@@ -1,4 +1,4 @@
-"""From a graph to ONNX nodes: each node by its operator's form, in order."""
+"""A graph becomes ONNX nodes: each node by its operator's form, in order."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def _of_node(g: Builder) -> Sequence[Tensor]:
     if form.opset > g.opset:
         g.refuse(f"it takes opset {form.opset}, and {g.opset} is asked for", f"Pass opset={form.opset}.")
     before = len(g.nodes)
-    made = form.form(g, node.attrs.parsed, *g.ins)
-    outputs = [made] if isinstance(made, Tensor) else list(made)
+    tensors = form.form(g, node.attrs.parsed, *g.ins)
+    outputs = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     fresh = {id(tensor): each for each in g.nodes[before:] for tensor in each.outputs}
     names = Symbol([NodeEntry(node, i) for i in range(len(outputs))]).list_outputs()
-    for tensor, inferred, name in zip(outputs, g.outs, names, strict=False):  # hidden outputs are nobody's
+    for tensor, inferred, name in zip(outputs, g.outs, names, strict=False):  # hidden outputs have no reader
         if tensor.dtype != inferred.dtype:
             g.refuse(f"its form gives {tensor.dtype}, not {inferred.dtype}, which is a bug of symjax_nnvm")
         if id(tensor) in fresh:

@@ -52,14 +52,14 @@ class _Folding:
 
     def rule(self, node: Node, draft: Node) -> Node | NodeEntry | None:
         """The node that replaces a scale, or a product of scaled data; None: it stays."""
-        made = None
+        replacement = None
         if _scales(draft):
             data, scale, shift = draft.inputs
-            made = self._before(data, scale, shift, draft.attrs.parsed.axis)
+            replacement = self._before(data, scale, shift, draft.attrs.parsed.axis)
         elif draft.op in FScaledData and _scales(draft.inputs[0].node):
-            made = self._after(draft)
-        self._uses.replace(node, draft, draft if made is None else made)
-        return made
+            replacement = self._after(draft)
+        self._uses.replace(node, draft, draft if replacement is None else replacement)
+        return replacement
 
     def _before(self, entry: NodeEntry, scale: NodeEntry, shift: NodeEntry, axis: int, depth: int = 0) -> Node | None:
         """The node of an entry that is scaled and shifted already; None where it cannot be."""
@@ -73,10 +73,10 @@ class _Folding:
         parts = FScaledParts[node.op](node.attrs, axis, [self._shape(each) for each in node.inputs])
         inputs: list[NodeEntry] = []
         for part, each in zip(parts or (), node.inputs if parts else (), strict=True):
-            made = self._before(each, _piece(scale, part), _piece(shift, part), axis, depth + 1)
-            if made is None:
+            folded = self._before(each, _piece(scale, part), _piece(shift, part), axis, depth + 1)
+            if folded is None:
                 return None
-            inputs.append(NodeEntry(made))
+            inputs.append(NodeEntry(folded))
         return Node(node.attrs.copy(), inputs) if inputs else None
 
     def _after(self, node: Node) -> Node | None:
@@ -87,10 +87,10 @@ class _Folding:
             return None
         if not self._are_constant(node, scale, shift):
             return None
-        made = FScaledData[node.op](node, scale, shift, scaled.attrs.parsed.axis, self._shape(data))
-        if made is not None:
-            made.inputs[0] = data
-        return made
+        folded = FScaledData[node.op](node, scale, shift, scaled.attrs.parsed.axis, self._shape(data))
+        if folded is not None:
+            folded.inputs[0] = data
+        return folded
 
     def _shape(self, entry: NodeEntry, depth: int = 0) -> Shape | None:
         """The shape of a result as far as operators alone tell it: convolutions give channels, others hand them on."""

@@ -39,15 +39,15 @@ def _place(graph: Graph) -> Graph:
     attrs = dict(graph.attrs)
     names = attrs.pop("mesh_axis_names")
     texts = {node: declared_text(node, names) for node in graph.nodes() if SHARDING in node.attrs.dict}
-    made: dict[NodeEntry, NodeEntry] = {}
+    constrained: dict[NodeEntry, NodeEntry] = {}
 
     def split(was: NodeEntry, now: NodeEntry) -> NodeEntry:
         source = was.node
         if source not in texts or was.version or was.index >= source.num_visible_outputs():
             return now
-        if was not in made:
-            made[was] = apply("_sharding_constraint", now, name=source.name, spec=texts[source])
-        return made[was]
+        if was not in constrained:
+            constrained[was] = apply("_sharding_constraint", now, name=source.name, spec=texts[source])
+        return constrained[was]
 
     def rule(node: Node, draft: Node) -> Node | None:
         mutates = FMutateInputs.get(node.op)

@@ -49,16 +49,16 @@ def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]
     def rule(node: Node, draft: Node) -> Node | None:
         if not node.attrs.subgraphs:
             return None
-        made: list[Subgraph] = []
+        subgraphs: list[Subgraph] = []
         for old, facts in zip(node.attrs.subgraphs, inside.of(node), strict=True):
             fed = subgraph_variables(old)
             body = subgraph(old.outputs, fed)
             new = change(body, facts)
-            made.append(old if new is body else subgraph(new.outputs, fed))
-        if made == list(node.attrs.subgraphs):
+            subgraphs.append(old if new is body else subgraph(new.outputs, fed))
+        if subgraphs == list(node.attrs.subgraphs):
             return None
         draft = node.copy() if draft is node else draft
-        draft.attrs.subgraphs = made
+        draft.attrs.subgraphs = subgraphs
         return draft
 
     rewritten = rewrite(graph.outputs, rule, order=graph.nodes())
@@ -113,9 +113,9 @@ class _Inside:
 def _by_name(
     names: Sequence[str], values: Sequence[Any], is_known: Callable[[Any], bool]
 ) -> tuple[tuple[str, Any], ...]:
-    """The values of names that have exactly one, as pairs. told: whether a value is known."""
+    """The values of the names that have exactly one, as pairs. is_known: whether a value is known."""
     by_name: Mapping[str, set[Any]] = {}
     for name, value in zip(names, values, strict=False):
         if value is not None and is_known(value):
             by_name.setdefault(name, set()).add(value)
-    return tuple((name, *each) for name, each in by_name.items() if len(each) == 1)
+    return tuple((name, *known) for name, known in by_name.items() if len(known) == 1)

@@ -171,7 +171,7 @@ def Crop(*data: Symbol, num_args: int | None = None, offset: Sequence[int] | int
 
     h_w: tuple of int ≥ 0, optional, default=(0, 0). height and width that stay, for one input.
 
-    center_crop: boolean, optional, default=False. take the middle, whatever offset says."""
+    center_crop: boolean, optional, default=False. take the middle; offset is ignored."""
 def Custom(*data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: Any) -> Symbol:
     """An operator of the user's own: op_type names it, further keywords are its parameters. See `register_custom`.
 
@@ -733,7 +733,7 @@ def _contrib_MultiBoxTarget(anchor: Symbol, label: Symbol | None = None, cls_pre
     variances: tuple of float, optional, default=(0.1, 0.1, 0.2, 0.2). divisors of the targets: centre x and y, width, height."""
 _npx_multibox_target = _contrib_MultiBoxTarget
 def _contrib_MultiProposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im_info: Symbol | None = None, rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300, threshold: float = 0.699999988, rpn_min_size: int = 16, scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0), ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16, output_score: bool = False, iou_loss: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The best boxes of each image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. What lies in the padding beside the image, or is too small, has score -1; equal scores keep their order.
+    """The best boxes of each image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. A box in the padding beside the image, or too small, has score -1; equal scores keep their order.
 
     rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
 
@@ -763,7 +763,7 @@ def _contrib_PSROIPooling(data: Symbol, rois: Symbol | None = None, *, spatial_s
 
     group_size: int ≥ 0, optional, default=0. number of groups of channels in each axis of bins; 0: pooled_size."""
 def _contrib_Proposal(cls_prob: Symbol, bbox_pred: Symbol | None = None, im_info: Symbol | None = None, rpn_pre_nms_top_n: int = 6000, rpn_post_nms_top_n: int = 300, threshold: float = 0.699999988, rpn_min_size: int = 16, scales: Sequence[float] | float = (4.0, 8.0, 16.0, 32.0), ratios: Sequence[float] | float = (0.5, 1.0, 2.0), feature_stride: int = 16, output_score: bool = False, iou_loss: bool = False, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The best boxes of one image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. What lies in the padding beside the image, or is too small, has score -1; equal scores keep their order.
+    """The best boxes of one image after non-maximum suppression: rows of image number, left, top, right, bottom in pixels, and their scores. cls_prob holds the background's scores before those of objects; im_info is height, width and scale of each image. A box in the padding beside the image, or too small, has score -1; equal scores keep their order.
 
     rpn_pre_nms_top_n: int, optional, default=6000. how many boxes, the best ones, take part; 0 or less: all.
 
@@ -793,7 +793,7 @@ def _contrib_ROIAlign(data: Symbol, rois: Symbol | None = None, *, pooled_size: 
 
     position_sensitive: boolean, optional, default=False. take each bin from channels of its own.
 
-    aligned: boolean, optional, default=False. elements lie at their middle, half an element further."""
+    aligned: boolean, optional, default=False. an element's place is its middle, half an element further."""
 def _contrib_RROIAlign(data: Symbol, rois: Symbol | None = None, *, pooled_size: Sequence[int] | int, spatial_scale: float, sampling_ratio: int = -1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Means of bilinear samples in the bins of rotated regions. rois (r, 6): number of the image, x and y of the centre, width, height, angle in degrees. Unlike MXNet's it has a gradient.
 
@@ -2008,7 +2008,7 @@ def argmin(data: Symbol, axis: int | None = None, keepdims: bool = False, name: 
 
     keepdims: boolean, optional, default=False. keep the reduced axis, with length 1."""
 def argsort(data: Symbol, axis: int | None = -1, is_ascend: bool = True, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """Where the elements of the sorted array are; equal ones keep their order, whatever the length. MXNet's do so in lines of up to 16 values; in longer ones their order is arbitrary. Unlike MXNet's it takes float16. The order of NaN is undefined.
+    """Where the elements of the sorted array are; equal ones keep their order at any length. MXNet's do so in lines of up to 16 values; in longer ones their order is arbitrary. Unlike MXNet's it takes float16. The order of NaN is undefined.
 
     axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 
@@ -2881,7 +2881,7 @@ def tile(data: Symbol, reps: Sequence[int] | int, name: str | None = None, attr:
     reps: tuple of int ≥ 1, required. how often along each axis, aligned at the last axis."""
 _npi_tile = tile
 def topk(data: Symbol, axis: int | None = -1, k: int = 1, ret_typ: Literal['both', 'indices', 'mask', 'value'] = 'indices', is_ascend: bool = False, dtype: _DType = 'float32', name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
-    """The k largest or smallest elements along an axis, in order; of equal ones the first, whatever the length. In MXNet that is so in lines of up to 16 values; in longer ones equal elements are chosen arbitrarily. Hidden output of values: where they were. The order of NaN is undefined.
+    """The k largest or smallest elements along an axis, in order; of equal ones the first, at any length. In MXNet that is so in lines of up to 16 values; in longer ones equal elements are chosen arbitrarily. Hidden output of values: where they were. The order of NaN is undefined.
 
     axis: int or None ≥ -64 ≤ 64, optional, default=-1. the axis to order; None: all elements in one line.
 

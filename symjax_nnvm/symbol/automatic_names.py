@@ -1,4 +1,5 @@
-"""Automatic names, numbered anew in each network whatever the process made before: parameters draw numbers by them."""
+"""Automatic names, numbered anew in each network, and not by what the process made before: parameters draw numbers by
+them."""
 
 from __future__ import annotations
 

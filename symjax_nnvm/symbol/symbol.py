@@ -84,7 +84,7 @@ class Symbol(Arithmetic, Fluent):
 
     @staticmethod
     def create_group(symbols: Iterable[Symbol]) -> Symbol:
-        """All outputs of the symbols, in order, duplicates kept."""
+        """Group all outputs of the symbols, in order, duplicates kept."""
         return Symbol([entry for symbol in symbols for entry in symbol.outputs])
 
     def copy(self) -> Symbol:

@@ -59,7 +59,7 @@ class NDArrayIter(DataIter):
 
     @property
     def provide_label(self) -> list[DataDesc]:
-        """Those of its labels."""
+        """The descriptions of the labels."""
         return self._described(self.label)
 
     def _described(self, named: Any) -> list[DataDesc]:

@@ -1,4 +1,4 @@
-"""What an iterator gives and says that it gives: batches, and the names, shapes and dtypes of their arrays."""
+"""The batches of an iterator, and their descriptions: the names, shapes and dtypes of their arrays."""
 
 from __future__ import annotations
 

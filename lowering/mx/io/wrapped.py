@@ -78,7 +78,7 @@ class PrefetchingIter(DataIter):
 
     @property
     def provide_label(self) -> list[DataDesc]:
-        """Those of its labels."""
+        """The descriptions of the labels."""
         return self._described(1)
 
     def _make(self) -> list[DataBatch] | None:
@@ -97,11 +97,11 @@ class PrefetchingIter(DataIter):
 
     def next(self) -> DataBatch:
         """The next batch. Raises StopIteration at the end, and what the iterators raise."""
-        made = self._next.result()
-        if made is None:
+        fetched = self._next.result()
+        if fetched is None:
             raise StopIteration
         self._next = self._pool.submit(self._make)
-        data = [array for batch in made for array in batch.data]
-        label = [array for batch in made for array in batch.label or ()]
-        first = made[0]
+        data = [array for batch in fetched for array in batch.data]
+        label = [array for batch in fetched for array in batch.label or ()]
+        first = fetched[0]
         return DataBatch(data, label, first.pad, first.index, first.bucket_key, self.provide_data, self.provide_label)

@@ -71,7 +71,7 @@ class CompositeEvalMetric(EvalMetric):
             metric.update(labels, preds)
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
-        """As `update`, with arrays by name."""
+        """Update every metric, with arrays by name."""
         labels = label if self.label_names is None else {name: label[name] for name in self.label_names}
         preds = pred if self.output_names is None else {name: pred[name] for name in self.output_names}
         for metric in self.metrics:

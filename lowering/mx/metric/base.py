@@ -1,4 +1,4 @@
-"""What a metric is, how it is known by name, and the mean over batches that several of them are."""
+"""The base class of metrics, their registry by name, and metrics that are means over batches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EvalMetric:
         raise NotImplementedError(f"{type(self).__name__} does not say update(labels, preds)")
 
     def update_dict(self, label: Mapping[str, NDArray], pred: Mapping[str, NDArray]) -> None:
-        """As `update`, with arrays by name, of which it chooses its own."""
+        """Update with arrays by name, of which the metric chooses its own."""
         self.update(
             [label[name] for name in (label if self.label_names is None else self.label_names)],
             [pred[name] for name in (pred if self.output_names is None else self.output_names)],
@@ -73,7 +73,7 @@ class EvalMetric:
         return pairs(self.get_global())
 
     def get_config(self) -> dict[str, Any]:
-        """What it was made with."""
+        """The arguments that the metric was made with."""
         names = {"name": self.name, "output_names": self.output_names, "label_names": self.label_names}
         return {**self._kwargs, "metric": type(self).__name__, **names}
 

@@ -93,7 +93,7 @@ def _correlation(counts: np.ndarray) -> float:
 
 @register
 class CustomMetric(MeanOfBatches):
-    """What a function of NumPy's arrays says: feval(label, pred) → a number, or (sum, count)."""
+    """A metric that a function of NumPy's arrays computes: feval(label, pred) → a number, or (sum, count)."""
 
     def __init__(
         self,

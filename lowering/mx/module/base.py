@@ -1,4 +1,4 @@
-"""What all modules do: train, score and predict over an iterator, in terms of a few methods of their own."""
+"""The base class of modules trains, scores and predicts over an iterator, with a few methods of each subclass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from symjax_nnvm.errors import CallError, TrainingError
 from symjax_nnvm.mxnet.names import split_kinds, with_kinds
 
 UNIFORM = Uniform(0.01)
-"""What parameters start with where nobody says otherwise."""
+"""The initialiser of parameters where the caller gives none."""
 
 KEPT = 128
 """What was bound for so many combinations of shapes, or keys of buckets, is kept: that which was used last."""
@@ -72,7 +72,7 @@ class BaseModule:
         self.backward()
 
     def prepare(self, data_batch: DataBatch, sparse_row_id_fn: Any = None) -> None:
-        """What is to be done before a batch: nothing."""
+        """Prepare for a batch; this class does nothing."""
 
     # -- over an iterator --------------------------------------------------------------------------------------------
 

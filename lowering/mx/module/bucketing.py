@@ -97,12 +97,12 @@ class BucketingModule(BaseModule):
 
     @property
     def data_shapes(self) -> Any:
-        """What was bound for the data of the latest batch."""
+        """The data shapes of the latest batch's module."""
         return self._current.data_shapes
 
     @property
     def label_shapes(self) -> Any:
-        """What was bound for its labels."""
+        """The label shapes of the latest batch's module."""
         return self._current.label_shapes
 
     @property

@@ -1,4 +1,4 @@
-"""What a module is given: contexts, names, values, initialisers and optimisers, made fit or refused."""
+"""The arguments of a module (contexts, names, values, initialisers, optimisers) are converted or refused."""
 
 from __future__ import annotations
 

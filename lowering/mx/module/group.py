@@ -166,27 +166,27 @@ class ExecutorGroup:
         return list(zip(self.executors, self._cut(feed), strict=True))
 
     def forward(self, is_train: bool = False, **feed: Any) -> None:
-        """As `Executor.forward`."""
+        """Run `Executor.forward` on every context."""
         for executor, part in self._each(feed):
             executor.forward(is_train, **part)
 
     def backward(self, out_grads: Any = None) -> None:
-        """As `Executor.backward`."""
+        """Run `Executor.backward` on every context."""
         for executor, heads in zip(self.executors, self._heads(out_grads), strict=True):
             executor.backward(heads)
 
     def forward_backward(self, **feed: Any) -> None:
-        """As `Executor.forward_backward`."""
+        """Run `Executor.forward_backward` on every context."""
         for executor, part in self._each(feed):
             executor.forward_backward(**part)
 
     def copy_params_from(self, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:
-        """As `Executor.copy_params_from`."""
+        """Run `Executor.copy_params_from` on every context."""
         self.executors[0].copy_params_from(arg_params, aux_params)
         self.share_states()
 
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **shapes: Any) -> ExecutorGroup:
-        """As `Executor.reshape`."""
+        """Run `Executor.reshape` on every context."""
         pairs = zip(self.executors, self._shapes(shapes), strict=True)
         executors = [e.reshape(partial_shaping, allow_up_sizing, **part) for e, part in pairs]
         return ExecutorGroup(executors, self._contexts, self._axes, self._loads)

@@ -106,13 +106,13 @@ class Module(BaseModule):
 
     @property
     def data_shapes(self) -> list[DataDesc]:
-        """What was bound for the data."""
+        """The shapes that the data is bound with."""
         self._require(params=False)
         return self._data_shapes
 
     @property
     def label_shapes(self) -> list[DataDesc] | None:
-        """What was bound for the labels."""
+        """The shapes that the labels are bound with."""
         self._require(params=False)
         return self._label_shapes
 
@@ -202,7 +202,7 @@ class Module(BaseModule):
         return descs, [desc for desc in labels if desc.name in arguments] or None
 
     def _requests(self) -> dict[str, Any]:
-        """What is asked for of each argument's gradient."""
+        """The grad_req of each argument."""
         if not self.for_training:
             return dict.fromkeys(self._symbol.list_arguments(), "null")
         given = self._grad_req

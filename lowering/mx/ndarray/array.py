@@ -87,7 +87,7 @@ class NDArray(Arithmetic, Fluent):
 
     @property
     def ctx(self) -> Context:
-        """Where it lies."""
+        """The context that holds the array."""
         return self.context
 
     @property
@@ -97,12 +97,12 @@ class NDArray(Arithmetic, Fluent):
 
     @property
     def grad(self) -> NDArray | None:
-        """What `mx.autograd` computes its gradient into; None without `attach_grad`."""
+        """The array that `mx.autograd` writes this array's gradient into; None without `attach_grad`."""
         return self.gradient
 
     @property
     def T(self) -> NDArray:
-        """Its axes in reverse order."""
+        """The array with its axes in reverse order."""
         return self.transpose() if self.ndim > 1 else self
 
     def __len__(self) -> int:
@@ -122,7 +122,7 @@ class NDArray(Arithmetic, Fluent):
         return np.array(host(self.cell))
 
     def asscalar(self) -> Any:
-        """Its one number. Raises ScalarError, a ValueError."""
+        """The array's one number. Raises ScalarError, a ValueError."""
         if self.size != 1:
             raise ScalarError("The current array is not a scalar", got=f"shape {self.shape}", fix="Use asnumpy().")
         return self.asnumpy().reshape(())[()]
@@ -183,11 +183,11 @@ class NDArray(Arithmetic, Fluent):
     as_in_ctx = as_in_context
 
     def as_nd_ndarray(self) -> NDArray:
-        """Itself."""
+        """The array itself."""
         return self
 
     def astype(self, dtype: Any, copy: bool = True) -> NDArray:
-        """Its values in another dtype."""
+        """The array's values in another dtype."""
         if not copy and np.dtype(dtype) == self.cell.dtype:
             return self
         return invoke(function_named("cast"), self, dtype=dtype)
@@ -314,7 +314,7 @@ class NDArray(Arithmetic, Fluent):
     # -- what symbols refuse and arrays have nothing of --------------------------------------------------------------
 
     def bind(self, *_: Any, **__: Any) -> NoReturn:
-        """Not here: symbols are bound."""
+        """Refuse: symbols are bound, arrays are not."""
         raise CallError("An NDArray cannot be bound: it has values.", fix="mx.sym builds graphs: net.bind(mx.cpu(), …)")
 
     simple_bind = eval = optimize_for = get_backend_symbol = bind
@@ -386,9 +386,9 @@ def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
 
 
 def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
-    """What a function of symbols computes, for arrays in the place of symbols.
+    """Compute a function of symbols on arrays in the place of symbols.
 
-    out: arrays to write the result to. ctx: of functions without arrays, where the result lies. Raises what the
+    out: arrays to write the result to. ctx: of functions without arrays, the context of the result. Raises what the
     function raises, CallError for arrays that are missing, and what inference and lowering raise.
     """
     arrays: list[NDArray] = []
@@ -404,8 +404,8 @@ def invoke(function: Callable[..., Any], *args: Any, out: Any = None, ctx: Any =
     with NameManager():
         symbols = [variable(arg) for arg in args]
         named = {key: variable(value) for key, value in kwargs.items() if key != "name"}
-        made = function(*symbols, **named)
-    parts = [made] if isinstance(made, Symbol) else list(made)
+        built = function(*symbols, **named)
+    parts = [built] if isinstance(built, Symbol) else list(built)
     symbol = parts[0] if len(parts) == 1 else Group(parts)
     context = arrays[0].context if arrays and ctx is None else as_context(ctx)
     outputs = run_symbol(symbol, arrays, context, out)

@@ -1,4 +1,4 @@
-"""What an NDArray holds: a cell of its own, the executor's kind, or a view of another one's, written through."""
+"""An NDArray holds a cell: one of its own, of the executor's kind, or a view of another array's, written through."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowering.executor.arrays import ArrayCell, Place, writing
 
 
 def new_cell(value: jax.Array, device: Place) -> ArrayCell:
-    """A cell of a value that is on the device already. It is named by whoever binds it."""
+    """A cell of a value that is on the device already. An executor that binds it names it."""
     return ArrayCell("", value, device, shown=True)
 
 
@@ -61,12 +61,12 @@ class View:
 
     @property
     def place(self) -> Place:
-        """Where the whole lies."""
+        """The device or sharding of the whole array."""
         return self._base.place
 
     @property
     def lock(self) -> Any:
-        """That of the whole: parts of one array are written one after the other."""
+        """The lock of the whole array: views of one array are written one after the other."""
         return self._base.lock
 
     def show(self) -> jax.Array:

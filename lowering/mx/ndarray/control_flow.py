@@ -62,5 +62,5 @@ def while_loop(
 
 
 def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any]) -> Any:
-    """What one of two functions returns."""
+    """Return the result of one of two functions."""
     return then_func() if bool(pred) else else_func()

@@ -60,7 +60,7 @@ def array(source_array: Any, ctx: Any = None, dtype: Any = None) -> NDArray:
 
 
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: str | None = None, **kwargs: Any) -> NDArray:
-    """Zeros, float32 unless dtype says another. stype: arrays are dense, whatever it says."""
+    """Zeros, float32 unless dtype says another. stype: ignored: arrays are dense."""
     return full(shape, 0, ctx, np.float32 if dtype is None else dtype, kwargs.get("out"))
 
 

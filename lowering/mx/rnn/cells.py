@@ -55,7 +55,7 @@ class BaseRNNCell:
 
     @property
     def params(self) -> RNNParams:
-        """Its variables, for another cell to share."""
+        """The cell's variables, for another cell to share."""
         self.own_params = False
         return self._params
 

@@ -93,7 +93,7 @@ class SequentialRNNCell(_Several):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """As `BaseRNNCell.unroll`, one cell after the other."""
+        """Unroll one cell after the other; see `BaseRNNCell.unroll`."""
         self.reset()
         after: States = []
         parts = self._parted(self.begin_state() if begin_state is None else begin_state)
@@ -127,7 +127,7 @@ class BidirectionalCell(_Several):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """As `BaseRNNCell.unroll`; the states are a list for each direction."""
+        """Unroll both directions; the states are a list for each direction. See `BaseRNNCell.unroll`."""
         self.reset()
         inputs, axis = normalized(length, inputs, layout, merge=False)
         (left, begin), (right, end) = self._parted(self.begin_state() if begin_state is None else begin_state)
@@ -164,7 +164,7 @@ class DropoutCell(BaseRNNCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """As `BaseRNNCell.unroll`; all steps at once where they are one symbol."""
+        """Unroll the cell; all steps at once where they are one symbol. See `BaseRNNCell.unroll`."""
         self.reset()
         inputs, _ = normalized(length, inputs, layout, merge_outputs)
         if isinstance(inputs, Symbol):
@@ -254,7 +254,7 @@ class ResidualCell(ModifierCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """As `BaseRNNCell.unroll`."""
+        """Unroll the cell; see `BaseRNNCell.unroll`."""
         self.reset()
         self.base_cell.modified = False
         outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout, merge_outputs)

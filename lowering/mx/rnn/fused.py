@@ -58,13 +58,13 @@ class FusedRNNCell(BaseRNNCell):
         layout: str = "NTC",
         merge_outputs: bool | None = None,
     ) -> tuple[Any, States]:
-        """As `BaseRNNCell.unroll`; layout "TNC" needs no transposing."""
+        """Unroll the cell as `BaseRNNCell.unroll` does; layout "TNC" needs no transposition."""
         self.reset()
         inputs, axis = normalized(length, inputs, layout, merge=True)
         if axis == 1:
             inputs = sym.swapaxes(inputs, dim1=0, dim2=1)
         begin = self.begin_state() if begin_state is None else begin_state
-        made = sym.RNN(
+        rnn = sym.RNN(
             data=inputs,
             parameters=self._parameter,
             **dict(zip(("state", "state_cell"), begin, strict=False)),
@@ -76,7 +76,7 @@ class FusedRNNCell(BaseRNNCell):
             mode=self._mode,
             name=f"{self._prefix}rnn",
         )
-        outputs, *states = list(made) if self._get_next_state else [made]
+        outputs, *states = list(rnn) if self._get_next_state else [rnn]
         if states:
             states[0].set_attrs({"__layout__": "LNC"})  # of the node, as MXNet writes it
         if axis == 1:
@@ -105,7 +105,7 @@ class FusedRNNCell(BaseRNNCell):
     # -- weights in files --------------------------------------------------------------------------------------------
 
     def _parts(self, num_input: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """(name, shape) of each gate's weights, as they lie in the vector."""
+        """(name, shape) of each gate's weights, in the order of the vector."""
         size, layers = self._num_hidden, range(self._num_layers)
         for kind in ("weight", "bias"):
             for layer in layers:

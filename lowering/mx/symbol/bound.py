@@ -88,13 +88,13 @@ class Symbol(GraphSymbol):
         return as_symbol(self.gradient(list(wrt)))
 
 
-def as_symbol(made: Any) -> Any:
+def as_symbol(symbol: Any) -> Any:
     """The symbols that a function made, alone or in lists, as symbols that can be bound."""
-    if isinstance(made, GraphSymbol):
-        return made if isinstance(made, Symbol) else Symbol(made.outputs)
-    if isinstance(made, list | tuple):
-        return type(made)(as_symbol(item) for item in made)
-    return made
+    if isinstance(symbol, GraphSymbol):
+        return symbol if isinstance(symbol, Symbol) else Symbol(symbol.outputs)
+    if isinstance(symbol, list | tuple):
+        return type(symbol)(as_symbol(item) for item in symbol)
+    return symbol
 
 
 def _cells(given: Given) -> Any:

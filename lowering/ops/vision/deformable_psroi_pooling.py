@@ -36,7 +36,7 @@ def _offsets(p: ops.DeformablePSROIPoolingParams, trans: Array, axis: int) -> Ar
 
 @dataclass(frozen=True)
 class _Bins:
-    """Where the bins of regions lie, and which maps they read: arrays of (r, classes, p, p)."""
+    """Places of the bins of regions, and the maps that they read: arrays of (r, classes, p, p)."""
 
     p: ops.DeformablePSROIPoolingParams
     order: tuple[int, ...]
@@ -57,7 +57,7 @@ class _Bins:
         return all_taps[0], all_taps[1]
 
     def inside(self, number: Array) -> Array:
-        """Whether the sample of a number lies in the map."""
+        """Whether the sample of a number is inside the map."""
         numbers = (number // self.p.sample_per_part, number % self.p.sample_per_part)
         kept = self.exists
         for axis in range(2):
@@ -72,13 +72,13 @@ class _Bins:
 
     @property
     def count(self) -> Array:
-        """The number of samples of each bin that lie in the map, in the dtype of coordinates."""
+        """The number of samples of each bin that are inside the map, in the dtype of coordinates."""
         inside = jax.vmap(self.inside)(self.numbers)
         return jnp.sum(inside, 0, dtype=self.steps[0].dtype)
 
     @property
     def share(self) -> Array:
-        """What a sample counts in its bin: (r, classes, p, p, 1)."""
+        """The weight of a sample in its bin: (r, classes, p, p, 1)."""
         count = self.count
         return jnp.where(count > 0, self.factor / jnp.maximum(count, 1), 0)[..., None]
 

@@ -22,7 +22,7 @@ from symjax_nnvm.ops.vision import roi_align as ops
 _BORDER = Border(-1, 0)
 
 _NEAR = 6
-"""At least as many samples as lie within one element of an element, where a bin has more samples than that: they are
+"""At least as many samples as are within one element of an element, where a bin has more samples than that: they are
 then 6/7 of an element apart or more."""
 
 # -- upright regions -------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def _axis(p: ops.ROIAlignParams, rois: Array, axis: int) -> tuple[Array, Array, 
 
 
 def _coordinates(start: Array, size: Array, count: Array, bins: int, number: Array) -> Array:
-    """Where the samples of a number lie, in each bin: (r, bins, …) for numbers (r or 1, bins or 1, …)."""
+    """Coordinates of the samples of a number in each bin: (r, bins, …) for numbers (r or 1, bins or 1, …)."""
     shape = (-1, *[1] * (number.ndim - 1))
     start, size, count = (x.reshape(shape) for x in (start, size, count))
     bin_ = np.arange(bins).reshape(1, -1, *[1] * (number.ndim - 2)).astype(size.dtype)

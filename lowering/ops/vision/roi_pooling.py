@@ -1,7 +1,7 @@
 """JAX rules of pooling whole elements in the bins of regions.
 
 Maxima come from tables of the maxima of all rectangles whose sides are powers of two: any bin is covered by four of
-them. For a map of h × w elements there are about log₂ h · log₂ w tables, whatever the regions are. Means are products
+them. For a map of h × w elements there are about log₂ h · log₂ w tables, for any regions. Means are products
 with weights of rows and of columns.
 """
 

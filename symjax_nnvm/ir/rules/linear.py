@@ -1,6 +1,6 @@
 """Operators that are linear in some of their inputs, and their adjoints: one declaration, gradients of every order.
 
-Let f be linear in its input i, whatever it is in the others (indices, weights, offsets). Its adjoint A is the operator
+Let f be linear in its input i, not necessarily in the others (indices, weights, offsets). Its adjoint A is the operator
 with <A(dY, others), X> = <dY, f(X, others)> for every X: the gradient of f by that input. Since
 
     <G, A(dY, others)> = <dY, f(G, others)>,

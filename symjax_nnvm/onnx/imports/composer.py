@@ -36,7 +36,7 @@ def _onnxs(shape: Sequence[int], without_axes: bool) -> Numbers:
 
 @dataclass
 class FileNode:
-    """A node of the file, decoded. used: of each output, whether anybody reads it. asked: the attributes that its form
+    """A node of the file, decoded. used: whether each output is read. asked: the attributes that its form
     asked for."""
 
     kind: str = ""
@@ -47,7 +47,7 @@ class FileNode:
 
 
 class Composer:
-    """What has been read so far, and the node that is being read.
+    """The values read so far, and the node that is being read.
 
     opset: that the file says. count: of assignments. arrays: weights by the names that they have in the network. reads:
     how often the file reads each tensor. body: (a graph inside the node, its inputs) →
@@ -82,7 +82,7 @@ class Composer:
         return self.node.attrs.get(name, default)
 
     def used(self, output: int) -> bool:
-        """Whether anybody reads an output of the node."""
+        """Whether an output of the node is read."""
         return output < len(self.node.used) and self.node.used[output]
 
     def numbers(self, name: str, value: Value | None, default: Any = None) -> Any:
@@ -133,8 +133,8 @@ class Composer:
 
     def op(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> Value:
         """A node of which one output is wanted. gives: ONNX' of the result, where it is not that of the symbol."""
-        (made, *_) = self.ops(op, *values, gives=gives, **params)
-        return made
+        (value, *_) = self.ops(op, *values, gives=gives, **params)
+        return value
 
     def ops(self, op: str, *values: Value, gives: DType | None = None, **params: Any) -> list[Value]:
         """The visible outputs of a node, with their shapes and dtypes inferred. Where no input has axes, a result of
@@ -142,11 +142,11 @@ class Composer:
         if any(value is None for value in values):
             self.refuse("an input that it needs is left out")
         name = self._named(f"{self.node.name}_{op.strip('_').lower()}", self._nodes)
-        made = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
-        shapes, dtypes = self._inferred(made.outputs, values)
+        symbol = function_named(op)(*(self.symbol(value) for value in values), name=name, **params)
+        shapes, dtypes = self._inferred(symbol.outputs, values)
         without_axes = bool(values) and not any(value.ndim for value in values)
         return [
-            Value(name, gives or held, [_onnxs(each[i], without_axes) for each in shapes], None, made[i], held)
+            Value(name, gives or held, [_onnxs(each[i], without_axes) for each in shapes], None, symbol[i], held)
             for i, held in enumerate(dtypes)
         ]
 
@@ -167,13 +167,13 @@ class Composer:
         return [by_arguments[shapes] for shapes in given], [dtype or "float32" for dtype in dtypes]
 
     def symbol(self, value: Value) -> Symbol:
-        """What computes a value: of a constant a variable of its name. Raises OnnxError for what follows in no simple
-        way from sizes that run time decides."""
+        """The symbol that computes a value; a constant is a variable of its name. Raises OnnxError for what follows in
+        no simple way from sizes that run time decides."""
         if value.symbol is None:
             array = value.array
             if array is None:
-                made = self._of_sizes(self, value)
-                value.symbol, value.held = self.symbol(made), made.held
+                symbol = self._of_sizes(self, value)
+                value.symbol, value.held = self.symbol(symbol), symbol.held
             else:
                 self._store(value, array, value.name)
         assert value.symbol is not None
@@ -195,8 +195,8 @@ class Composer:
 
     def input(self, name: str, dtype: DType, shapes: Sequence[Numbers]) -> Value:
         """An input of the network."""
-        made = Variable(self._named(name, self._variables), dtype=None if dtype == "float32" else dtype)
-        value = Value(name, dtype, shapes, None, made, dtype)
+        variable = Variable(self._named(name, self._variables), dtype=None if dtype == "float32" else dtype)
+        value = Value(name, dtype, shapes, None, variable, dtype)
         for size in dict.fromkeys(value.sizes):
             self._inputs_with.setdefault(size, []).append(value)
         return value
@@ -229,7 +229,7 @@ class Composer:
         return Value(label, array.dtype.name, [array.shape] * self.count, [array] * self.count, in_graph=True)
 
     def weight(self, value: Value, array: np.ndarray, how: str) -> Value:
-        """A weight of the file laid out anew: under its own name where nobody else reads it. how: a word for the
+        """A weight of the file laid out anew: under its own name where no other node reads it. how: a word for the
         layout; asked twice for the same it is one weight."""
         key = (value.name, how)
         if key not in self._derived:
@@ -253,10 +253,10 @@ class Composer:
 
     def christen(self, values: Sequence[Value], fresh: int) -> None:
         """Give the node that the file's node became, if it became one, its name."""
-        made = next((value.symbol for value in values if value.symbol is not None), None)
-        if made is None or len(self._nodes) == fresh or made.outputs[0].node.is_variable:
+        symbol = next((value.symbol for value in values if value.symbol is not None), None)
+        if symbol is None or len(self._nodes) == fresh or symbol.outputs[0].node.is_variable:
             return
-        made.outputs[0].node.attrs.name = self._named(self.node.name, self._nodes)
+        symbol.outputs[0].node.attrs.name = self._named(self.node.name, self._nodes)
 
     def _named(self, name: str, taken: dict[str, int]) -> str:
         """A name that is not taken. Raises OnnxError for one that is too long for a symbol's file."""

@@ -117,7 +117,8 @@ class Evaluator:
 
 
 def reference(node: Any, opset: int, inputs: Arrays) -> list[np.ndarray]:
-    """What onnx' reference implementation makes of a node, whose result must have been asked for. Raises OnnxError."""
+    """The outputs of a node by onnx' reference implementation; its result must have been asked for. Raises
+    OnnxError."""
     import_onnx()
     from onnx.reference import ReferenceEvaluator
 

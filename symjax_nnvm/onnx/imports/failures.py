@@ -1,4 +1,4 @@
-"""What is raised of a hostile ONNX file, by the package onnx and by our own forms."""
+"""The errors that a hostile ONNX file raises, in the package onnx and in this package's forms."""
 
 from __future__ import annotations
 

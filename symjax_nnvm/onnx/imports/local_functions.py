@@ -32,8 +32,8 @@ _ENOUGH = 2**62
 
 @dataclass
 class _Size:
-    """What one call of a function adds, calls inside included. received: attributes that it gets from its call. depth:
-    functions inside each other."""
+    """The sizes that one call of a function adds, calls inside included. received: attributes that it gets from its
+    call. depth: functions inside each other."""
 
     nodes: int = 0
     size: int = 0
@@ -48,7 +48,7 @@ class _Size:
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without calls of its functions, which `refuse_many` did not refuse. Raises whatever onnx raises."""
+    """The model without calls of its functions, which `refuse_many` did not refuse. Raises the errors of onnx."""
     import onnx.inliner  # no part of `import onnx`
 
     _give_defaults(model)
@@ -98,7 +98,7 @@ def refuse_many(model: onnx.ModelProto) -> None:
 
 
 def _id(domain: str, name: str, overload: str) -> str:
-    """What tells functions apart, as onnx does."""
+    """The identity of a function, as onnx defines it."""
     bare_domain = "" if domain == "ai.onnx" else domain
     return f"{bare_domain}::{name}" + (f"::{overload}" if overload else "")
 

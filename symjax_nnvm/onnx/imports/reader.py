@@ -86,7 +86,7 @@ class Reader:
             self.values[name] = entering(self.g, self.g.input(name, dtype, shapes))
 
     def read(self) -> None:
-        """All nodes; those that follow from one that cannot be read are left out."""
+        """Read all nodes; those that depend on one that cannot be read are left out."""
         self._read(self.graph)
 
     def _read(self, graph: onnx.GraphProto) -> None:
@@ -97,10 +97,10 @@ class Reader:
             self.values[tensor.name] = self._constant(tensor.name, [array] * self.count, False)
         for node in graph.node:
             if node.domain not in _OWN:
-                made = [None for _ in node.output]
+                outputs = [None for _ in node.output]
             else:
-                made = self._attempt(node)
-            self.values.update(zip(node.output, made, strict=True))
+                outputs = self._attempt(node)
+            self.values.update(zip(node.output, outputs, strict=True))
 
     def _body(self, graph: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
         """The outputs of a graph inside a node, which sees what is around it."""
@@ -112,10 +112,10 @@ class Reader:
             values = [self.values.get(info.name) for info in graph.output]
         finally:
             self.values, self.g.node = outer, node
-        made = [value for value in values if value is not None]
-        if len(made) < len(values):
+        results = [value for value in values if value is not None]
+        if len(results) < len(values):
             self.g.refuse("a node of its body is in the way")
-        return made
+        return results
 
     def _attempt(self, node: onnx.NodeProto) -> Sequence[Value | None]:
         nothing = [None for _ in node.output]
@@ -123,7 +123,7 @@ class Reader:
             inputs = [self.values[name] if name else None for name in node.input]
             if any(name and value is None for name, value in zip(node.input, inputs, strict=True)):
                 return nothing
-            made = self._of_node(node, inputs)
+            outputs = self._of_node(node, inputs)
         except OnnxError as error:
             self.refused.append(error)
             return nothing
@@ -133,7 +133,7 @@ class Reader:
         except OF_FORMS as error:
             self._refuse(node, f"it cannot be read: {type(error).__name__}: {told(error)}", error)
             return nothing
-        return [*made, *nothing][: len(node.output)]
+        return [*outputs, *nothing][: len(node.output)]
 
     def _refuse(self, node: onnx.NodeProto, reason: str, error: Exception) -> None:
         """Put a node in the way. error: why, which is the cause of what is told in the end."""
@@ -162,15 +162,15 @@ class Reader:
         unread = sorted(set(attrs) - node_before.asked - row.ignores - defaults(node, self.g.opset))
         if unread:
             self.g.refuse(f"nothing here knows its attribute {unread[0]!r}")
-        made = [result] if isinstance(result, Value) else list(result)
-        self.g.christen(made, fresh)
-        for value, name in zip(made, node.output, strict=False):
+        outputs = [result] if isinstance(result, Value) else list(result)
+        self.g.christen(outputs, fresh)
+        for value, name in zip(outputs, node.output, strict=False):
             if value.symbol is None and value.arrays is not None and value not in inputs:
                 value.name = name
-        return made
+        return outputs
 
     def _computed(self, node: onnx.NodeProto, attrs: Any, inputs: Sequence[Value | None]) -> list[Value]:
-        """What constants give, under each assignment."""
+        """The values computed from constants, under each assignment."""
         rows = [[None if v is None or v.arrays is None else v.arrays[i] for v in inputs] for i in range(self.count)]
         computed: list[list[np.ndarray]] = []
         for i, row in enumerate(rows):
@@ -188,7 +188,7 @@ class Reader:
         return Value(name, arrays[0].dtype.name, [each.shape for each in arrays], arrays, in_graph=in_graph)
 
     def network(self) -> tuple[Symbol, Params, Params]:
-        """The whole of it. Raises OnnxError for an output that nobody can give."""
+        """The whole of it. Raises OnnxError for an output that no node gives."""
         symbols: list[Symbol] = []
         for info in self.graph.output:
             value = self.values.get(info.name)

@@ -1,4 +1,4 @@
-"""From an ONNX file, which a stranger may have made, to its message and its weights, checked by ONNX itself."""
+"""An ONNX file, which a stranger may have made, is read to its message and its weights, and checked by ONNX itself."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ def read_model(model: onnx.ModelProto | str | os.PathLike[str]) -> tuple[onnx.Mo
     """
     onnx = import_onnx()
     if isinstance(model, onnx.ModelProto):
-        made, path = onnx.ModelProto(), None
-        made.CopyFrom(model)
+        message, path = onnx.ModelProto(), None
+        message.CopyFrom(model)
     elif isinstance(model, str | os.PathLike):
         path = Path(os.fsdecode(model))
         require_file(path)
-        made = _parsed(onnx, read_bounded(path, LARGEST, "an ONNX model", OnnxError), path)
+        message = _parsed(onnx, read_bounded(path, LARGEST, "an ONNX model", OnnxError), path)
     else:
         raise SymbolTypeError("No ONNX model", expected="an onnx.ModelProto or a path", got=type(model).__name__)
-    weights = Weights(made, path)
-    for info in made.graph.output:  # its shape, which nobody reads here, runtimes do without
+    weights = Weights(message, path)
+    for info in message.graph.output:  # its shape is not read here, and runtimes do without
         info.type.tensor_type.shape.SetInParent()
-    refuse_many(made)
+    refuse_many(message)
     try:
-        onnx.checker.check_model(made)
-        if made.functions:
-            made = inlined(made)
-            onnx.checker.check_model(made)
+        onnx.checker.check_model(message)
+        if message.functions:
+            message = inlined(message)
+            onnx.checker.check_model(message)
     except (*OF_ONNX, onnx.checker.ValidationError, *_of_protobuf()) as error:
         raise OnnxError(f"{_what(path)} is malformed: {told(error)}") from error
-    return made, weights
+    return message, weights
 
 
 def opset_of(model: onnx.ModelProto) -> int:
@@ -75,18 +75,18 @@ def defaults(node: onnx.NodeProto, opset: int) -> set[str]:
 
 
 def _parsed(onnx: Any, data: bytes, path: Path) -> onnx.ModelProto:
-    made = onnx.ModelProto()
+    model = onnx.ModelProto()
     try:
-        made.ParseFromString(data)
+        model.ParseFromString(data)
     except (*OF_ONNX, *_of_protobuf()) as error:
         raise OnnxError(f"{printable(str(path))} is no ONNX model, or a part of one: {told(error)}") from error
-    if not made.HasField("graph") or not made.opset_import:
+    if not model.HasField("graph") or not model.opset_import:
         raise OnnxError(f"{printable(str(path))} is no ONNX model: it has no graph.")
-    return made
+    return model
 
 
 def _of_protobuf() -> tuple[type[Exception], ...]:
-    """What the package protobuf raises of messages that it cannot read or write."""
+    """The errors of the package protobuf for messages that it cannot read or write."""
     from google.protobuf.message import Error
 
     return (Error,)

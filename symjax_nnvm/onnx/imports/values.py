@@ -1,7 +1,7 @@
-"""What the tensors of an ONNX file are while it is read: constants, or what a symbol computes.
+"""The tensors of an ONNX file while it is read: constants, or outputs of a symbol.
 
 A file whose inputs have open dimensions is read once, with the shapes for each of several numbers in their place
-(`Dimensions` writes files in the same way): a size, and whatever follows from sizes, is known under each assignment.
+(`Dimensions` writes files in the same way): a size, and values that follow from sizes, are known under each assignment.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Value:
 
     @property
     def array(self) -> np.ndarray | None:
-        """The constant that it is, whatever the open dimensions are."""
+        """The constant that the value is for all open dimensions."""
         if self.arrays is None:
             return None
         first = self.arrays[0]

@@ -65,7 +65,7 @@ def _cond_runs(infer: Inference, attrs: NodeAttrs, ins: Sequence[Any]) -> list[t
 
 
 def _cond_invariants(attrs: NodeAttrs) -> list[dict[int, int]]:
-    """Everything: each subgraph runs once, or not at all."""
+    """All of a subgraph's inputs: each subgraph runs once, or not at all."""
     return [dict(enumerate(locs)) for locs in attrs.parsed.locs]
 
 
@@ -103,7 +103,7 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
             outputs.append(grads[i])
         graphs.append(Graph(outputs))
         all_locs.append(tuple(number_of[variable] for variable in subgraph_variables(graphs[-1])))
-    made = subgraph_node(
+    gradient = subgraph_node(
         "_backward_cond",
         f"{node.name}_backward",
         graphs,
@@ -115,7 +115,7 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
         else_input_locs=all_locs[2],
     )
     for k, i in enumerate(reached):
-        igrads[i] = NodeEntry(made, k, 0)
+        igrads[i] = NodeEntry(gradient, k, 0)
     return igrads
 
 

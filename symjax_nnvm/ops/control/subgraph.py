@@ -1,4 +1,4 @@
-"""What operators that run subgraphs share: inference inside a subgraph, and its gradient as a subgraph."""
+"""Pieces that operators with subgraphs share: inference inside a subgraph, and its gradient as a subgraph."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Inference:
     decides: bool = False
 
     def merge(self, *values: Any) -> Any:
-        """What the values say together; contradictions are left for the pass to find."""
+        """Merge what the values tell; the pass finds contradictions."""
         return self.rule(None, values, ())[0][0] if values else None
 
     def inside(self, graph: Subgraph, variables: Sequence[Any], heads: Sequence[Any]) -> tuple[list[Any], list[Any]]:

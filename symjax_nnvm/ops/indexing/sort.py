@@ -86,7 +86,7 @@ register_op(
     gradient=lambda node, ograds: [None],
     flops=sort_flops,
     workspace=as_much_as("input", 2),
-    doc="Where the elements of the sorted array are; equal ones keep their order, whatever the length. MXNet's do so "
+    doc="Where the elements of the sorted array are; equal ones keep their order at any length. MXNet's do so "
     "in lines of up to 16 values; in longer ones their order is arbitrary. Unlike MXNet's it takes float16. The order "
     "of NaN is undefined.",
 )
@@ -159,7 +159,7 @@ register_op(
     gradient=_topk_gradient,
     flops=sort_flops,
     workspace=as_much_as("input", 2),
-    doc="The k largest or smallest elements along an axis, in order; of equal ones the first, whatever the length. In "
+    doc="The k largest or smallest elements along an axis, in order; of equal ones the first, at any length. In "
     "MXNet that is so in lines of up to 16 values; in longer ones equal elements are chosen arbitrarily. Hidden output "
     "of values: where they were. The order of NaN is undefined.",
 )

@@ -142,7 +142,7 @@ def _product_gradient(product: Callable[..., NodeEntry], node: Node, dy: NodeEnt
 
 
 def _gemm2_gradient(node: Node, ograds: Entries):
-    """As of any matrix product, with the factor alpha."""
+    """The gradient of a matrix product, with the factor alpha."""
     p: Gemm2Params = node.attrs.parsed
     return _product_gradient(partial(apply, "_linalg_gemm2", alpha=p.alpha, axis=p.axis), node, ograds[0])
 

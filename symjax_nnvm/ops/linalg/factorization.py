@@ -56,7 +56,7 @@ def _potri_gradient(node: Node, ograds: Entries):
 
 
 def square_flops(factor: int) -> FlopsRule:
-    """So many times n³ for each matrix (…, n, n), or as m n² for (…, m, n)."""
+    """A cost of `number` times n³ for each matrix (…, n, n), or m n² for (…, m, n)."""
     return lambda p, ins, outs: Flops(factor * prod(ins[0]) * ins[0][-1])
 
 

@@ -26,7 +26,7 @@ class CTCLossParams(Params):
 
 
 class CTCLossGradientParams(CTCLossParams, DirectionParams):
-    """Those of CTCLoss, and the number of directions."""
+    """The parameters of CTCLoss, and the number of directions."""
 
 
 def _labelling(p: CTCLossParams) -> list[str]:

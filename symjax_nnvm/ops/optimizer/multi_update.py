@@ -46,7 +46,7 @@ T = TypeVar("T")
 class MultiUpdateSchema:
     """A row of the table.
 
-    states: inputs of one weight that are updated; with `weight32` among them all are float32 whatever the weight is.
+    states: inputs of one weight that are updated; with `weight32` among them all are float32 for a weight of any dtype.
     shared: inputs after all weights: `lrs` and `wds` have a number for each weight and are float32, `rescale_grad` is
     one number. count: the parameter that holds the number of weights. deviation: as of `register_op`.
     """
@@ -66,7 +66,7 @@ class MultiUpdateSchema:
 
     @property
     def single(self) -> tuple[str, ...]:
-        """Those of them that are float32 whatever the weight is."""
+        """The names of those that are float32 for a weight of any dtype."""
         return self.states if "weight32" in self.states else ()
 
     @property

@@ -1,4 +1,4 @@
-"""histogram: how many elements lie in each bin."""
+"""histogram: the number of elements in each bin."""
 
 from __future__ import annotations
 

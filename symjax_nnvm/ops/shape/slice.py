@@ -74,7 +74,7 @@ class SliceParams(Params):
         return tuple(step or 1 for step in self.step) or (1,) * len(self.begin)
 
     def is_whole(self, axis: int) -> bool:
-        """Whether an axis keeps its length, whatever that is."""
+        """Whether an axis of any length keeps its length."""
         if axis >= len(self.begin):
             return True
         first = (None, 0) if self.steps[axis] > 0 else (None, -1)

@@ -82,7 +82,7 @@ class ColumnsParams(WindowParams):
     kernel: Tuple = param(ge=1, doc="window: two spatial sizes")
     pad: Tuple = param((), ge=0, doc="how far the window begins before data in each spatial axis; (): 0")
     num_deformable_group: int = param(1, ge=1, doc="number of groups of channels with offsets of their own")
-    border: Border = param("last", doc="what lies beyond the last element: the last, or zeros around the data")
+    border: Border = param("last", doc="the values beyond the last element: the last, or zeros around the data")
     order: Tuple = param((0, 0), ge=0, le=1, doc="how often the map is differentiated in y and in x")
 
     def check(self) -> str | None:
@@ -204,7 +204,7 @@ linear(
 
 
 def columns_params(p: AnyParams, border: Border) -> ColumnsParams:
-    """What of a convolution says where its windows read."""
+    """The parameters of a convolution that decide where its windows read."""
     return ColumnsParams(
         kernel=p.kernel,
         stride=p.stride,

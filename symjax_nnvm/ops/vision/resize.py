@@ -214,7 +214,7 @@ class CropParams(Params):
     num_args: int = param(ge=1, le=2, doc="number of inputs: 1, or 2 with an array of the size to crop to")
     offset: Tuple = param((0, 0), ge=0, doc="first row and column that stay")
     h_w: Tuple = param((0, 0), ge=0, doc="height and width that stay, for one input")
-    center_crop: bool = param(False, doc="take the middle, whatever offset says")
+    center_crop: bool = param(False, doc="take the middle; offset is ignored")
 
     def check(self) -> str | None:
         for name in ("offset", "h_w"):

@@ -18,7 +18,7 @@ from symjax_nnvm.ops.vision.roi_align import BinsParams, region_shapes, register
 
 
 class ROIPoolingParams(BinsParams):
-    """Those of the bins."""
+    """The parameters of the bins."""
 
 
 _pooled = region_shapes(lambda p: p.pooled_size, lambda p: 1, 5)

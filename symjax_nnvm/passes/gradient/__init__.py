@@ -234,9 +234,9 @@ def _input_gradients(out_grads: list[NodeEntry], zero_ops: Sequence[Op], node: N
 def _name_gradients(node: Node, igrads: Sequence[NodeEntry | None]) -> None:
     """Name what the rule left unnamed as MXNet names backward nodes, so that printed graphs read well."""
     unnamed = [(i, g[0]) for i, g in enumerate(igrads) if g is not None and g[0].attrs.op and not g[0].attrs.name]
-    single = len(unnamed) == 1 or len({made for _, made in unnamed}) == 1
-    for i, made in unnamed:
-        made.attrs.name = f"{node.attrs.name}_backward" if single else f"{node.attrs.name}_in{i}_backward"
+    single = len(unnamed) == 1 or len({name for _, name in unnamed}) == 1
+    for i, name in unnamed:
+        name.attrs.name = f"{node.attrs.name}_backward" if single else f"{node.attrs.name}_in{i}_backward"
 
 
 def check_grad_all_zero(grads: Sequence[NodeEntry], zero_ops: Sequence[Op]) -> bool:

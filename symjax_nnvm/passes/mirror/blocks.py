@@ -73,8 +73,8 @@ def _spans(nodes: Sequence[Node]) -> Spans:
 def _crossing(count: int, spans: Spans, sizes: Mapping[Node, list[int]]) -> list[int]:
     """Elements that are made at or before each position and read after it."""
     changes = [0] * (count + 1)
-    for made, read, node, index in spans:
-        changes[made] += sizes[node][index]
+    for written, read, node, index in spans:
+        changes[written] += sizes[node][index]
         changes[read] -= sizes[node][index]
     return list(accumulate(changes))[:count]
 
@@ -106,7 +106,7 @@ def _peak(
 ) -> int:
     """The memory held at the worst moment: all arrays that cross a cut, and the largest block."""
     before = [bisect_left(cuts, i) for i in range(len(nodes))]
-    kept = sum(sizes[node][index] for made, read, node, index in spans if before[made] != before[read])
+    kept = sum(sizes[node][index] for written, read, node, index in spans if before[written] != before[read])
     totals = [0, *accumulate(weights)]
     edges = [0, *(cut + 1 for cut in cuts), len(nodes)]
     return kept + max(totals[end] - totals[start] for start, end in pairwise(edges))

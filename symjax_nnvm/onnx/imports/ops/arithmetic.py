@@ -64,10 +64,10 @@ def _mod(g: Composer, x: Value, y: Value) -> Value:
     signed = bool(g.attr("fmod", 0))
     if not is_float(x.dtype):
         return sub(g, x, mul(g, div(g, x, y), y)) if signed else _modulo(g, x, y)
-    made = mul(g, g.op("sign", x), _modulo(g, g.op("abs", x), g.op("abs", y))) if signed else _modulo(g, x, y)
+    remainder = mul(g, g.op("sign", x), _modulo(g, g.op("abs", x), g.op("abs", y))) if signed else _modulo(g, x, y)
     if y.array is not None and np.all(y.array):
-        return made
-    return add(g, made, g.op("_rdiv_scalar", y, scalar=0.0))
+        return remainder
+    return add(g, remainder, g.op("_rdiv_scalar", y, scalar=0.0))
 
 
 def _all(function: Callable[[Composer, Value, Value], Value]) -> ImportForm:

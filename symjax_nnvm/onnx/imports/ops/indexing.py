@@ -97,9 +97,9 @@ def _gather(g: Composer, data: Value, indices: Value) -> Value:
         return part if indices.ndim else reshape(g, part, gone)
     if array is not None:
         indices = g.constant(array, "int32", "indices")
-    made = g.op("take", data, indices, axis=axis, mode="wrap", gives=data.dtype)
+    taken = g.op("take", data, indices, axis=axis, mode="wrap", gives=data.dtype)
     shapes = [(*d[:axis], *i, *d[axis + 1 :]) for d, i in zip(data.shapes, indices.shapes, strict=True)]
-    return reshape(g, made, shapes) if list(shapes) != made.shapes else made
+    return reshape(g, taken, shapes) if list(shapes) != taken.shapes else taken
 
 
 @onnx_import("GatherElements")
@@ -131,8 +131,8 @@ def _gather_nd(g: Composer, data: Value, indices: Value) -> Value:
         return g.op("gather_nd", data, _coordinates_first(g, indices), gives=data.dtype)
     g.symbol(indices)  # of one element, which MXNet has with an axis
     column = reshape(g, indices, [(*shape, 1) for shape in indices.shapes])
-    made = g.op("gather_nd", data, column, gives=data.dtype)
-    return reshape(g, made, [()] * g.count)
+    taken = g.op("gather_nd", data, column, gives=data.dtype)
+    return reshape(g, taken, [()] * g.count)
 
 
 def _coordinates_first(g: Composer, indices: Value) -> Value:
@@ -157,13 +157,13 @@ def _one_hot(g: Composer, indices: Value, depth: Value, values: Value) -> Value:
     below = g.op("_mul_scalar", g.op("_lesser_scalar", ids, scalar=0.0), scalar=float(count))
     dtype = "float32" if values.dtype in ("bool", *WIDER) else values.dtype
     how = {"depth": count, "on_value": on, "off_value": off, "dtype": dtype}
-    made = g.op("one_hot", g.op("elemwise_add", ids, below), gives=values.dtype, **how)
+    rows = g.op("one_hot", g.op("elemwise_add", ids, below), gives=values.dtype, **how)
     shapes = [(*shape, count) for shape in indices.shapes]
-    made = reshape(g, made, shapes)
-    axis = g.axis(g.attr("axis", -1), made.ndim)
-    order = list(range(made.ndim - 1))
-    order.insert(axis, made.ndim - 1)
-    return transpose(g, made, order)
+    rows = reshape(g, rows, shapes)
+    axis = g.axis(g.attr("axis", -1), rows.ndim)
+    order = list(range(rows.ndim - 1))
+    order.insert(axis, rows.ndim - 1)
+    return transpose(g, rows, order)
 
 
 @onnx_import("TopK", ignores=("sorted",))
@@ -188,8 +188,8 @@ def _extreme(op: str) -> Any:
         shapes = [
             tuple(1 if k == axis else size for k, size in enumerate(shape) if keep or k != axis) for shape in x.shapes
         ]
-        made = cast(g, indices, "int32")
-        return Value(made.name, "int64", shapes, None, made.symbol, made.held)
+        whole = cast(g, indices, "int32")
+        return Value(whole.name, "int64", shapes, None, whole.symbol, whole.held)
 
     return form
 
@@ -214,8 +214,8 @@ def _reverse_sequence(g: Composer, x: Value, lengths: Value) -> Value:
     if sorted((time, batch)) != [0, 1]:
         g.refuse("steps and batch must be the first two axes")
     order = [1, 0, *range(2, x.ndim)] if time else list(range(x.ndim))
-    made = g.op("SequenceReverse", transpose(g, x, order), cast(g, lengths, "int32"), use_sequence_length=True)
-    return transpose(g, made, order)
+    reversed_rows = g.op("SequenceReverse", transpose(g, x, order), cast(g, lengths, "int32"), use_sequence_length=True)
+    return transpose(g, reversed_rows, order)
 
 
 @onnx_import("Compress")

@@ -57,8 +57,8 @@ def _layer_norm(g: Composer, x: Value, gamma: Value, beta: Value | None = None) 
     length = math.prod(g.static(x, range(axis, x.ndim))[axis:])
     gamma, beta = (_vector(g, each, length, value) for each, value in ((gamma, 1.0), (beta, 0.0)))
     flat = x if axis == x.ndim - 1 else reshape(g, x, [(*shape[:axis], length) for shape in x.shapes])
-    made = g.op("LayerNorm", flat, gamma, beta, axis=-1, eps=g.attr("epsilon", 1e-5))
-    return made if flat is x else g.op("reshape_like", made, x)
+    normalised = g.op("LayerNorm", flat, gamma, beta, axis=-1, eps=g.attr("epsilon", 1e-5))
+    return normalised if flat is x else g.op("reshape_like", normalised, x)
 
 
 def _vector(g: Composer, x: Value | None, length: int, default: float) -> Value:

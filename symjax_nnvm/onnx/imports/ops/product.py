@@ -65,12 +65,12 @@ def _vectors(g: Composer, a: Value, b: Value) -> Value:
     """A vector is a row before a matrix, a column after one; the axis goes again."""
     rows = reshape(g, a, [(1, *shape) for shape in a.shapes]) if a.ndim == 1 else a
     columns = reshape(g, b, [(*shape, 1) for shape in b.shapes]) if b.ndim == 1 else b
-    made = _matmul(g, rows, columns)
+    product = _matmul(g, rows, columns)
     shapes = []
-    for shape in made.shapes:
+    for shape in product.shapes:
         kept = shape[:-1] if b.ndim == 1 else shape
         shapes.append((*kept[:-2], kept[-1]) if a.ndim == 1 and b.ndim > 1 else kept[:-1] if a.ndim == 1 else kept)
-    return reshape(g, made, shapes)
+    return reshape(g, product, shapes)
 
 
 no_import(

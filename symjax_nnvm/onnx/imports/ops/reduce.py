@@ -24,12 +24,12 @@ def _reduction(function: Reduce, alone: str | None = None) -> Callable[..., Valu
         places = sorted({g.axis(axis, x.ndim) for axis in given or range(x.ndim)})
         if not x.ndim:
             return function(g, x, {"axis": (0,), "keepdims": True})
-        made = function(g, x, {"axis": tuple(places), "keepdims": keep})
+        reduced = function(g, x, {"axis": tuple(places), "keepdims": keep})
         shapes = [
             tuple(1 if k in places else size for k, size in enumerate(shape) if keep or k not in places)
             for shape in x.shapes
         ]
-        return Value(made.name, x.dtype, shapes, None, made.symbol, made.held)
+        return Value(reduced.name, x.dtype, shapes, None, reduced.symbol, reduced.held)
 
     return form
 

@@ -57,7 +57,7 @@ def _eye_like(g: Composer, x: Value) -> Value:
 
 @onnx_import("Reshape")
 def _reshape(g: Composer, x: Value, shape: Value | None = None) -> Value:
-    """To a shape in numbers, of which 0 is the size that is there and -1 what is left."""
+    """Reshape to numbers, of which 0 keeps the input's size and -1 takes the rest."""
     if shape is None:
         rows = [np.asarray(g.attr("shape"))] * g.count
     elif shape.arrays is None:

@@ -35,7 +35,7 @@ def _deformable(
     bias: Tensor | None = None,
 ) -> Tensor:
     """MXNet's map ends with its first and last elements, ONNX' with zeros: the last ones are repeated once, and a mask
-    leaves out what lies outside."""
+    leaves out the elements outside."""
     sizes, counts = g.static(data, [2, 3])[2:], g.static(offset, [2, 3])[2:]
     last = g.op("Pad", data, [0, 0, 0, 0, 0, 0, 1, 1], None, mode="edge")
     mask = _inside(g, p, offset, sizes, counts)
@@ -55,7 +55,7 @@ def _deformable(
 def _inside(
     g: Builder, p: ops.DeformableConvolutionParams, offset: Tensor, sizes: tuple[int, ...], counts: tuple[int, ...]
 ) -> Tensor:
-    """1 where a window's element lies in the data, else 0: (n, groups · window, h', w')."""
+    """1 where a window's element is inside the data, else 0: (n, groups · window, h', w')."""
     pairs = g.reshape(offset, -1, p.num_deformable_group * p.window_size, 2, *counts)
     masks: list[Tensor] = []
     for axis, (size, count, (_, stride, dilation, pad)) in enumerate(zip(sizes, counts, p.steps, strict=True)):
