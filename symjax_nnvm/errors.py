@@ -229,9 +229,9 @@ def explain(
     if where:
         parts.append("in " + ", ".join(where))
     if expected is not None:
-        parts.append(f"expected {cut(_told(expected))}")
+        parts.append(f"expected {cut(_value_text(expected))}")
     if got is not None:
-        parts.append(f"got {cut(_told(got))}")
+        parts.append(f"got {cut(_value_text(got))}")
     message = "; ".join(parts) + "."
     return message + (f" {cut(fix)}" if fix else "")
 
@@ -246,7 +246,7 @@ def cut(text: str, length: int = MAX_PART) -> str:
     return text if len(text) <= length else f"{text[:length]}…"
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     names = isinstance(value, list | tuple) and bool(value) and all(isinstance(name, str) for name in value)
     return listed(value) if names else str(value)  # type: ignore[arg-type]
 

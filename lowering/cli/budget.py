@@ -26,7 +26,7 @@ def add_max_memory(parser: argparse.ArgumentParser) -> None:
         "--max-memory",
         type=_size,
         metavar="SIZE",
-        help="refuse a model that needs more, such as 500M or 4G; default what the machine has free",
+        help="refuse a model that needs more, such as 500M or 4G; default: the free memory",
     )
 
 

@@ -177,7 +177,7 @@ def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], l
     unknown = [n for n in inference_symbol(symbol).list_arguments() if n not in args and n not in dict(options.shape)]
     if unknown:
         raise InputError(
-            f"Nothing says the shape of the input {unknown[0]!r}: give --shape {unknown[0]}=batch,3,224,224."
+            f"The shape of the input {unknown[0]!r} is unknown: give --shape {unknown[0]}=batch,3,224,224."
         )
     onnx_model = to_onnx(
         *(symbol, args, aux),

@@ -54,7 +54,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
     add_shapes(parser)
     add_max_memory(parser)
-    parser.add_argument("--seed", type=SEED, default=0, help="of random inputs and of what the network draws")
+    parser.add_argument("--seed", type=SEED, default=0, help="of random inputs and of the network's draws")
     parser.add_argument("--random-params", action="store_true", help="make parameters up when there are none")
     images = parser.add_argument_group("images", "RGB, 0 to 255, times --scale, minus --mean, divided by --std")
     images.add_argument("--scale", type=finite, default=1.0, help="factor, such as 0.00392157 for 0 to 1")
@@ -87,7 +87,7 @@ def gather(options: argparse.Namespace, model: ModelFiles, symbol: Symbol, *, pr
         elif name in args or name in aux:
             gathered[name] = args[name] if name in args else aux[name]
         elif source is not None or name.endswith("label") or options.random_params:
-            gathered[name] = _made(name, source, _known(name, shapes), dtypes.get(name), rng, options)
+            gathered[name] = _make_array(name, source, _known(name, shapes), dtypes.get(name), rng, options)
         else:
             raise InputError(f"Input {name!r} is missing: give {name}=FILE, or {name}=random with --shape {name}=….")
     zeros = [n for n in arguments if n.endswith("label") and n not in named and n not in args]
@@ -112,12 +112,12 @@ def _inputs(symbol: Symbol, options: argparse.Namespace, args: Arrays) -> set[st
     return data_inputs(symbol, dict(options.shape), args or None)
 
 
-def _named(given: Sequence[str], inputs: set[str]) -> dict[str, str]:
+def _named(texts: Sequence[str], inputs: set[str]) -> dict[str, str]:
     """Sources by the input's name, which may be left out where there is one input that is no label."""
     main = [name for name in inputs if not name.endswith("label")]
     there = f"inputs are {plain_list(sorted(inputs))}"
     named: dict[str, str] = {}
-    for text in given:
+    for text in texts:
         name, shape_text, source = text.partition("=")
         if not shape_text:
             if len(main) != 1:
@@ -157,7 +157,7 @@ def _as_inferred(array: np.ndarray, dtype: str | None) -> np.ndarray:
     return array if dtype in (None, "bfloat16") else array.astype(dtype, copy=False)
 
 
-def _made(
+def _make_array(
     name: str,
     source: str | None,
     shape: tuple[int, ...],

@@ -32,10 +32,10 @@ def run(options: argparse.Namespace) -> int:
     model = find_any_model(options.against, options.params, options.epoch)
     symbol = inference_symbol(model.symbol())
     wanted = {each.name: each for each in session.get_inputs()}
-    given = {name for name, _ in options.shape}
+    named_shapes = {name for name, _ in options.shape}
     # What has a name in the file is any size: two of each are as good as any.
     sizes = {name: tuple(s if isinstance(s, int) else 2 for s in each.shape) for name, each in wanted.items()}
-    options.shape += [(name, shape) for name, shape in sizes.items() if name not in given and shape]
+    options.shape += [(name, shape) for name, shape in sizes.items() if name not in named_shapes and shape]
     if all("=" in text for text in options.inputs):
         named = {text.partition("=")[0] for text in options.inputs}
         options.inputs += [f"{name}=random" for name in sorted(wanted.keys() - named)]

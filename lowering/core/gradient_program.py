@@ -90,9 +90,9 @@ class GradientProgram:
         for i, (nid, output) in enumerate(zip(self.head_ids, outputs, strict=True)):
             if nid is None:
                 continue
-            given = None if head_grads is None else head_grads[i]
+            head_grad = None if head_grads is None else head_grads[i]
             name = self.symbol.list_outputs()[i]
-            if given is None:
+            if head_grad is None:
                 if output.size != 1:
                     raise GradientError(
                         explain(
@@ -104,12 +104,14 @@ class GradientProgram:
                             "network and pass it through the make_loss symbol.",
                         )
                     )
-                given = jnp.ones(output.shape, output.dtype)
-            if np.shape(given) != output.shape:
+                head_grad = jnp.ones(output.shape, output.dtype)
+            if np.shape(head_grad) != output.shape:
                 raise GradientError(
-                    explain("Head gradient of the wrong shape", node=name, expected=output.shape, got=np.shape(given))
+                    explain(
+                        "Head gradient of the wrong shape", node=name, expected=output.shape, got=np.shape(head_grad)
+                    )
                 )
-            values[nid] = jnp.asarray(given, output.dtype)
+            values[nid] = jnp.asarray(head_grad, output.dtype)
         return values
 
     def __call__(

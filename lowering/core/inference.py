@@ -53,7 +53,7 @@ class Inference:
         self._known: list[Inferred] = []
         self._narrowing_told = False
 
-    def of(self, env: Sequence[Any]) -> Inferred:
+    def of_environment(self, env: Sequence[Any]) -> Inferred:
         """Infer all shapes from the arrays in an environment. Raises InferenceError."""
         held = [(eid, env[eid]) for eid in range(self._index.num_node_entries) if env[eid] is not None]
         return self.of_arrays({eid: (value.shape, value.dtype.name) for eid, value in held})
@@ -90,9 +90,9 @@ class Inference:
             graph = apply_pass(self._graph.derive(attrs={"shape": shapes}), "MXInferShape")
             check_workspaces(graph)
         except InferenceError as error:
-            given = self._of_inputs(lambda eid: shapes[eid])
-            error = self._in_its_terms(error, lambda: infer_shape(self._network, shapes=given))
-            raise _with_remedy(error, shape_remedy(Symbol(self._network.outputs), given)) from error
+            known_shapes = self._of_inputs(lambda eid: shapes[eid])
+            error = self._in_its_terms(error, lambda: infer_shape(self._network, shapes=known_shapes))
+            raise _with_remedy(error, shape_remedy(Symbol(self._network.outputs), known_shapes)) from error
         shapes = graph.attrs["shape"]
         if self.reads_dtypes or any(shape is not None and 0 in shape for shape in shapes):
             dtypes = apply_pass(self._graph.derive(attrs={"dtype": dtypes}), "MXInferType").attrs["dtype"]

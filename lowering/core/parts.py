@@ -69,8 +69,8 @@ def on_each_part(
         return function(*inputs)
     mesh, axes = _split_over(options)
 
-    def run_on_shard(*given: Any) -> Any:
-        outputs = function(*given)
+    def run_on_shard(*shards: Any) -> Any:
+        outputs = function(*shards)
         return outputs[None] if by.summed else outputs
 
     split, whole = PartitionSpec(axes), PartitionSpec()

@@ -276,7 +276,7 @@ class Program:
         if not self._inside:
             self.inference.warn_of_narrowing()
         in_segments = self.segments is not None and not is_traced(env, key)
-        running = _Running(self, self.inference.of(env), in_segments)
+        running = _Running(self, self.inference.of_environment(env), in_segments)
         if self.segments is not None and in_segments:
             self.segments.run(steps, running, env, key, wanted)
             return

@@ -29,7 +29,7 @@ Monitor = Callable[[str, jax.Array], None]
 _FROM_FILE = "'arg:' and 'aux:' are the file's: symjax_nnvm.load_checkpoint(prefix, epoch) takes them off."
 _SURPLUS = (
     "allow_extra_params=True leaves out what the graph does not have; symjax_nnvm.subset(symbol, args, aux) does, too, "
-    "and tells what is missing."
+    "and names missing arrays."
 )
 
 
@@ -123,7 +123,7 @@ class Executor:
         """The outputs of the latest forward pass by name. Raises ExecutorValueError when names repeat."""
         names = self.symbol.list_outputs()
         if len(set(names)) < len(names):
-            raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: outputs can only be told by number")
+            raise ExecutorValueError(f"Duplicate names detected, {listed(names)}: outputs can only be named by number")
         return dict(zip(names, self.outputs, strict=True))
 
     def cells(self) -> tuple[dict[str, ArrayCell], dict[str, ArrayCell], dict[str, ArrayCell]]:
@@ -224,8 +224,8 @@ class Executor:
                 _, _, self._residuals, _ = run(args, aux, randomness)
             in_training = bool(is_train) or self._is_train  # a training pass is differentiated as one
             run = functions.backward(in_training, donate=self._may_donate(), monitored=self._monitor is not None)
-            given = args, self._outputs, self._residuals, randomness, heads, self._old_gradients()
-            grads, written, seen = run(*given, aux if functions.calls_python else [])
+            arguments = args, self._outputs, self._residuals, randomness, heads, self._old_gradients()
+            grads, written, seen = run(*arguments, aux if functions.calls_python else [])
             self._keep_gradients(grads)
             for name, value in written.items():
                 self._aux[functions.aux_names.index(name)].keep(value)

@@ -52,7 +52,7 @@ def init_params(
     base_key = prng_key(key)
     descriptions = parameter_names(symbol)
     arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
-    refuse_unknown(InferenceError, "Shapes of what the graph does not have:", shapes, symbol.list_inputs(), "names")
+    refuse_unknown(InferenceError, "Shapes of names that the graph lacks:", shapes, symbol.list_inputs(), "names")
     try:
         arg_shapes, _, aux_shapes = symbol.infer_shape_partial(**shapes)
     except InferenceError as error:

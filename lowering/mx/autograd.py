@@ -136,14 +136,14 @@ def _gradients(
 
     summed: receives those leaves of "add" whose old gradient is in the new one: Python has added it.
     """
-    given = [None] * len(heads) if head_grads is None else _listed(head_grads)
-    if len(given) != len(heads):
+    heads_given = [None] * len(heads) if head_grads is None else _listed(head_grads)
+    if len(heads_given) != len(heads):
         raise GradientError(
-            "heads and head_grads must be lists of the same length", expected=len(heads), got=len(given)
+            "heads and head_grads must be lists of the same length", expected=len(heads), got=len(heads_given)
         )
     sums: dict[Any, NDArray] = {}
     with _as(create_graph, None):
-        for head, gradient in zip(heads, given, strict=True):
+        for head, gradient in zip(heads, heads_given, strict=True):
             if head.entry is None:
                 problem = "Cannot differentiate node because it is not in a computational graph"
                 raise GradientError(problem, fix=_NOT_RECORDED)
@@ -237,8 +237,8 @@ def _plain_gradients(
 ) -> list[NDArray]:
     """The gradients; states that computing them writes are written. onto: old gradients that Python adds to."""
     states = {name: array.value for name, array in call.states.items()}
-    given = call.values, call.key, [head.value for head in heads], call.outputs
-    gradients, written = call.expression.gradients(wrt, *given, states, onto)
+    call_arguments = call.values, call.key, [head.value for head in heads], call.outputs
+    gradients, written = call.expression.gradients(wrt, *call_arguments, states, onto)
     for name, value in written.items():
         call.states[name].cell.assign(value)
     return [like_jax(gradients[name], heads[0].context) for name in wrt]
@@ -251,10 +251,10 @@ def _recorded_gradients(call: Call, wrt: tuple[str, ...], heads: Sequence[NDArra
         raise GradientError(problem, fix="Take it through a symbol: net.gradient(...).gradient(...).")
     names: list[str] = call.expression.names
     inputs = [_again(value, entry) for value, entry in zip(call.values, call.entries, strict=True)]
-    given = [Symbol.create_variable(f"a{len(names) + i}") for i in range(len(heads))]
+    head_variables = [Symbol.create_variable(f"a{len(names) + i}") for i in range(len(heads))]
     renamed = {name: Symbol.create_variable(f"a{i}") for i, name in enumerate(names)}
     symbol = call.expression.symbol(**renamed)
-    gradient = symbol.gradient([f"a{names.index(name)}" for name in wrt], head_grads=given)
+    gradient = symbol.gradient([f"a{names.index(name)}" for name in wrt], head_grads=head_variables)
     return run_symbol(Group(list(gradient)), [*inputs, *heads], heads[0].context)
 
 

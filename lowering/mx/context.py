@@ -52,7 +52,7 @@ class Context:
         if self.device_id >= len(devices):
             raise CallError(
                 f"{self} asked for, and JAX sees {len(devices)} devices of that kind",
-                fix="mx.cpu() runs on what is there; for GPUs install JAX with CUDA: pip install jax[cuda12].",
+                fix="mx.cpu() runs on the CPU; for GPUs install JAX with CUDA: pip install jax[cuda12].",
             )
         device = devices[self.device_id]
         return None if device == jax.devices()[0] else device

@@ -89,8 +89,8 @@ class Executor:
 
     def forward_backward(self, out_grads: Any = None, **kwargs: Any) -> list[NDArray]:
         """Both as one program, which is faster; MXNet has no such method."""
-        given = {name: _plain(value) for name, value in kwargs.items()}
-        return self._wrapped(self.held.forward_backward(_heads(out_grads), **given))
+        inputs = {name: _plain(value) for name, value in kwargs.items()}
+        return self._wrapped(self.held.forward_backward(_heads(out_grads), **inputs))
 
     def copy_params_from(
         self,

@@ -40,7 +40,7 @@ class KVStore:
         """Hold copies of arrays. Raises CallError for a key that is held."""
         for each, array in _pairs(key, value):
             if each in self._held:
-                raise CallError(f"duplicate init of key {each!r}", fix="kv.push changes what is held.")
+                raise CallError(f"duplicate init of key {each!r}", fix="kv.push changes the stored value.")
             (self._held[each],) = self.of_first_worker([_first(array).copy()])
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
@@ -52,9 +52,9 @@ class KVStore:
                 total += other
             (total,) = self.summed([total])
             if self._updater is None:
-                self._of(each)[:] = total
+                self._stored(each)[:] = total
             else:
-                held = self._of(each)
+                held = self._stored(each)
                 with writing(held.cell):
                     self._updater(each, total, held)
 
@@ -62,7 +62,7 @@ class KVStore:
         """Copy what is held into arrays."""
         for each, arrays in _pairs(key, out):
             for array in arrays if isinstance(arrays, list | tuple) else [arrays]:
-                self._of(each).copyto(array)
+                self._stored(each).copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """Push values, then pull the sums."""
@@ -88,7 +88,7 @@ class KVStore:
         """The arrays of the worker of rank 0, in all."""
         return arrays
 
-    def _of(self, key: Any) -> NDArray:
+    def _stored(self, key: Any) -> NDArray:
         if key not in self._held:
             raise CallError(f"key {key!r} has not been inited", expected=f"one of {listed(list(self._held))}")
         return self._held[key]

@@ -73,7 +73,7 @@ class Monitor:
         self.activated = False
         rows = sorted(self.queue, key=lambda row: row[1]) if self.sort else self.queue
         self.queue = []
-        return [(step, name, "".join(map(_told, _listed(values)))) for step, name, values in rows]
+        return [(step, name, "".join(map(_statistic_text, _listed(values)))) for step, name, values in rows]
 
     def toc_print(self) -> None:
         """The same as lines of the log."""
@@ -89,5 +89,5 @@ def _listed(values: Any) -> list[NDArray]:
     return [values] if isinstance(values, NDArray) else list(values)
 
 
-def _told(value: NDArray) -> str:
+def _statistic_text(value: NDArray) -> str:
     return f"{value.asscalar() if value.shape == (1,) else value.asnumpy()}\t"

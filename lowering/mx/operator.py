@@ -108,17 +108,17 @@ class _Operator:
         self._steps: dict[tuple[int, ...], tuple[list[np.ndarray], list[Any]]] = {}
 
     @classmethod
-    def of(cls, attrs: NodeAttrs, prop_class: Callable[..., CustomOpProp]) -> _Operator:
+    def of_node(cls, attrs: NodeAttrs, prop_class: Callable[..., CustomOpProp]) -> _Operator:
         """The operator of a node's attributes: that of the node that they name, or a new one. Raises ParamError."""
         known = _known.get(int(attrs.dict.get(_NODE, -1)))
         if known is not None:
             return known
-        given = {key: text for key, text in attrs.dict.items() if key != "op_type" and not key.startswith("__")}
+        parameters = {key: text for key, text in attrs.dict.items() if key != "op_type" and not key.startswith("__")}
         try:
-            return cls(prop_class(**given), (prop_class, tuple(sorted(given.items()))))
+            return cls(prop_class(**parameters), (prop_class, tuple(sorted(parameters.items()))))
         except TypeError as error:
             problem = f"The operator does not take these parameters: {error}"
-            raise ParamError(problem, op=attrs.op, node=attrs.name, got=listed_parameters(given)) from error
+            raise ParamError(problem, op=attrs.op, node=attrs.name, got=listed_parameters(parameters)) from error
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Operator) and self._key == other._key
@@ -228,10 +228,10 @@ def _gradient(node: Node, ograds: Sequence[NodeEntry]) -> list[NodeEntry | None]
     outputs, count = [NodeEntry(node, i, 0) for i in range(len(p.outputs))], len(p.arguments)
     states = [entry._replace(version=0) for entry in node.inputs[count:]]  # which `Schedule` takes for the latest
     heads = ograds if p.prop.need_top_grad_ else []
-    given: dict[str, Any] = {key: text for key, text in node.attrs.dict.items() if key != "op_type"}
-    given[_NODE] = str(p.number)
+    parameters: dict[str, Any] = {key: text for key, text in node.attrs.dict.items() if key != "op_type"}
+    parameters[_NODE] = str(p.number)
     assert node.op is not None
-    gradient = apply(f"{node.op.name}{_BACKWARD}", *heads, *node.inputs[:count], *states, *outputs, **given)
+    gradient = apply(f"{node.op.name}{_BACKWARD}", *heads, *node.inputs[:count], *states, *outputs, **parameters)
     return [*(NodeEntry(gradient.node, i, 0) for i in range(count)), *([None] * len(p.states))]
 
 
@@ -339,7 +339,7 @@ def register(reg_name: str) -> Callable[[Any], Any]:
         if not Op.exists(name):
             _declare(reg_name, name)
         for each in (name, f"{name}{_BACKWARD}"):
-            Op.get(each).set_attr_parser(lambda attrs: setattr(attrs, "parsed", _Operator.of(attrs, prop_cls)))
+            Op.get(each).set_attr_parser(lambda attrs: setattr(attrs, "parsed", _Operator.of_node(attrs, prop_cls)))
         return prop_cls
 
     return do_register

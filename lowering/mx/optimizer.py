@@ -103,8 +103,8 @@ class Optimizer:
     def _multiplier(self, index: Any, key: str) -> float:
         if index in self.param_dict:
             return getattr(self.param_dict[index], key)
-        given = getattr(self, key)
-        return given[index] if index in given else given.get(self.idx2name.get(index), 1.0)
+        multipliers = getattr(self, key)
+        return multipliers[index] if index in multipliers else multipliers.get(self.idx2name.get(index), 1.0)
 
     def _get_lr(self, index: Any) -> float:
         return self.learning_rate * self._multiplier(index, "lr_mult")

@@ -134,7 +134,7 @@ def _named(
         given = {}
     arrays = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
     if set(arrays) != set(names) or len(given) != len(names):
-        raise CallError(f"Symbol {what} do not match what is given", expected=list(names), got=list(arrays))
+        raise CallError(f"Symbol {what} do not match the names given", expected=list(names), got=list(arrays))
     return {name: _asarray(value, dtype, ctx) for name, value in arrays.items()}
 
 

@@ -54,11 +54,11 @@ def make_optimizer(
 
     Raises ParamError: a name that is not known, a parameter that the optimiser does not have.
     """
-    given = dict(optimizer_params or {})
+    hyper = dict(optimizer_params or {})
     if isinstance(optimizer, str):
-        return MXNetOptimizer(optimizer, given, symbol, wrt)
+        return MXNetOptimizer(optimizer, hyper, symbol, wrt)
     if callable(getattr(optimizer, "init", None)) and callable(getattr(optimizer, "update", None)):
-        return OptaxOptimizer(optimizer, given)
+        return OptaxOptimizer(optimizer, hyper)
     raise ParamError(
         "Not an optimiser",
         expected=f"a name among {list_optimizers()}, or an Optax GradientTransformation",

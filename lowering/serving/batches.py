@@ -79,9 +79,9 @@ def _named(item: Any, inputs: Sequence[str]) -> dict[str, Any]:
         return dict(item)
     values = item if isinstance(item, tuple | list) else (item,)
     if len(values) != len(inputs):
-        given = f"{len(values)} in a {type(item).__name__}"
+        shown = f"{len(values)} in a {type(item).__name__}"
         fix = f"Dicts by name are told apart: {{{plain_list([f'{name!r}: …' for name in inputs], 3)}}}."
-        raise LoweringError("A batch with other inputs", expected=f"the inputs {listed(inputs)}", got=given, fix=fix)
+        raise LoweringError("A batch with other inputs", expected=f"the inputs {listed(inputs)}", got=shown, fix=fix)
     return dict(zip(inputs, values, strict=True))
 
 

@@ -96,9 +96,9 @@ class ConstantStore:
         if once is None:
             return {}
         dtypes = self.dtypes
-        given = {n: jax.ShapeDtypeStruct(self.constants[n].shape, dtypes[n]) for n in once.arg_names}
+        avals = {n: jax.ShapeDtypeStruct(self.constants[n].shape, dtypes[n]) for n in once.arg_names}
         arrays = {}
-        for address, aval in zip(saved, jax.eval_shape(_computing(once), given), strict=True):
+        for address, aval in zip(saved, jax.eval_shape(_computing(once), avals), strict=True):
             array = self.saved[address]
             if (array.shape, array.dtype) == (aval.shape, aval.dtype):
                 arrays[address] = self.home.put(array, self.home.parameter(address))
@@ -110,8 +110,8 @@ class ConstantStore:
         """Shapes and dtypes of a program's results, by addresses, and a function that computes them."""
         if once is None:
             return {}, dict
-        given = self._on_device(once.arg_names)
-        lowered = jit(_computing(once), platform=self._platform, once=True).lower(given)
+        arguments = self._on_device(once.arg_names)
+        lowered = jit(_computing(once), platform=self._platform, once=True).lower(arguments)
         if self.home.mesh is None:
             compiled, where = lowered.compile, [self.home.parameter(each) for each in addresses]
         else:  # XLA says where on the mesh the results are stored
@@ -119,7 +119,9 @@ class ConstantStore:
             compiled, where = lambda: executable, executable.output_shardings
         pairs = zip(lowered.out_info, where, strict=True)
         avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=each) for out, each in pairs]
-        return dict(zip(addresses, avals, strict=True)), lambda: dict(zip(addresses, compiled()(given), strict=True))
+        return dict(zip(addresses, avals, strict=True)), lambda: dict(
+            zip(addresses, compiled()(arguments), strict=True)
+        )
 
     def _on_device(self, names: Sequence[str]) -> dict[str, jax.Array]:
         """Constants on the device, each once for as long as it is held."""

@@ -81,18 +81,18 @@ def export_program(
     if weights not in ("inside", "beside"):
         raise SymbolValueError("No place for weights", expected="'inside' or 'beside'", got=repr(weights)[:40])
     names, states = network.list_arguments(), set(network.list_auxiliary_states())
-    given = {name: array for name, array in arrays.items() if name in states or name in names}
+    needed = {name: array for name, array in arrays.items() if name in states or name in names}
     dtypes = known_dtypes(dtypes or {})
     inputs = _avals(shapes or {}, dtypes, ())
-    if {*given, *inputs} != {*names, *states} or set(given) & set(inputs):
-        raise misfit(network, {*inputs, *(name for name in given if name in names)}, states.intersection(given))
+    if {*needed, *inputs} != {*names, *states} or set(needed) & set(inputs):
+        raise misfit(network, {*inputs, *(name for name in needed if name in names)}, states.intersection(needed))
     if this_machine:
         _require_this_machine(inputs, platforms)
     conditions: list[str] = []
     while True:  # once more with each condition that an operator has for sizes that are open
         try:
             inputs = _avals(shapes or {}, dtypes, conditions)
-            exported, held = _exported(network, given, inputs, weights, platforms, this_machine)
+            exported, held = _exported(network, needed, inputs, weights, platforms, this_machine)
             break
         except OpenSizeError as error:
             if error.condition in conditions:

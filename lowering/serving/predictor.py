@@ -67,7 +67,7 @@ def _dtype_name(dtype: np.dtype) -> DType:
     return dtype.name
 
 
-def _at(sharding: Sharding, array: jax.Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+def _aval(sharding: Sharding, array: jax.Array | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
 
 
@@ -277,10 +277,10 @@ class Predictor:
 
     def _warmed(self, shapes: Mapping[str, Sequence[int] | jax.ShapeDtypeStruct]) -> tuple[Inputs, jax.Array | None]:
         """The signature of inputs of these shapes."""
-        given = {n: each for n, each in shapes.items() if isinstance(each, jax.ShapeDtypeStruct)}
-        known = shapes_by_name({**shapes, **{n: each.shape for n, each in given.items()}}, "shapes", _WARM)
+        avals = {n: each for n, each in shapes.items() if isinstance(each, jax.ShapeDtypeStruct)}
+        known = shapes_by_name({**shapes, **{n: each.shape for n, each in avals.items()}}, "shapes", _WARM)
         self._check_inputs(known)
-        dtypes = {n: jax.dtypes.canonicalize_dtype(each.dtype).name for n, each in given.items()}
+        dtypes = {n: jax.dtypes.canonicalize_dtype(each.dtype).name for n, each in avals.items()}
         dtypes = self._input_dtypes() | dtypes
         return {n: (known[n], dtypes[n]) for n in self.inputs}, jax.random.key(0) if self._needs_key else None
 
@@ -321,9 +321,9 @@ class Predictor:
             self._programs.forward(self._options).inference.of_variables(known)  # shapes that do not fit are told now
             return _Ready(run, wanted.make())
         stream = None if rows is None else cpu_streams.one_core()
-        held = {name: _at(stream or aval.sharding, aval) for name, aval in wanted.avals.items()}
-        given = self._avals(inputs, rows, stream), held, key if rows is None else None
-        lowered = jit(run, platform=self._options.platform).lower(*given)
+        held = {name: _aval(stream or aval.sharding, aval) for name, aval in wanted.avals.items()}
+        program_avals = self._avals(inputs, rows, stream), held, key if rows is None else None
+        lowered = jit(run, platform=self._options.platform).lower(*program_avals)
         with ThreadPoolExecutor(1) as beside, onednn.compiling():  # XLA compiles both at once
             making = beside.submit(wanted.make)
             shapes = self._kept.shapes | {name: shape for name, (shape, _) in inputs.items()}

@@ -86,9 +86,9 @@ class Accumulation:
 
 def parse_accumulate(value: int | tuple[int, Reduction]) -> Accumulation:
     """`accumulate=` of the Trainer. Raises TrainingError."""
-    given, reduction = value if isinstance(value, tuple | list) and len(value) == 2 else (value, None)
+    count_given, reduction = value if isinstance(value, tuple | list) and len(value) == 2 else (value, None)
     try:
-        count = whole_number(given)
+        count = whole_number(count_given)
     except TypeError:
         count = 0
     if count < 1 or reduction not in (None, "sum", "mean"):
@@ -109,7 +109,7 @@ def _reduction(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]], micro: int
         by_row = bool(shape) and micro > 1 and shape[0] % micro == 0
         if normalization == "valid" or not by_row:
             raise TrainingError(
-                "Whether this loss sums over the batch or averages over it cannot be told",
+                "It is unknown whether this loss sums or averages over the batch",
                 op=op,
                 node=name,
                 expected='accumulate=(number, "sum") or accumulate=(number, "mean")',

@@ -379,7 +379,7 @@ def _abstract(leaf: jax.Array) -> jax.ShapeDtypeStruct:
 def _check_same(where: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise CheckpointError that lists what differs between a checkpoint and a model."""
 
-    def told(rows: list[str]) -> str:
+    def list_rows(rows: list[str]) -> str:
         return "".join(f"\n    {row}" for row in rows[:_LISTED]) + (
             f"\n    and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
         )
@@ -396,7 +396,7 @@ def _check_same(where: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any
         ],
     }
     if any(kinds.values()):
-        listed = "".join(f"\n  {kind} ({len(rows)}):{told(rows)}" for kind, rows in kinds.items() if rows)
+        listed = "".join(f"\n  {kind} ({len(rows)}):{list_rows(rows)}" for kind, rows in kinds.items() if rows)
         raise CheckpointError(
             f"The checkpoint {where} is of another model or optimiser:{listed}\n"
             "Use another directory; or take the parameters that fit from Checkpoints(directory).restore()[0].params."

@@ -52,7 +52,7 @@ class Numbers:
     def __len__(self) -> int:
         return len(self._reads)
 
-    def of(self, shapes: Mapping[str, Shape]) -> list[Numbered | None]:
+    def of_batch(self, shapes: Mapping[str, Shape]) -> list[Numbered | None]:
         """The `Numbered` input of each place in batches of these shapes; None where any number is allowed."""
         if not self._reads:
             return []

@@ -38,7 +38,7 @@ def run_apart(
         )
     axes = placement.data_axes
 
-    def part(constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array) -> Any:
+    def run_on_shard(constants: Arrays, batch: Arrays, aux: Arrays, key: jax.Array) -> Any:
         arrays = {**constants, **batch}
         rows = next(iter(batch.values())).shape[0]
         reduction = accumulation.reduction_of(program_for(arrays), arrays, rows)
@@ -50,7 +50,7 @@ def run_apart(
 
     whole, split = PartitionSpec(), PartitionSpec(axes)
     mapped = jax.shard_map(
-        part,
+        run_on_shard,
         mesh=placement.mesh,
         in_specs=(whole, split, whole, whole),
         out_specs=(split, whole, whole),

@@ -54,11 +54,11 @@ class Evaluation:
         missing = [name for name in self._inputs.labels if name not in args]
         if not missing:
             return args
-        given = {name: array.shape for name, array in args.items()}
+        given_shapes = {name: array.shape for name, array in args.items()}
         try:
-            shapes, _, _ = self._symbol.infer_shape_partial(**given)
+            shapes, _, _ = self._symbol.infer_shape_partial(**given_shapes)
         except InferenceError as error:
-            raise InferenceError(f"{error} {shape_remedy(self._symbol, given)}".rstrip(), error.node) from error
+            raise InferenceError(f"{error} {shape_remedy(self._symbol, given_shapes)}".rstrip(), error.node) from error
         known = dict(zip(self._symbol.list_arguments(), shapes, strict=True))
         unknown = [name for name in missing if not known[name] or 0 in known[name]]
         if unknown:

@@ -20,14 +20,14 @@ _IN_QUEUE = 2
 def rows_not_finite(outputs: Sequence[jax.Array]) -> jax.Array:
     """(outputs, 2) int32: the first row with a number that is not finite, and how many such rows there are."""
 
-    def of(output: jax.Array) -> jax.Array:
+    def first_bad_row(output: jax.Array) -> jax.Array:
         if not jnp.issubdtype(output.dtype, jnp.floating) or not output.size:
             return jnp.zeros(2, jnp.int32)
         rows = output.reshape(output.shape[0] if output.ndim else 1, -1)
         bad = ~jnp.isfinite(rows).all(axis=1)
         return jnp.stack([jnp.argmax(bad), bad.sum()]).astype(jnp.int32)
 
-    return jnp.stack([of(output) for output in outputs])
+    return jnp.stack([first_bad_row(output) for output in outputs])
 
 
 class FiniteWatch:

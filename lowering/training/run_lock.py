@@ -109,13 +109,13 @@ def _lock(descriptor: int) -> dict[str, Any] | None:
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
-        return _told(os.pread(descriptor, _MAX_TOLD, 0))
+        return _read_holder(os.pread(descriptor, _MAX_TOLD, 0))
     except OSError:  # a file system without locks
         return None
     return None
 
 
-def _told(text: bytes) -> dict[str, Any]:
+def _read_holder(text: bytes) -> dict[str, Any]:
     """The description that the holder wrote; empty where it is cut off."""
     try:
         holder = json.loads(text)

@@ -91,7 +91,7 @@ class Tracker:
         """The first values that number nothing, this step's included."""
         if not self._numbers:
             return outside
-        self._numbered = self._numbers.of({name: array.shape for name, array in read.items()})
+        self._numbered = self._numbers.of_batch({name: array.shape for name, array in read.items()})
         for i, numbered in enumerate(self._numbered):
             if numbered is not None and numbered.name in read:
                 wrong, place, value = first_outside(numbered, read[numbered.name])

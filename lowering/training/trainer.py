@@ -161,10 +161,10 @@ class Trainer:
         of the inputs, `data=(32, 1, 28, 28)`; those of labels may be left out where they follow.
         Raises TrainingError for names or shapes that do not fit, listing all of them; InferenceError.
         """
-        for what, given in (("args", args), ("aux", aux)):
-            if given is not None and not isinstance(given, Mapping):
+        for what, values in (("args", args), ("aux", aux)):
+            if values is not None and not isinstance(values, Mapping):
                 fix = "trainer.init(0, args, aux, data=shape): dicts by name, as load_checkpoint gives them."
-                raise TrainingError(f"{what} of init is no dict", got=type(given).__name__, fix=fix)
+                raise TrainingError(f"{what} of init is no dict", got=type(values).__name__, fix=fix)
         base_key = prng_key(key)
         require_key(base_key)
         args, aux = (_arrays(each or {}) for each in (args, aux))
@@ -196,7 +196,7 @@ class Trainer:
         values = {**new_args, **new_aux} | {name: first(name, value) for name, value in {**args, **aux}.items()}
         absent = [name for name in names if name not in self.inputs.names and name not in values]
         if absent:
-            fix = "Trainer(symbol, label_names=[...]) says what comes with batches; or trainer.init(0, {name: value})."
+            fix = "Trainer(symbol, label_names=[...]) names inputs of batches; or trainer.init(0, {name: value})."
             raise TrainingError(f"No initialiser has values for {listed(absent)}, by name a label", fix=fix)
         params = {name: values[name] for name in self.wrt}
         return TrainState(
@@ -224,12 +224,12 @@ class Trainer:
             raise InferenceError(f"{error} {shape_remedy(self.symbol, shapes)}".rstrip(), error.node) from error
         surplus: list[str] = []
         problems: list[str] = []
-        for given, names, known in (
+        for values, names, known in (
             (args, self.symbol.list_arguments(), arg_shapes),
             (aux, self.symbol.list_auxiliary_states(), aux_shapes),
         ):
             wanted = {n: s for n, s in zip(names, known, strict=True) if n not in self.inputs.names}
-            for name, value in given.items():
+            for name, value in values.items():
                 if name not in wanted:
                     surplus.append(name)
                 elif wanted[name] and 0 not in wanted[name] and np.shape(value) != wanted[name]:

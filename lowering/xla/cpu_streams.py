@@ -83,12 +83,12 @@ class Streams:
     def __call__(self, inputs: Arrays, held: Arrays, key: None) -> list[jax.Array]:
         """The outputs, when they are computed; the first part in the caller's thread."""
         parts = self._parts(inputs)
-        others = [_threads().submit(self._part, part) for part in parts[1:]]
-        return self._joined([self._part(parts[0]), *(other.result() for other in others)])
+        others = [_threads().submit(self._run_part, part) for part in parts[1:]]
+        return self._joined([self._run_part(parts[0]), *(other.result() for other in others)])
 
     def start(self, inputs: Arrays) -> Callable[[], list[jax.Array]]:
         """Compute the outputs while the caller does something else; the function returned waits for them."""
-        parts = [_threads().submit(self._part, part) for part in self._parts(inputs)]
+        parts = [_threads().submit(self._run_part, part) for part in self._parts(inputs)]
         return lambda: self._joined([part.result() for part in parts])
 
     def _parts(self, inputs: Arrays) -> list[dict[str, jax.Array]]:
@@ -97,7 +97,7 @@ class Streams:
         starts = range(0, samples, self._rows)
         return [{n: jax.device_put(x[i : i + self._rows], self._here) for n, x in whole.items()} for i in starts]
 
-    def _part(self, inputs: Arrays) -> list[np.ndarray]:
+    def _run_part(self, inputs: Arrays) -> list[np.ndarray]:
         return [np.asarray(output) for output in self._executable(inputs, self._held, None)]
 
     def _joined(self, parts: Sequence[Sequence[np.ndarray]]) -> list[jax.Array]:

@@ -137,8 +137,8 @@ def _parameter_problems(attrs: Mapping[str, str], schema: ParamSchema) -> list[t
                 problems.append(("unknown parameter", f"{key}={text[:80]!r}", f"{close[0]}? {fix}" if close else fix))
         elif not _reads(param, text):
             problems.append(("bad parameter", f"{param.name}={text[:80]!r}, expected {param.expected}", ""))
-    given = {schema.canonical(key) for key in attrs}
-    missing = [param.name for param in schema.fields.values() if param.required and param.name not in given]
+    names = {schema.canonical(key) for key in attrs}
+    missing = [param.name for param in schema.fields.values() if param.required and param.name not in names]
     problems.extend(("bad parameter", f"{name} is required and not there", "") for name in missing)
     return problems
 

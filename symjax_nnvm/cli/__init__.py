@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("symjax_nnvm.cli.check", "will it run here? everything in the way, at once"),
     "plot": ("symjax_nnvm.cli.plot", "draw the network, repeated blocks folded"),
     "diff": ("symjax_nnvm.cli.diff", "what differs between two models"),
-    "records": ("symjax_nnvm.cli.records", "record files (.rec): what is in one, is it whole, make one"),
+    "records": ("symjax_nnvm.cli.records", "list, verify or make record files (.rec)"),
     "run": ("lowering.cli.run", "run it on arrays, an image or random numbers"),
     "verify": ("lowering.cli.verify", "prove its gradients against JAX's and finite differences"),
     "tune": ("lowering.cli.tune", "measure its convolutions here, for the fastest algorithms"),

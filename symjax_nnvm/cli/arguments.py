@@ -41,8 +41,8 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentTypeError as error:
             self.error(f"argument {self._open.metavar}: {error}")
         if values:
-            given = getattr(options, self._open.dest)
-            setattr(options, self._open.dest, values[0] if self._open.nargs == "?" else [*given, *values])
+            value = getattr(options, self._open.dest)
+            setattr(options, self._open.dest, values[0] if self._open.nargs == "?" else [*value, *values])
         return options, left[len(behind) :]
 
     def error(self, message: str) -> NoReturn:

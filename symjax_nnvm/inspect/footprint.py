@@ -322,10 +322,10 @@ class _Measure:
 def _inferred(graph: Subgraph, shapes: Sequence[Shape | None], dtypes: Sequence[DType | None]) -> Graph:
     """A subgraph with shapes and dtypes that follow from those of its variables."""
     fed = dict(zip(subgraph_variables(graph), zip(shapes, dtypes, strict=True), strict=True))
-    given = [fed[node] for node in input_nodes(graph.outputs)]
+    inputs = [fed[node] for node in input_nodes(graph.outputs)]
     known: dict[str, Any] = {
-        "shape_inputs": ShapeList(shape for shape, _ in given),
-        "dtype_inputs": DTypeList(dtype for _, dtype in given),
+        "shape_inputs": ShapeList(shape for shape, _ in inputs),
+        "dtype_inputs": DTypeList(dtype for _, dtype in inputs),
     }
     known |= {"shape_attr_key": "__shape__", "dtype_attr_key": "__dtype__"}
     return apply_pass(apply_pass(Graph(graph.outputs, known), "MXInferShape"), "MXInferType")

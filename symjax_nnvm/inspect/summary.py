@@ -128,9 +128,9 @@ def summarize(
     Raises InferenceError for shapes that contradict the graph, SymbolTypeError for what is no shape.
     """
     expect_symbol(symbol, "summarize")
-    given = known_shapes(shapes or {})
-    data = data_inputs(symbol, given, params)
-    graph = infer_shape(Graph(symbol.outputs), shapes=given)
+    given_shapes = known_shapes(shapes or {})
+    data = data_inputs(symbol, given_shapes, params)
+    graph = infer_shape(Graph(symbol.outputs), shapes=given_shapes)
     index, inferred = graph.indexed_graph(), graph.attrs["shape"]
     layers = []
     parameters = states = 0

@@ -24,13 +24,13 @@ class Uses:
             for source, index in _reads(node):
                 self._add(source, index)
 
-    def of(self, node: Node) -> int:
+    def count(self, node: Node) -> int:
         """How many nodes and heads read a node's outputs, or wait for it."""
         return self._of_node.get(node, 0)
 
     def only(self, node: Node, index: int) -> bool:
         """Whether every reader of the node reads this output."""
-        return self.of(node) == self._of_entry.get((node, index), 0) + self._of_entry.get((node, -1), 0)
+        return self.count(node) == self._of_entry.get((node, index), 0) + self._of_entry.get((node, -1), 0)
 
     def knows(self, node: Node) -> bool:
         """Whether the node is part of the graph as it is now."""

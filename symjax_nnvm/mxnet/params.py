@@ -69,7 +69,7 @@ def save_arrays(fname: str | os.PathLike[str], arrays: Mapping[str, Any] | Seque
         raise ParamsFormatError(
             f"{os.fspath(fname)} is named as {row.title}, which is only read",
             expected=f"a name that ends in {plain_list(array_suffixes(written=True))}",
-            fix="Or call what writes such files, as numpy.savez does .npz.",
+            fix="Or call the function that writes such files, as numpy.savez does .npz.",
         )
     with atomic_write(fname) as file:
         row.write(file, arrays)

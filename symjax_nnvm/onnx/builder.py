@@ -97,14 +97,14 @@ class Builder:
     def ops(self, kind: str, *inputs: Operand, dtypes: Sequence[DType | None], **attrs: Any) -> list[Tensor]:
         """A node of as many outputs as there are dtypes; None: that of the inputs."""
         like = next((each.dtype for each in inputs if isinstance(each, Tensor)), None)
-        given = [self._operand(each, like) for each in inputs]
-        while given and given[-1] is None:
-            given.pop()
-        typed = given[_TYPED_BY.get(kind, 0)] if given else None
+        operands = [self._operand(each, like) for each in inputs]
+        while operands and operands[-1] is None:
+            operands.pop()
+        typed = operands[_TYPED_BY.get(kind, 0)] if operands else None
         default = _RESULTS.get(kind) or (typed.dtype if typed else "float32")
         outputs = [Tensor(self.names.unique(f"{self.node.name}/{kind}"), dtype or default) for dtype in dtypes]
         kept = {key: value for key, value in attrs.items() if value is not None}
-        self.nodes.append(OnnxNode(kind, given, outputs, kept))
+        self.nodes.append(OnnxNode(kind, operands, outputs, kept))
         return outputs
 
     def constant(self, value: Any, dtype: DType | None = None) -> Tensor:
@@ -156,13 +156,13 @@ class Builder:
 
     def _known(self, sizes: Sizes, others: Sequence[Tensor]) -> int | Tensor:
         number = fixed(sizes)
-        size = self._found(sizes, others) if number is None else number
+        size = self._size_from_inputs(sizes, others) if number is None else number
         if size is None:
             fix = "Give a number for the dimensions in shapes=."
             self.refuse("a dimension of its result follows from named ones by arithmetic", fix)
         return size
 
-    def _found(self, sizes: Sizes, others: Sequence[Tensor]) -> Tensor | None:
+    def _size_from_inputs(self, sizes: Sizes, others: Sequence[Tensor]) -> Tensor | None:
         for tensor in (*self.ins, *others, *self.names.inputs):
             if tensor.shapes is not None and None not in sizes and sizes in tensor.sizes:
                 axis = tensor.sizes.index(sizes)
@@ -216,7 +216,9 @@ class Builder:
         if dims.count(None) == 1 and 0 not in model.shape:
             dims[dims.index(None)] = -1
         # What is merged of several axes is no size of any tensor: it follows from the others.
-        target = [self._found(model.sizes[i], [tensor]) if dim is None else dim for i, dim in enumerate(dims)]
+        target = [
+            self._size_from_inputs(model.sizes[i], [tensor]) if dim is None else dim for i, dim in enumerate(dims)
+        ]
         if target.count(None) == 1:
             target[target.index(None)] = -1
         return self.reshape(

@@ -207,7 +207,7 @@ def _variables(net: Symbol, arrays: Arrays, dimensions: Dimensions, dtypes: Mapp
         shapes: Sequence[Shape | None] = [each[name] for each in inferred]
         if not all(map(is_known, shapes)):
             raise SymbolValueError(
-                f"Nothing says the shape of the input {name!r}. Give it in shapes=, as in "
+                f"The shape of the input {name!r} is unknown. Give it in shapes=, as in "
                 f"shapes={{{name!r}: ('batch', 3, 224, 224)}}."
             )
         tensors[name] = Tensor(name, dtype, [shape for shape in shapes if shape is not None], value)

@@ -64,7 +64,7 @@ class _Folding:
     def _before(self, entry: NodeEntry, scale: NodeEntry, shift: NodeEntry, axis: int, depth: int = 0) -> Node | None:
         """The node of an entry that is scaled and shifted already; None where it cannot be."""
         node = entry.node
-        if self._uses.of(node) != 1 or entry.index or node.control_deps or depth > _DEEPEST:
+        if self._uses.count(node) != 1 or entry.index or node.control_deps or depth > _DEEPEST:
             return None
         if node.op in FScaled:
             return FScaled[node.op](node, scale, shift, axis) if self._are_constant(node, scale, shift) else None
@@ -83,7 +83,7 @@ class _Folding:
         """The product with its data as they were before they were scaled; None where it cannot be."""
         scaled = node.inputs[0].node
         data, scale, shift = scaled.inputs
-        if self._uses.of(scaled) != 1 or scaled.control_deps or node.control_deps:
+        if self._uses.count(scaled) != 1 or scaled.control_deps or node.control_deps:
             return None
         if not self._are_constant(node, scale, shift):
             return None

@@ -57,4 +57,4 @@ def _fused(node: Node, uses: Uses) -> Node | None:
 
 def _is_read_here_alone(entry: NodeEntry, uses: Uses) -> bool:
     node = entry.node
-    return node.op in FFuse and uses.of(node) == 1 and not node.control_deps
+    return node.op in FFuse and uses.count(node) == 1 and not node.control_deps

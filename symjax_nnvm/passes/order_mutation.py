@@ -40,11 +40,11 @@ def order_mutation(graph: Graph) -> Graph:
         return graph
     dependencies = _dependencies(nodes, tracked)
 
-    def own(node: Node, draft: Node) -> Node:
+    def copy_versioned(node: Node, draft: Node) -> Node:
         versioned = any(entry.version and entry.node.is_variable for entry in node.inputs)
         return node.copy() if versioned and draft is node else draft
 
-    rewritten = rewrite(graph.outputs, own, order=nodes)
+    rewritten = rewrite(graph.outputs, copy_versioned, order=nodes)
     for node, copy in rewritten.replaced():  # what a node waits for may come later in the order
         added = (dep for slot in range(len(node.inputs)) for dep in dependencies.get((node, slot), ()))
         copy.control_deps = [rewritten.node(dep) for dep in (*node.control_deps, *added)]

@@ -79,7 +79,7 @@ def declared_text(node: Node, names: Sequence[str]) -> str:
             expected=f"names among {listed(names)}",
             got=listed(unknown),
             fix=close_names(unknown, names)
-            or "A mesh may have an axis of one device, for what is not split on it: "
+            or "A mesh may have an axis of one device, for arrays that are not split on it: "
             f"jax.make_mesh((jax.device_count(), 1), ({names[0]!r}, {unknown[0]!r})).",
         )
     return text

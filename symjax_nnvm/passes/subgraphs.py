@@ -50,7 +50,7 @@ def in_subgraphs(graph: G, known: Known, change: Callable[[Graph, Known], Graph]
         if not node.attrs.subgraphs:
             return None
         subgraphs: list[Subgraph] = []
-        for old, facts in zip(node.attrs.subgraphs, inside.of(node), strict=True):
+        for old, facts in zip(node.attrs.subgraphs, inside.facts(node), strict=True):
             fed = subgraph_variables(old)
             body = subgraph(old.outputs, fed)
             new = change(body, facts)
@@ -83,7 +83,7 @@ class _Inside:
         except InferenceError:  # is told where the graph is lowered
             pass
 
-    def of(self, node: Node) -> Iterable[Known]:
+    def facts(self, node: Node) -> Iterable[Known]:
         """The facts about the variables of each subgraph of a node."""
         shapes = self._fed(SHAPES, node, self._shapes)
         dtypes = self._fed(DTYPES, node, self._dtypes)

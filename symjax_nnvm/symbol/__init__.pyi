@@ -333,7 +333,7 @@ def MakeLoss(data: Symbol, grad_scale: float = 1.0, valid_thresh: float = 0.0, n
 def Pad(data: Symbol, mode: Literal['constant', 'edge', 'reflect'], pad_width: Sequence[int] | int, constant_value: float = 0.0, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """Put a border around data. Any rank and any axes are accepted.
 
-    mode: one of 'constant', 'edge', 'reflect', required. what the border holds: one value, the nearest element, or the mirror image without the edge itself.
+    mode: one of 'constant', 'edge', 'reflect', required. the content of the border: one value, the nearest element, or the mirror image without the edge itself.
 
     pad_width: tuple of int ≥ 0, required. (before, after) of every axis, one after the other.
 
@@ -485,7 +485,7 @@ def SpatialTransformer(data: Symbol, loc: Symbol | None = None, target_shape: Se
 
     target_shape: tuple of int, optional, default=(0, 0). height and width of the output.
 
-    transform_type: one of 'affine', required. what loc means: matrices, one for each sample.
+    transform_type: one of 'affine', required. the meaning of loc: matrices, one for each sample.
 
     sampler_type: one of 'bilinear', required. how samples are taken.
 
@@ -2559,7 +2559,7 @@ def pick(data: Symbol, index: Symbol | None = None, axis: int | None = -1, keepd
 
     keepdims: boolean, optional, default=False. keep the axis, with length 1.
 
-    mode: one of 'clip', 'wrap', optional, default='clip'. what an index outside means: the nearest, or the rest modulo d."""
+    mode: one of 'clip', 'wrap', optional, default='clip'. an index outside means the nearest, or the rest modulo d."""
 _npx_pick = pick
 choose_element_0index = pick
 def preloaded_multi_mp_sgd_mom_update(*data: Symbol, momentum: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0, num_weights: int = 1, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
@@ -2867,7 +2867,7 @@ def take(a: Symbol, indices: Symbol | None = None, axis: int = 0, mode: Literal[
 
     axis: int ≥ -64 ≤ 64, optional, default=0. the axis to take from; negative counts from the end.
 
-    mode: one of 'clip', 'raise', 'wrap', optional, default='clip'. what an index outside means: the nearest, or the rest modulo d; `raise` acts as `clip`."""
+    mode: one of 'clip', 'raise', 'wrap', optional, default='clip'. the meaning of an index outside: the nearest, or the rest modulo d; `raise` acts as `clip`."""
 _npi_take = take
 def tan(data: Symbol, name: str | None = None, attr: _Attr = None, **attributes: str) -> Symbol:
     """The tangent of radians."""

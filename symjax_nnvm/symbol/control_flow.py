@@ -217,13 +217,15 @@ class _Body:
         inputs = {node.name for node in post_order(e for s in (*outputs, *states) for e in s.outputs) if not node.op}
         taken = {output.name for output in outputs}
 
-        def own(symbol: Symbol, names: set[str | None]) -> Symbol:
+        def copy_if_outside(symbol: Symbol, names: set[str | None]) -> Symbol:
             node = symbol.outputs[0].node
             if node.name in names or node.attrs.dict.get(_SCOPE) != self._name:
                 return create_operator(Op.get("_copy"), [symbol], {}, self._scope.get(None), None, "identity")
             return symbol
 
-        heads = [own(output, set(inputs)) for output in outputs] + [own(state, inputs | taken) for state in states]
+        heads = [copy_if_outside(output, set(inputs)) for output in outputs] + [
+            copy_if_outside(state, inputs | taken) for state in states
+        ]
         self._cut([head.outputs[0] for head in heads])
 
     def _cut(self, heads: list[NodeEntry]) -> None:

@@ -132,14 +132,14 @@ class MeanOfBatches(EvalMetric):
     def __init__(self, name: str, output_names: Any = None, label_names: Any = None, **config: Any):
         super().__init__(name, output_names, label_names, has_global_stats=True, **config)
 
-    def _of(self, label: Any, pred: Any) -> float:
+    def _value(self, label: Any, pred: Any) -> float:
         raise NotImplementedError
 
     def update(self, labels: Any, preds: Any) -> None:
         """Take a batch into account. Raises TrainingError."""
         check_label_shapes(labels, preds)
         for label, pred in zip(arrays(labels), arrays(preds), strict=True):
-            self._take(self._of(label, pred), 1)
+            self._take(self._value(label, pred), 1)
 
     def _take(self, value: float, count: float) -> None:
         self.sum_metric += value

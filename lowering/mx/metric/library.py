@@ -138,7 +138,7 @@ class _MeanError(MeanOfBatches):
 
     maker: ClassVar[Any]
 
-    def _of(self, label: Any, pred: Any) -> float:
+    def _value(self, label: Any, pred: Any) -> float:
         metric, update = _compiled(type(self).maker)
         return metric.result(update(metric.init(), [label], [pred]))
 

@@ -26,7 +26,7 @@ class PearsonCorrelation(MeanOfBatches):
         self._seen: list[tuple[Any, Any]] = []
         super().reset()
 
-    def _of(self, label: Any, pred: Any) -> float:
+    def _value(self, label: Any, pred: Any) -> float:
         truth, predicted = (np.asarray(x, np.float64).ravel() for x in (label, pred))
         if self._average == "micro":
             self._seen.append((truth, predicted))

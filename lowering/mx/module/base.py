@@ -135,8 +135,8 @@ class BaseModule:
         """
         self._require()
         if isinstance(eval_data, NDArray | np.ndarray):
-            given = eval_data if isinstance(eval_data, NDArray) else array(eval_data)
-            self.forward(DataBatch([given]), is_train=False)
+            data = eval_data if isinstance(eval_data, NDArray) else array(eval_data)
+            self.forward(DataBatch([data]), is_train=False)
             return self.get_outputs()[0]
         if not isinstance(eval_data, DataIter):
             problem = "eval_data must be of type NDArray or DataIter"
@@ -252,6 +252,6 @@ class BaseModule:
 
 
 def _call(callbacks: Callbacks, *args: Any) -> None:
-    given = callbacks if isinstance(callbacks, list | tuple) else [] if callbacks is None else [callbacks]
-    for callback in given:
+    callback_list = callbacks if isinstance(callbacks, list | tuple) else [] if callbacks is None else [callbacks]
+    for callback in callback_list:
         callback(*args)

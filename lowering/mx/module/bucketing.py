@@ -49,14 +49,14 @@ class BucketingModule(BaseModule):
             "state_names": state_names,
             "group2ctxs": group2ctxs,
         }
-        self._main = self._made(default_bucket_key)
+        self._main = self._make_module(default_bucket_key)
         self._current = self._main
         self._buckets: Recent[Any, Module] = Recent(KEPT)  # of other keys
         self._keys: dict[Any, None] = {default_bucket_key: None}
         self._monitor: Any = None
         self._bound_as: dict[str, Any] = {}
 
-    def _made(self, key: Any) -> Module:
+    def _make_module(self, key: Any) -> Module:
         with NameManager():
             symbol, data_names, label_names = self._sym_gen(key)
         return Module(symbol, data_names, label_names, **self._options)
@@ -67,7 +67,7 @@ class BucketingModule(BaseModule):
             return self._main
         module = self._buckets.get(key)
         if module is None:
-            module = self._buckets[key] = self._made(key)
+            module = self._buckets[key] = self._make_module(key)
             self._keys[key] = None
         return module
 
@@ -155,7 +155,7 @@ class BucketingModule(BaseModule):
     def _switch(self, batch: DataBatch) -> None:
         data, label = batch.provide_data, batch.provide_label
         if batch.bucket_key is None or data is None:
-            problem = "A batch for a BucketingModule says its bucket_key, provide_data and provide_label"
+            problem = "A batch for a BucketingModule needs its bucket_key, provide_data and provide_label"
             raise CallError(problem, fix="mx.io.DataBatch([data], [label], bucket_key=10, provide_data=[...], ...)")
         self.switch_bucket(batch.bucket_key, data, label)
 

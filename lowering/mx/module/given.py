@@ -94,5 +94,5 @@ def fitting(name: str, value: Any, shape: tuple[int, ...]) -> Any:
 
 def converted(value: Any, target: NDArray) -> Any:
     """An array of a batch in the dtype that it is bound in."""
-    given = value.value if isinstance(value, NDArray) else value
-    return given if given.dtype == target.cell.dtype else given.astype(target.cell.dtype)
+    array = value.value if isinstance(value, NDArray) else value
+    return array if array.dtype == target.cell.dtype else array.astype(target.cell.dtype)

@@ -14,7 +14,7 @@ from lowering.mx.context import Context
 from lowering.mx.executor import Executor
 from lowering.mx.io.desc import DataDesc
 from lowering.mx.ndarray.array import NDArray, like_jax
-from lowering.mx.ndarray.cells import at
+from lowering.mx.ndarray.cells import item
 from symjax_nnvm.errors import CallError
 
 Bind = Callable[..., Executor]
@@ -122,12 +122,12 @@ class ExecutorGroup:
     def grad_dict(self) -> dict[str, NDArray | None]:
         """Gradients: the sum of the executors', and those of inputs, whole."""
 
-        def of(name: str) -> NDArray:
+        def gradient(name: str) -> NDArray:
             if name in self._axes:
                 return self._joined(self.parts_of(name), self._axes[name])
             return self._sum(lambda e: e.grad_dict[name])
 
-        return {name: None if array is None else of(name) for name, array in self.executors[0].grad_dict.items()}
+        return {name: None if array is None else gradient(name) for name, array in self.executors[0].grad_dict.items()}
 
     def parts_of(self, name: str) -> list[NDArray | None]:
         """The executors' gradients of an input."""
@@ -138,16 +138,16 @@ class ExecutorGroup:
         """The outputs for the whole batch."""
         return [self._joined(each, 0) for each in zip(*[e.outputs for e in self.executors], strict=True)]
 
-    def _sum(self, of: Callable[[Executor], Any]) -> NDArray:
-        first, *others = [self._here(of(executor)) for executor in self.executors]
+    def _sum(self, array_of: Callable[[Executor], Any]) -> NDArray:
+        first, *others = [self._on_first_context(array_of(executor)) for executor in self.executors]
         return like_jax(sum(others, first), self._contexts[0])
 
     def _joined(self, arrays: Sequence[Any], axis: int) -> NDArray:
         if axis < 0:
             return arrays[0]
-        return like_jax(jnp.concatenate([self._here(array) for array in arrays], axis), self._contexts[0])
+        return like_jax(jnp.concatenate([self._on_first_context(array) for array in arrays], axis), self._contexts[0])
 
-    def _here(self, array: NDArray) -> jax.Array:
+    def _on_first_context(self, array: NDArray) -> jax.Array:
         """The value of an array where the first executor is."""
         return _on(self._contexts[0], array.value)
 
@@ -199,7 +199,7 @@ def _on(context: Context, value: jax.Array) -> jax.Array:
 
 def _rows(value: Any, axis: int, rows: slice) -> Any:
     key = (slice(None),) * axis + (rows,)
-    return at(value, key) if isinstance(value, jax.Array) else value[key]
+    return item(value, key) if isinstance(value, jax.Array) else value[key]
 
 
 def _listed(value: Any) -> list[Any]:

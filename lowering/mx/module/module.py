@@ -195,7 +195,7 @@ class Module(BaseModule):
                 "Data provided by data_shapes don't match names specified by data_names",
                 expected=self._data_names,
                 got=[desc.name for desc in descs],
-                fix="Module(symbol, data_names=[...], label_names=[...]) says which arguments come with batches.",
+                fix="Module(symbol, data_names=[...], label_names=[...]) names the arguments that come with batches.",
             )
         arguments = self._symbol.list_arguments()
         labels = [as_desc(each) for each in label or ()]
@@ -205,10 +205,10 @@ class Module(BaseModule):
         """The grad_req of each argument."""
         if not self.for_training:
             return dict.fromkeys(self._symbol.list_arguments(), "null")
-        given = self._grad_req
-        if isinstance(given, list | tuple):
-            given = dict(zip(self._symbol.list_arguments(), given, strict=True))
-        of = (lambda name: given) if isinstance(given, str) else (lambda name: given.get(name, "write"))
+        grad_req = self._grad_req
+        if isinstance(grad_req, list | tuple):
+            grad_req = dict(zip(self._symbol.list_arguments(), grad_req, strict=True))
+        of = (lambda name: grad_req) if isinstance(grad_req, str) else (lambda name: grad_req.get(name, "write"))
         requests = {name: "null" if name in self._fixed else of(name) for name in self._param_names}
         inputs = {name: of(name) if self.inputs_need_grad else "null" for name in self._data_names}
         return {**dict.fromkeys(self._symbol.list_arguments(), "null"), **requests, **inputs}
@@ -294,14 +294,14 @@ class Module(BaseModule):
 
     def _feed(self, data_batch: DataBatch) -> dict[str, Any]:
         """The arrays of a batch by argument, for the executor of its shapes."""
-        given = dict(zip(self._data_names, data_batch.data, strict=True))
+        feed = dict(zip(self._data_names, data_batch.data, strict=True))
         bound = [desc.name for desc in self._label_shapes or ()]
         if data_batch.label and bound:
-            given |= dict(zip(self._label_names, data_batch.label, strict=True))
+            feed |= dict(zip(self._label_names, data_batch.label, strict=True))
         known = {desc.name: desc.shape for desc in (*self._data_shapes, *(self._label_shapes or ()))}
-        given = {name: value for name, value in given.items() if name in known}
-        if any(tuple(value.shape) != known[name] for name, value in given.items()):
-            shapes = {name: tuple(value.shape) for name, value in given.items()}
+        feed = {name: value for name, value in feed.items() if name in known}
+        if any(tuple(value.shape) != known[name] for name, value in feed.items()):
+            shapes = {name: tuple(value.shape) for name, value in feed.items()}
             data = [(name, shapes[name]) for name in self._data_names]
             labels = [(name, shapes[name]) for name in bound if name in shapes]
             if bound and not labels:
@@ -309,7 +309,7 @@ class Module(BaseModule):
                 labels = [(name, (rows, *known[name][1:])) for name in bound]
             self.reshape(data, labels)
         arrays = self._bound.arg_dict
-        return {name: converted(value, arrays[name]) for name, value in given.items()}
+        return {name: converted(value, arrays[name]) for name, value in feed.items()}
 
     def forward(self, data_batch: DataBatch, is_train: bool | None = None) -> None:
         """Run a batch; one of other shapes binds for these. is_train: by default what it was bound for."""
@@ -355,15 +355,15 @@ class Module(BaseModule):
     def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
         """Set them: to arrays, or all to one number."""
         targets = self.get_states()
-        given = [value] * len(targets) if states is None else states
-        for target, state in zip(targets, given, strict=True):
+        values = [value] * len(targets) if states is None else states
+        for target, state in zip(targets, values, strict=True):
             target[:] = state[0] if isinstance(state, list | tuple) else state
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Have a metric take the batch into account."""
         names = [desc.name for desc in self._label_shapes or ()]
-        given = dict(zip(self._label_names, labels or (), strict=False))
-        known = {name: given[name] for name in names if name in given}
+        labels_by_name = dict(zip(self._label_names, labels or (), strict=False))
+        known = {name: labels_by_name[name] for name in names if name in labels_by_name}
         eval_metric.update_dict(known, dict(zip(self.output_names, self.get_outputs(), strict=True)))
 
     def install_monitor(self, mon: Any) -> None:

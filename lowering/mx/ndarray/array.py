@@ -17,7 +17,7 @@ from lowering.mx import recording
 from lowering.mx.context import Context, as_context, current_context
 from lowering.mx.eager import Expression, evaluate, shared_expression, variable_name
 from lowering.mx.ndarray import indexing
-from lowering.mx.ndarray.cells import HostCell, View, at, host, new_cell, part_of, put, reshaped
+from lowering.mx.ndarray.cells import HostCell, View, host, item, new_cell, part_of, put, reshaped
 from lowering.xla.platforms import here, kind_of
 from symjax_nnvm.errors import CallError, NNVMError, SymbolTypeError, SymbolValueError
 from symjax_nnvm.symbol import Group, NameManager, function_named
@@ -47,7 +47,7 @@ class NDArray(Arithmetic, Fluent):
 
     __slots__ = ("__weakref__", "cell", "context", "entry", "gradient")
 
-    _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) makes one of what is an array."
+    _operands = "an NDArray combines with NDArrays and numbers. mx.nd.array(x) converts arrays."
     __array_priority__ = 1000.0
     __array_ufunc__ = None  # so that NumPy's numbers ask the array
 
@@ -204,8 +204,8 @@ class NDArray(Arithmetic, Fluent):
 
     def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
         """The same memory in another shape; shape may hold MXNet's codes 0, -1, -2, -3, -4. Raises InferenceError."""
-        given = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
-        wanted = kwargs.pop("shape", given) or given
+        target = shape[0] if len(shape) == 1 and isinstance(shape[0], list | tuple) else shape
+        wanted = kwargs.pop("shape", target) or target
         result = invoke(function_named("reshape"), self, shape=tuple(wanted), **kwargs)
         if result.entry is None:
             result.cell = reshaped(self.cell, result.shape)
@@ -235,7 +235,7 @@ class NDArray(Arithmetic, Fluent):
         kept = indexing.kept_rank(full)
         if indexing.is_basic(kept) and indexing.is_contiguous(kept, self.shape):
             return NDArray(part_of(self.cell, kept), self.context)
-        return like_jax(at(self.value, kept), self.context)
+        return like_jax(item(self.value, kept), self.context)
 
     def _recorded_item(self, full: indexing.Key) -> NDArray:
         """The elements by operators, whose gradients are known."""
@@ -251,19 +251,19 @@ class NDArray(Arithmetic, Fluent):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write elements: a number, or an array that broadcasts to the part. Raises ValueError where it does not."""
-        given = value.value if isinstance(value, NDArray) else value
-        if not isinstance(given, jax.Array):
-            given = np.asarray(given)
+        array = value.value if isinstance(value, NDArray) else value
+        if not isinstance(array, jax.Array):
+            array = np.asarray(array)
         if isinstance(self.cell, HostCell):
-            self.cell.array[indexing.expanded(key, self.shape) if self.ndim else key] = np.asarray(given)
+            self.cell.array[indexing.expanded(key, self.shape) if self.ndim else key] = np.asarray(array)
             return
         if isinstance(key, slice) and key == slice(None):
-            whole = given if given.shape in (self.shape, ()) else _broadcast(given, self.shape)
+            whole = array if array.shape in (self.shape, ()) else _broadcast(array, self.shape)
             self.cell.assign(whole, cast=True)
         else:
             full = indexing.kept_rank(indexing.expanded(key, self.shape)) if self.ndim else key
             with writing(self.cell):
-                self.cell.assign(put(self.value, full, given))
+                self.cell.assign(put(self.value, full, array))
         if self.entry is not None and not isinstance(self.entry, recording.Leaf):
             self.entry = None
 
@@ -379,7 +379,8 @@ def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
         if value.size == prod(shape):
             return value.reshape(shape)
         problem = "A value does not fit the part of the array that it is written to"
-        raise SymbolValueError(problem, expected=f"what broadcasts to {shape}", got=f"shape {value.shape}") from None
+        expected = f"a shape that broadcasts to {shape}"
+        raise SymbolValueError(problem, expected=expected, got=f"shape {value.shape}") from None
 
 
 # -- operators -------------------------------------------------------------------------------------------------------

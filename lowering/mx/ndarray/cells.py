@@ -91,7 +91,7 @@ def host(cell: Any) -> np.ndarray:
 
 def part_of(base: Any, key: Any) -> View:
     """The view of an array at a basic index."""
-    return View(base, lambda whole: at(whole, key), lambda whole, part: put(whole, key, part))
+    return View(base, lambda whole: item(whole, key), lambda whole, part: put(whole, key, part))
 
 
 def reshaped(base: Any, shape: tuple[int, ...]) -> View:
@@ -99,7 +99,7 @@ def reshaped(base: Any, shape: tuple[int, ...]) -> View:
     return View(base, lambda whole: jnp.reshape(whole, shape), lambda whole, part: jnp.reshape(part, whole.shape))
 
 
-def at(value: jax.Array, key: Any) -> jax.Array:
+def item(value: jax.Array, key: Any) -> jax.Array:
     """`value[key]`. On a CPU by NumPy: JAX would compile a program for each shape and key."""
     if _on_cpu(value):
         return jax.device_put(np.asarray(value)[key], _device(value))

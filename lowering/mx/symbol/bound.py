@@ -74,9 +74,9 @@ class Symbol(GraphSymbol):
         """An executor over NDArrays, which both sides then write: `args`, gradients and states by name, or as lists in
         the graph's order. Raises BindError, ExecutorValueError, ExecutorTypeError."""
         context = as_context(ctx)
-        given = {"args": _cells(args), "args_grad": _cells(args_grad), "aux_states": _cells(aux_states)}
+        cells = {"args": _cells(args), "args_grad": _cells(args_grad), "aux_states": _cells(aux_states)}
         groups = _devices(group2ctx)
-        held = bind(self, context.device, grad_req=grad_req, group2ctx=groups, seed=next_key(), **given)
+        held = bind(self, context.device, grad_req=grad_req, group2ctx=groups, seed=next_key(), **cells)
         return Executor(held, self, context)
 
     def eval(self, ctx: Any = None, **kwargs: NDArray) -> list[NDArray]:

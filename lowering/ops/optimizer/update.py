@@ -63,9 +63,9 @@ def _register(row: ops.UpdateSchema) -> None:
 
     @lowers(row.name)
     def rule(p: Any, *arrays: Array) -> tuple[Array, ...]:
-        given = dict(zip(row.inputs, arrays, strict=True))
-        numbers = {name: given.pop(name) for name in row.numbers}
-        return formula(*given.values(), **numbers, **hyper_parameters(p))
+        by_name = dict(zip(row.inputs, arrays, strict=True))
+        numbers = {name: by_name.pop(name) for name in row.numbers}
+        return formula(*by_name.values(), **numbers, **hyper_parameters(p))
 
 
 for _row in ops.UPDATES:

@@ -47,7 +47,7 @@ class _Bins:
     exists: Array
     factor: Array
 
-    def at(self, number: Array) -> tuple[Taps, Taps]:
+    def taps_of(self, number: Array) -> tuple[Taps, Taps]:
         """The taps of the sample of a number in all bins."""
         numbers = (number // self.p.sample_per_part, number % self.p.sample_per_part)
         all_taps: list[Taps] = []
@@ -141,7 +141,7 @@ def _pooled(
 
     def add(total: Array, number: Array) -> tuple[Array, None]:
         kept = bins.inside(number)[..., None]
-        return total + jnp.where(kept, sample(maps, bins.maps, *bins.at(number)), 0), None
+        return total + jnp.where(kept, sample(maps, bins.maps, *bins.taps_of(number)), 0), None
 
     shape = (*bins.maps.shape, maps.shape[-1])
     total, _ = lax.scan(add, jnp.zeros(shape, maps.dtype), bins.numbers)
@@ -177,7 +177,7 @@ def _data_gradient(p: ops.SlopesParams, ograd: Array, data: Array, rois: Array, 
 
     def add(total: Array, number: Array) -> tuple[Array, None]:
         kept = bins.inside(number)[..., None]
-        return spread(jnp.where(kept, values, 0), total, bins.maps, *bins.at(number)), None
+        return spread(jnp.where(kept, values, 0), total, bins.maps, *bins.taps_of(number)), None
 
     zeros = jnp.zeros((classes * p.group_size**2 * data.shape[0], *data.shape[2:], values.shape[-1]), values.dtype)
     maps, _ = lax.scan(add, zeros, bins.numbers)

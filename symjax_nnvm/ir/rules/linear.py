@@ -57,10 +57,10 @@ class Adjoint:
 
     def names(self, of: str, inputs: Sequence[str]) -> list[str]:
         """The names of its inputs, where the operator has `inputs` and it is the gradient of one."""
-        given = self.inputs(of, inputs) if callable(self.inputs) else self.inputs
-        if given is None:
+        names = self.inputs(of, inputs) if callable(self.inputs) else self.inputs
+        if names is None:
             return [OGRAD, *inputs]
-        return [name for name in given if name in inputs or name == OGRAD]
+        return [name for name in names if name in inputs or name == OGRAD]
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class Linear:
     def backward(self, of: str, node: Node, ograds: Entries) -> list[NodeEntry | None]:
         """FGradient of the adjoint of an input."""
         _, inputs, of, names = self._signature(of, node.attrs.parsed)
-        given = dict(zip(names, node.inputs, strict=True))
-        dy, whole = given[OGRAD], {**given, of: ograds[0]}
+        by_name = dict(zip(names, node.inputs, strict=True))
+        dy, whole = by_name[OGRAD], {**by_name, of: ograds[0]}
         at = {name: whole[name] for name in inputs if name in whole}
         back = {name: self.by_input(name, node, dy, at) for name in names if name not in (OGRAD, of)}
         tells_shape = [] if self.like is None else [dy]
@@ -306,9 +306,9 @@ def jointly_linear(
 
     def infer(table: OpMap[Any], p: Any, ins: Sequence[Any], outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The operator's own rule for shapes or dtypes, as `Linear.infer` asks it."""
-        given = schema.cls(**{**values(p), **(restored or {}), count: len(outs)})
+        parameters = schema.cls(**{**values(p), **(restored or {}), count: len(outs)})
         known = [out if model is None else model for model, out in zip(ins[1:], outs, strict=True)]
-        inferred, (ograd,) = table[op](NodeAttrs(op, parsed=given), known, ins[:1])
+        inferred, (ograd,) = table[op](NodeAttrs(op, parsed=parameters), known, ins[:1])
         return [ograd, *inferred], list(inferred)
 
     register_op(

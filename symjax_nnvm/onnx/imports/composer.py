@@ -67,7 +67,7 @@ class Composer:
         self.opset, self.count, self.reads, self.body, self._of_sizes = opset, count, reads, body, of_sizes
         self._budget = budget
         self._inputs_with: dict[Sizes, list[Value]] = {}
-        self._found: dict[tuple[Sizes, ...], tuple[Value, list[int]] | None] = {}
+        self._inputs_of_sizes: dict[tuple[Sizes, ...], tuple[Value, list[int]] | None] = {}
         self.node = FileNode()
         self.arrays: dict[str, np.ndarray] = {}
         self._variables: dict[str, int] = {}
@@ -158,11 +158,11 @@ class Composer:
         entries = slice(len(values), len(values) + len(outputs))
         dtypes = infer_type(graph, dtypes=[value.held for value in values], attr_key=None).attrs["dtype"][entries]
         by_arguments: dict[tuple[Numbers, ...], list[Numbers]] = {}
-        given = [tuple(value.made[i] for value in values) for i in range(self.count)]
+        given = [tuple(value.symbol_shapes[i] for value in values) for i in range(self.count)]
         for shapes in dict.fromkeys(given):
             inferred = infer_shape(graph, shapes=shapes, attr_key=None).attrs["shape"][entries]
             if not all(map(is_known, inferred)):
-                self.refuse("nothing says the shape of its result", STATIC)
+                self.refuse("the shape of its result is unknown", STATIC)
             by_arguments[shapes] = list(inferred)
         return [by_arguments[shapes] for shapes in given], [dtype or "float32" for dtype in dtypes]
 
@@ -204,12 +204,12 @@ class Composer:
     def input_with(self, sizes: tuple[Sizes, ...]) -> tuple[Value, list[int]] | None:
         """An input that has some sizes in their order, and along which axes; None where none has. It may be asked for
         each node of a file, so it must not look at each input."""
-        if sizes not in self._found:
+        if sizes not in self._inputs_of_sizes:
             rarest = min((self._inputs_with.get(size, []) for size in sizes), key=len)
             rows = ((x, [x.sizes.index(size) for size in sizes if size in x.sizes]) for x in rarest)
             fitting = ((x, axes) for x, axes in rows if len(axes) == len(sizes) and axes == sorted(set(axes)))
-            self._found[sizes] = next(fitting, None)
-        return self._found[sizes]
+            self._inputs_of_sizes[sizes] = next(fitting, None)
+        return self._inputs_of_sizes[sizes]
 
     def state(self, value: Value, name: str) -> Value:
         """A constant as an auxiliary state, of which the node needs a variable of its own."""

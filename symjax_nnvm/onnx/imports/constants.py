@@ -12,7 +12,7 @@ import numpy as np
 from symjax_nnvm.errors import OnnxError
 from symjax_nnvm.ir.types import MAX_RANK
 from symjax_nnvm.onnx.imports.budget import Budget
-from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
+from symjax_nnvm.onnx.imports.failures import OF_ONNX, first_line
 from symjax_nnvm.onnx.proto import import_onnx
 
 Arrays = Sequence[np.ndarray | None]
@@ -92,10 +92,10 @@ def _sizes(kind: str, inputs: Arrays, attrs: Mapping[str, Any]) -> Sizes:
     """The sizes of a node's result, whose product is the most that it can have."""
     if kind in _GROW:
         return _GROW[kind](inputs, attrs)
-    given = [each for each in inputs if each is not None]
-    total = sum(each.size for each in given)
+    values = [each for each in inputs if each is not None]
+    total = sum(each.size for each in values)
     if kind in _BROADCAST:
-        return (max(total, math.prod(np.broadcast_shapes(*(each.shape for each in given)))),)
+        return (max(total, math.prod(np.broadcast_shapes(*(each.shape for each in values)))),)
     return (total,)
 
 
@@ -129,4 +129,4 @@ def reference(node: Any, opset: int, inputs: Arrays) -> list[np.ndarray]:
             outputs: Any = ReferenceEvaluator(node, opsets={"": opset}).run(None, feeds)
             return [np.asarray(each) for each in outputs]
     except OF_ONNX as error:
-        raise OnnxError(f"it cannot be computed: {told(error)}") from error
+        raise OnnxError(f"it cannot be computed: {first_line(error)}") from error

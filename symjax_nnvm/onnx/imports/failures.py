@@ -23,6 +23,6 @@ OF_FORMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError
 meets one."""
 
 
-def told(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of what an error says."""
     return printable(next(iter(str(error).strip().splitlines()), type(error).__name__)[:300])

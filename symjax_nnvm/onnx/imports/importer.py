@@ -70,7 +70,7 @@ def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list
     for info in infos:
         tensor = info.type.tensor_type
         if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):
-            raise OnnxError(f"The input {printable(info.name)} is no tensor, or nothing says how many axes it has.")
+            raise OnnxError(f"The input {printable(info.name)} is no tensor, or its number of axes is unknown.")
         known = dtype_of(tensor.elem_type)
         dtype = f"number {tensor.elem_type}" if known is None else known.name
         if dtype not in DTYPE_CODES:

@@ -61,8 +61,8 @@ def _give_defaults(model: onnx.ModelProto) -> None:
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         for node in _all(nodes):
             missing = usual.get(_id(node.domain, node.op_type, node.overload), ())
-            given = {each.name for each in node.attribute} if missing else ()
-            node.attribute.extend(each for each in missing if each.name not in given)
+            names = {each.name for each in node.attribute} if missing else ()
+            node.attribute.extend(each for each in missing if each.name not in names)
 
 
 def refuse_many(model: onnx.ModelProto) -> None:

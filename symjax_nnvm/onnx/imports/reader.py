@@ -12,7 +12,7 @@ from symjax_nnvm.errors import NNVMError, OnnxError, cut, explain, printable
 from symjax_nnvm.onnx.imports.budget import Budget
 from symjax_nnvm.onnx.imports.composer import Composer, FileNode
 from symjax_nnvm.onnx.imports.constants import Evaluator, is_computed
-from symjax_nnvm.onnx.imports.failures import OF_FORMS, told
+from symjax_nnvm.onnx.imports.failures import OF_FORMS, first_line
 from symjax_nnvm.onnx.imports.forms import import_of, missing_input
 from symjax_nnvm.onnx.imports.ops.pieces import entering, leaving, of_sizes
 from symjax_nnvm.onnx.imports.reading import defaults
@@ -105,8 +105,10 @@ class Reader:
     def _body(self, graph: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
         """The outputs of a graph inside a node, which sees what is around it."""
         outer, node = self.values, self.g.node
-        given: dict[str, Value | None] = {info.name: value for info, value in zip(graph.input, inputs, strict=True)}
-        self.values = ChainMap(given, outer)  # a copy of what is around each of many bodies takes the square
+        outer_values: dict[str, Value | None] = {
+            info.name: value for info, value in zip(graph.input, inputs, strict=True)
+        }
+        self.values = ChainMap(outer_values, outer)  # a copy of what is around each of many bodies takes the square
         try:
             self._read(graph)
             values = [self.values.get(info.name) for info in graph.output]
@@ -131,7 +133,7 @@ class Reader:
             self._refuse(node, cut(str(error)).rstrip("."), error)
             return nothing
         except OF_FORMS as error:
-            self._refuse(node, f"it cannot be read: {type(error).__name__}: {told(error)}", error)
+            self._refuse(node, f"it cannot be read: {type(error).__name__}: {first_line(error)}", error)
             return nothing
         return [*outputs, *nothing][: len(node.output)]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symjax_nnvm.errors import OnnxError, SymbolTypeError, printable
 from symjax_nnvm.io.files import read_bounded
 from symjax_nnvm.io.guess import require_file
-from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
+from symjax_nnvm.onnx.imports.failures import OF_ONNX, first_line
 from symjax_nnvm.onnx.imports.local_functions import inlined, refuse_many
 from symjax_nnvm.onnx.imports.weights import Weights
 from symjax_nnvm.onnx.proto import LARGEST, import_onnx
@@ -46,7 +46,7 @@ def read_model(model: onnx.ModelProto | str | os.PathLike[str]) -> tuple[onnx.Mo
             message = inlined(message)
             onnx.checker.check_model(message)
     except (*OF_ONNX, onnx.checker.ValidationError, *_of_protobuf()) as error:
-        raise OnnxError(f"{_what(path)} is malformed: {told(error)}") from error
+        raise OnnxError(f"{_what(path)} is malformed: {first_line(error)}") from error
     return message, weights
 
 
@@ -79,7 +79,7 @@ def _parsed(onnx: Any, data: bytes, path: Path) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except (*OF_ONNX, *_of_protobuf()) as error:
-        raise OnnxError(f"{printable(str(path))} is no ONNX model, or a part of one: {told(error)}") from error
+        raise OnnxError(f"{printable(str(path))} is no ONNX model, or a part of one: {first_line(error)}") from error
     if not model.HasField("graph") or not model.opset_import:
         raise OnnxError(f"{printable(str(path))} is no ONNX model: it has no graph.")
     return model

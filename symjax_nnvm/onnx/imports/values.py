@@ -52,7 +52,7 @@ class Value:
         return tuple(fixed(sizes) for sizes in self.sizes)
 
     @property
-    def made(self) -> list[Numbers]:
+    def symbol_shapes(self) -> list[Numbers]:
         """The shapes that a symbol of it has: MXNet has no arrays without axes."""
         return [shape or (1,) for shape in self.shapes]
 

@@ -17,7 +17,7 @@ import numpy as np
 from symjax_nnvm.errors import FileError, ModelNotFoundError, OnnxError, printable
 from symjax_nnvm.io.files import map_file, open_regular
 from symjax_nnvm.ir.types import DTYPE_CODES, MAX_RANK
-from symjax_nnvm.onnx.imports.failures import OF_ONNX, told
+from symjax_nnvm.onnx.imports.failures import OF_ONNX, first_line
 from symjax_nnvm.onnx.proto import import_onnx
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Weights:
                 value = self._onnx.helper.get_attribute_value(each)
                 attributes[each.name] = value.decode() if isinstance(value, bytes) else value
             except OF_ONNX as error:
-                raise OnnxError(f"The attribute {printable(each.name)} is malformed: {told(error)}") from error
+                raise OnnxError(f"The attribute {printable(each.name)} is malformed: {first_line(error)}") from error
             if isinstance(value, list) and value and isinstance(value[0], bytes):
                 attributes[each.name] = [text.decode(errors="replace") for text in value]
             elif isinstance(value, self._onnx.TensorProto):
@@ -104,7 +104,7 @@ class Weights:
         try:
             array = self._onnx.numpy_helper.to_array(tensor)
         except OF_ONNX as error:
-            raise OnnxError(f"The tensor {printable(tensor.name)} is malformed: {told(error)}") from error
+            raise OnnxError(f"The tensor {printable(tensor.name)} is malformed: {first_line(error)}") from error
         return _of_mxnets_dtype(tensor, array.dtype, array)
 
     def _beside(self, tensor: onnx.TensorProto) -> np.ndarray:

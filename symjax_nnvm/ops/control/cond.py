@@ -79,7 +79,7 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
     """The gradient of the branch that is taken; zeros for inputs that only the other one, or the predicate, reads."""
     p: CondParams = node.attrs.parsed
     test, *branches = node.attrs.subgraphs
-    heads = [Head.of(grad, f"{node.name}_out{i}_grad") for i, grad in enumerate(ograds)]
+    heads = [Head.of_gradient(grad, f"{node.name}_out{i}_grad") for i, grad in enumerate(ograds)]
     numbers = [i for i, head in enumerate(heads) if head.variable is not None]
     inner = [
         _by_input(branch, locs, heads)
@@ -89,11 +89,11 @@ def _cond_gradient(node: Node, ograds: list[NodeEntry]):
     igrads: list[NodeEntry | None] = [None] * len(node.inputs)
     if not reached:
         return igrads
-    given = {heads[i].variable.node: len(node.inputs) + k for k, i in enumerate(numbers)}  # type: ignore[union-attr]
+    head_places = {heads[i].variable.node: len(node.inputs) + k for k, i in enumerate(numbers)}  # type: ignore[union-attr]
     graphs: list[Subgraph] = [test]
     all_locs = [p.cond_input_locs]
     for branch, locs, grads in zip(branches, (p.then_input_locs, p.else_input_locs), inner, strict=True):
-        number_of = given | dict(zip(subgraph_variables(branch), locs, strict=True))
+        number_of = head_places | dict(zip(subgraph_variables(branch), locs, strict=True))
         outputs = []
         for i in reached:
             if i not in grads:

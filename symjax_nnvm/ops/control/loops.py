@@ -258,12 +258,12 @@ class _Loop:
     ) -> dict[int, NodeEntry | None]:
         """The gradient of what feeds each variable of the body; of a state, that of its first value."""
         name, variables = self.node.name, subgraph_variables(self.body)
-        heads = [Head.of(grad, f"{name}_out{i}_grad") for i, grad in enumerate(ograds)]
+        heads = [Head.of_gradient(grad, f"{name}_out{i}_grad") for i, grad in enumerate(ograds)]
         carried = [
             Head(NodeEntry(create_variable_node(f"{name}_state{i}_grad"), 0, 0)) for i in range(len(self.states))
         ]
         inner = gradient_inside(self.body, [*heads, *carried])
-        extra = [Head.of(grad, f"{name}_history{i}_grad") for i, grad in enumerate(history_grads)]
+        extra = [Head.of_gradient(grad, f"{name}_history{i}_grad") for i, grad in enumerate(history_grads)]
         # One step of the backward loop: gradients of the slices are stacked, those of the states are carried on, those
         # of what stays add up.
         data_outputs = [loc for loc in self.data if not is_zero(inner[loc])]

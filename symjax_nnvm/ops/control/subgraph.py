@@ -126,19 +126,19 @@ class Head:
     variable: NodeEntry | None
 
     @staticmethod
-    def of(gradient: NodeEntry, name: str) -> Head:
+    def of_gradient(gradient: NodeEntry, name: str) -> Head:
         """A fresh variable for a head gradient from outside."""
         return Head(None if is_zero(gradient) else NodeEntry(create_variable_node(name), 0, 0))
 
 
 def gradient_inside(graph: Subgraph, heads: Sequence[Head]) -> list[NodeEntry]:
     """The gradients of a subgraph's heads with respect to its variables, in order, as entries over the same nodes."""
-    given = [
+    head_grads = [
         apply("zeros_like", entry) if head.variable is None else head.variable
         for head, entry in zip(heads, graph.outputs, strict=True)
     ]
     variables = [NodeEntry(node, 0, 0) for node in subgraph_variables(graph)]
-    return gradient_entries(graph.outputs, variables, given, zeros_if_unreachable=True)
+    return gradient_entries(graph.outputs, variables, head_grads, zeros_if_unreachable=True)
 
 
 def subgraph_node(

@@ -61,7 +61,7 @@ def _dot_shapes(p: Transposed, ins: Shapes, outs: Shapes):
         return [(k,), (k,)], [(1,)]
     rows, columns = replaced(lhs, i), replaced(rhs, j)
     if out is not None and len(out) == len(rows) + len(columns):
-        merged = [known(dim, given) for dim, given in zip((*rows, *columns), out, strict=True)]
+        merged = [known(dim, size) for dim, size in zip((*rows, *columns), out, strict=True)]
         rows, columns = tuple(merged[: len(rows)]), tuple(merged[len(rows) :])
     return [_inserted(rows, i, k), _inserted(columns, j, k)], [(*rows, *columns)]
 

@@ -74,8 +74,8 @@ def _operand_types(p: object, at: Operands) -> Operands:
 
 def _inferred(rule: Any, p: NoParams, ins: Any, outs: Any):
     """The operands' rule, in the order of inputs and outputs."""
-    given = dict(zip(INPUTS, ins, strict=True)) | {"memory": outs[2]}
-    inferred = rule(None, Operands(list(outs[:2]), [given[n] for n in _SMOOTH], [given[n] for n in _FIXED], []))
+    by_name = dict(zip(INPUTS, ins, strict=True)) | {"memory": outs[2]}
+    inferred = rule(None, Operands(list(outs[:2]), [by_name[n] for n in _SMOOTH], [by_name[n] for n in _FIXED], []))
     named = dict(zip((*_SMOOTH, *_FIXED), (*inferred.smooth, *inferred.fixed), strict=True))
     return [named[name] for name in INPUTS], [*inferred.heads, named["memory"]]
 

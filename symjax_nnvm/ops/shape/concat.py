@@ -47,11 +47,11 @@ def _concat_shapes(p: ConcatParams, ins: Shapes, outs: Shapes, sharing: int = 1)
     # A shape of another rank keeps its own dimension here; the pass words the conflict.
     parts = [None if shape is None or len(shape) != len(first) else shape[axis] for shape in ins]
     total = None if out is None or len(out) != len(first) else out[axis]
-    given = sum(part for part in parts if part is not None)
+    known_total = sum(part for part in parts if part is not None)
     if None not in parts:
-        total = given
+        total = known_total
     elif total is not None and parts.count(None) <= sharing:
-        share = _share(total, given, parts.count(None), axis)
+        share = _share(total, known_total, parts.count(None), axis)
         parts = [share if part is None else part for part in parts]
     return [replaced(common, axis, part) for part in parts], [replaced(common, axis, total)]
 

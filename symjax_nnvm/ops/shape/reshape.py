@@ -68,7 +68,7 @@ def reshape_shapes(p: ReshapeParams, ins: Shapes, outs: Shapes):
     source: list[int | None] = list(data[::direction])
     target, pieces = _match(p.codes, source)
     if out is not None and len(out) == len(target):
-        target = [known(dim, given) for dim, given in zip(target, out[::direction], strict=True)]
+        target = [known(dim, size) for dim, size in zip(target, out[::direction], strict=True)]
     for a, b in pieces:
         source[a], target[b] = solve_sizes(source[a], target[b])
     whole = solve_sizes(source, target)

@@ -38,21 +38,21 @@ def region_shapes(
         data = with_rank(ins[0], 4, "data", "(images, channels, h, w)")
         rois = with_rank(ins[1], 2, "rois", f"(regions, {columns})")
         out = with_rank(outs[0], 4, "output", "(regions, channels, bins, bins)")
-        factor, given = channels(p), data[1]
+        factor, channels_given = channels(p), data[1]
         shape = out[1]
-        if factor is not None and given is not None:
-            if given % factor:
+        if factor is not None and channels_given is not None:
+            if channels_given % factor:
                 raise InferenceError(
                     "Input channels should be divisible by pooled_size[0]*pooled_size[1]",
                     param="pooled_size",
                     expected=f"a multiple of {factor} channels",
-                    got=given,
+                    got=channels_given,
                 )
-            shape = given // factor
+            shape = channels_given // factor
         elif factor is not None and shape is not None:
-            given = shape * factor
+            channels_given = shape * factor
         regions = known(rois[0], out[0])
-        return [(data[0], given, *data[2:]), (regions, columns)], [(regions, shape, *pooled(p))]
+        return [(data[0], channels_given, *data[2:]), (regions, columns)], [(regions, shape, *pooled(p))]
 
     return rule
 

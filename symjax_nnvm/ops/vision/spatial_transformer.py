@@ -178,7 +178,7 @@ linear(
 
 class SpatialTransformerParams(Params):
     target_shape: Tuple = param((0, 0), doc="height and width of the output")
-    transform_type: Literal["affine"] = param(doc="what loc means: matrices, one for each sample")
+    transform_type: Literal["affine"] = param(doc="the meaning of loc: matrices, one for each sample")
     sampler_type: Literal["bilinear"] = param(doc="how samples are taken")
     cudnn_off: bool | None = param(None, doc="accepted and without effect")
 

@@ -113,9 +113,9 @@ def gradient_pass(graph: Graph) -> Graph:
     plan = graph.attrs.get("grad_mirror_plan") or _nnvm_plan(order, graph.attrs.get("grad_mirror_fun"))
     _backpropagate(order, slots, Copies(order, plan), aggregate, hint, graph.attrs.get("zero_ops", ()))
     grads = [_sum(slots[x.node][x.index], x, aggregate, hint) for x in xs]
-    mark, given = GradientOf(tuple(ys)), {grad.node for grad in ys_out_grad}
+    mark, head_grad_nodes = GradientOf(tuple(ys)), {grad.node for grad in ys_out_grad}
     for grad in grads:
-        if grad.node.info is None and grad.node not in slots and grad.node not in given:
+        if grad.node.info is None and grad.node not in slots and grad.node not in head_grad_nodes:
             grad.node.info = mark
     return graph.derive(outputs=grads if not copy_op else copy_repeated(grads, copy_op), attrs={})
 
@@ -136,7 +136,7 @@ def _start(
                     f"Cannot differentiate with respect to the {i + 1}-th variable because it is unreachable from "
                     "the outputs",
                     node=x.node,
-                    fix="Ask only for gradients of what the outputs depend on, or for zeros elsewhere: "
+                    fix="Ask only for gradients of variables that the outputs depend on, or for zeros elsewhere: "
                     "symbol.gradient(..., zeros_if_unreachable=True).",
                 )
             )

@@ -43,8 +43,8 @@ def _sizes(
     """Elements of every output; 1 each when some shape is not known."""
     graph = Graph(ys)
     index = graph.indexed_graph()
-    given = [(shapes or {}).get(index.nodes[nid].source.name) for nid in index.input_nodes]
-    graph.attrs |= {"shape_inputs": ShapeList(given), "shape_attr_key": "__shape__"}
+    input_shapes = [(shapes or {}).get(index.nodes[nid].source.name) for nid in index.input_nodes]
+    graph.attrs |= {"shape_inputs": ShapeList(input_shapes), "shape_attr_key": "__shape__"}
     inferred = apply_pass(graph, "MXInferShape").attrs["shape"]
     sizes: dict[Node, list[int]] = {}
     for node in nodes:

@@ -111,10 +111,10 @@ def _covers(x: Value, y: Value) -> bool:
 
 def _broadcast_like(g: Composer, x: Value, full: Value) -> Value:
     g.symbol(x)
-    if x.made == full.made:
+    if x.symbol_shapes == full.symbol_shapes:
         return x
     wide = expand_dims(g, x, range(full.ndim - x.ndim))
-    return wide if wide.made == full.made else g.op("broadcast_like", wide, full, gives=x.dtype)
+    return wide if wide.symbol_shapes == full.symbol_shapes else g.op("broadcast_like", wide, full, gives=x.dtype)
 
 
 import_table(

@@ -23,7 +23,7 @@ def _symbols(g: Composer, values: Sequence[Value]) -> list[Symbol]:
 
 def _stacked(g: Composer, piece: Value, symbol: Symbol, counts: Sequence[int]) -> Value:
     """Stack one output of a loop's steps: a step's number has an axis in MXNet."""
-    stacked = _standing(piece, symbol, [(n, *shape) for n, shape in zip(counts, piece.made, strict=True)])
+    stacked = _standing(piece, symbol, [(n, *shape) for n, shape in zip(counts, piece.symbol_shapes, strict=True)])
     return stacked if piece.ndim else reshape(g, stacked, [(n,) for n in counts])
 
 
@@ -47,7 +47,7 @@ def _if(g: Composer, test: Value) -> list[Value]:
 
 def _as(g: Composer, values: Sequence[Value], others: Sequence[Value]) -> list[Value]:
     """Values in the dtypes of others, whose shapes they must have."""
-    if [value.made for value in values] != [other.made for other in others]:
+    if [value.symbol_shapes for value in values] != [other.symbol_shapes for other in others]:
         g.refuse("its branches, or its steps, give arrays of different shapes")
     _symbols(g, others)
     return [held_as(g, value, other.held) for value, other in zip(values, others, strict=True)]
@@ -65,8 +65,8 @@ def _scan(g: Composer, *inputs: Value) -> list[Value]:
     def body(slices: list[Symbol], carried: list[Symbol]) -> tuple[list[Symbol], list[Symbol]]:
         rows = [_standing(x, s, [shape[1:] for shape in x.shapes]) for x, s in zip(data, slices, strict=True)]
         pieces = [entering(g, row) for row in rows]
-        given = [_standing(x, s) for x, s in zip(states, carried, strict=True)]
-        results.append(g.body(g.attr("body"), [*given, *pieces]))
+        states_in = [_standing(x, s) for x, s in zip(states, carried, strict=True)]
+        results.append(g.body(g.attr("body"), [*states_in, *pieces]))
         new = _as(g, results[0][: len(states)], states)
         return _symbols(g, results[0][len(states) :]), _symbols(g, new)
 

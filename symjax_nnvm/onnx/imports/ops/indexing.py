@@ -34,8 +34,8 @@ def _slice(
     parts: list[Any] = [(None, None, None)] * x.ndim
     for i, place in enumerate(places):
         axis = g.axis(place, x.ndim)
-        given = [(row[0][i], row[1][i]) for row in rows]
-        parts[axis] = _part(g, x, axis, given, strides[i])
+        bounds = [(row[0][i], row[1][i]) for row in rows]
+        parts[axis] = _slice_bounds(g, x, axis, bounds, strides[i])
     asked = [axis for axis, part in enumerate(parts) if part != (None, None, None)]
     if not asked:
         return x
@@ -46,13 +46,13 @@ def _slice(
     return g.op("slice", x, begin=columns[0], end=columns[1], step=columns[2], gives=x.dtype)
 
 
-def _part(g: Composer, x: Value, axis: int, given: list[tuple[int, int]], step: int) -> tuple[Any, Any, Any]:
+def _slice_bounds(g: Composer, x: Value, axis: int, bounds: list[tuple[int, int]], step: int) -> tuple[Any, Any, Any]:
     """(begin, end, step) of an axis: None for its ends. Raises OnnxError where run time decides it in another way."""
     if step == 0:
         g.refuse("its step is 0")
     sizes = x.sizes[axis]
-    lengths = [len(range(*slice(a, b, step).indices(n))) for (a, b), n in zip(given, sizes, strict=True)]
-    firsts = [slice(a, b, step).indices(n) for (a, b), n in zip(given, sizes, strict=True)]
+    lengths = [len(range(*slice(a, b, step).indices(n))) for (a, b), n in zip(bounds, sizes, strict=True)]
+    firsts = [slice(a, b, step).indices(n) for (a, b), n in zip(bounds, sizes, strict=True)]
     if min(lengths) < 1:
         g.refuse(f"nothing is left of axis {axis}, and MXNet has no empty arrays")
     begins = {None if (a == 0 if step > 0 else a == n - 1) else a for (a, _, _), n in zip(firsts, sizes, strict=True)}
@@ -74,12 +74,12 @@ def _pad(
     mode = g.attr("mode", "constant")
     if mode not in ("constant", "edge", "reflect"):
         g.refuse(f"MXNet's Pad knows no mode {mode!r}")
-    given = g.numbers("pads", pads)
+    numbers = g.numbers("pads", pads)
     places = [g.axis(axis, x.ndim) for axis in g.numbers("axes", axes, list(range(x.ndim)))]
-    if len(given) != 2 * len(places):
-        g.refuse(f"it needs two widths for each of {len(places)} axes, and has {len(given)}")
+    if len(numbers) != 2 * len(places):
+        g.refuse(f"it needs two widths for each of {len(places)} axes, and has {len(numbers)}")
     before, after = [0] * x.ndim, [0] * x.ndim
-    for axis, low, high in zip(places, given[: len(places)], given[len(places) :], strict=True):
+    for axis, low, high in zip(places, numbers[: len(places)], numbers[len(places) :], strict=True):
         before[axis], after[axis] = low, high
     number = g.attr("value", 0.0) if value is None else float(g.known(value, "value").item())
     return pad(g, x, before, after, number, mode)

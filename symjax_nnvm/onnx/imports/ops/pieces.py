@@ -54,7 +54,9 @@ def reshape(g: Composer, x: Value, shapes: Sequence[Numbers], codes: Sequence[in
     if target is None:
         wanted = [fixed(sizes) for sizes in zip(*shapes, strict=True)]
         g.refuse(f"run time decides several sizes of the shape {wanted} that {x.name!r} gets", STATIC)
-    arrays = x if [shape or (1,) for shape in shapes] == x.made else g.op("Reshape", x, shape=tuple(target) or (1,))
+    arrays = (
+        x if [shape or (1,) for shape in shapes] == x.symbol_shapes else g.op("Reshape", x, shape=tuple(target) or (1,))
+    )
     return Value(arrays.name, x.dtype, list(shapes), None, arrays.symbol, x.held)
 
 

@@ -29,8 +29,8 @@ def _gemm(g: Composer, a: Value, b: Value, c: Value | None = None) -> Value:
         weight = weight * np.asarray(alpha, weight.dtype)
     if weight is not b.array:
         b = g.weight(b, weight, f"fc{alpha:g}")
-    given = [a, b] if bias is None else [a, b, bias]
-    product = g.op("FullyConnected", *given, num_hidden=hidden, no_bias=bias is None)
+    operands = [a, b] if bias is None else [a, b, bias]
+    product = g.op("FullyConnected", *operands, num_hidden=hidden, no_bias=bias is None)
     return product if bias is not None or c is None or beta == 0 else add(g, product, scaled(g, c, beta))
 
 

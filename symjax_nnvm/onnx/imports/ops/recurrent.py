@@ -57,11 +57,11 @@ def _recurrence(g: Composer, x: Value, w: Value, r: Value, *others: Value | None
 def _mode(g: Composer, directions: int) -> str:
     """The cell. Raises OnnxError for functions that MXNet's has not."""
     mode, _, usual = _CELLS[g.node.kind]
-    given = tuple(g.attr("activations") or usual * directions)
-    if g.node.kind == "RNN" and set(given) == {"Relu"}:
+    activations = tuple(g.attr("activations") or usual * directions)
+    if g.node.kind == "RNN" and set(activations) == {"Relu"}:
         return "rnn_relu"
-    if given != usual * directions:
-        g.refuse(f"its cell has the functions {given}, and MXNet's {usual}")
+    if activations != usual * directions:
+        g.refuse(f"its cell has the functions {activations}, and MXNet's {usual}")
     if mode == "gru" and not g.attr("linear_before_reset", 0):
         g.refuse(
             "its reset gate comes before the product (linear_before_reset=0), and MXNet's after it",

@@ -18,10 +18,14 @@ def _reduction(function: Reduce, alone: str | None = None) -> Callable[..., Valu
 
     def form(g: Composer, x: Value, axes: Value | None = None) -> Value:
         """Axes are an attribute or, later, an input; without any, all are meant, unless the node says none."""
-        given, nothing, keep = g.numbers("axes", axes), g.attr("noop_with_empty_axes", 0), bool(g.attr("keepdims", 1))
-        if not given and nothing:
+        axis_numbers, nothing, keep = (
+            g.numbers("axes", axes),
+            g.attr("noop_with_empty_axes", 0),
+            bool(g.attr("keepdims", 1)),
+        )
+        if not axis_numbers and nothing:
             return x if alone is None else g.op(alone, x)
-        places = sorted({g.axis(axis, x.ndim) for axis in given or range(x.ndim)})
+        places = sorted({g.axis(axis, x.ndim) for axis in axis_numbers or range(x.ndim)})
         if not x.ndim:
             return function(g, x, {"axis": (0,), "keepdims": True})
         reduced = function(g, x, {"axis": tuple(places), "keepdims": keep})

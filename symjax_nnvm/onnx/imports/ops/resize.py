@@ -67,8 +67,8 @@ def _resize_11(
     if g.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
         g.refuse("it keeps the ratio of its sides")
     wanted = [list(shape) for shape in x.shapes]
-    for shape, given in zip(wanted, sizes.arrays, strict=True):
-        for axis, size in zip(axes, given.tolist(), strict=True):
+    for shape, target in zip(wanted, sizes.arrays, strict=True):
+        for axis, size in zip(axes, target.tolist(), strict=True):
             shape[axis] = size
     return _resize(g, x, None, wanted, how)
 

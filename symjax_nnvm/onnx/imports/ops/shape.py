@@ -14,7 +14,7 @@ from symjax_nnvm.onnx.imports.ops.pieces import alike, broadcast, expand_dims, f
 from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 
 
-def _made(g: Composer, arrays: list[np.ndarray], name: str) -> Value:
+def _value(g: Composer, arrays: list[np.ndarray], name: str) -> Value:
     arrays = one(arrays)
     return Value(name, arrays[0].dtype.name, [each.shape for each in arrays], arrays, in_graph=True)
 
@@ -23,12 +23,12 @@ def _made(g: Composer, arrays: list[np.ndarray], name: str) -> Value:
 def _shape(g: Composer, x: Value) -> Value:
     """A size is known under each assignment, so what is computed of sizes is."""
     part = slice(g.attr("start", 0), g.attr("end"))
-    return _made(g, [np.asarray(shape[part], np.int64) for shape in x.shapes], g.node.name)
+    return _value(g, [np.asarray(shape[part], np.int64) for shape in x.shapes], g.node.name)
 
 
 @onnx_import("Size")
 def _size(g: Composer, x: Value) -> Value:
-    return _made(g, [np.asarray(math.prod(shape), np.int64) for shape in x.shapes], g.node.name)
+    return _value(g, [np.asarray(math.prod(shape), np.int64) for shape in x.shapes], g.node.name)
 
 
 @onnx_import("Constant")
@@ -38,7 +38,7 @@ def _constant(g: Composer) -> Value:
         *(("value_int", "int64"), ("value_ints", "int64")),
     ):
         if key in g.node.attrs:
-            return _made(g, [np.asarray(g.attr(key), dtype)] * g.count, g.node.name)
+            return _value(g, [np.asarray(g.attr(key), dtype)] * g.count, g.node.name)
     g.refuse("its value is text, or sparse")
 
 
@@ -102,8 +102,8 @@ def _flatten(g: Composer, x: Value) -> Value:
 
 @onnx_import("Squeeze")
 def _squeeze(g: Composer, x: Value, axes: Value | None = None) -> Value:
-    given = g.numbers("axes", axes)
-    return squeeze(g, x, given if given is not None else [axis for axis in range(x.ndim) if x.shape[axis] == 1])
+    numbers = g.numbers("axes", axes)
+    return squeeze(g, x, numbers if numbers is not None else [axis for axis in range(x.ndim) if x.shape[axis] == 1])
 
 
 @onnx_import("Unsqueeze")
