@@ -190,7 +190,7 @@ def _onnx(options: argparse.Namespace, model: ModelFiles) -> tuple[list[Path], l
         make_folder(options.out)
         files = save_onnx(options.out, onnx_model)
     sides = (("input", onnx_model.graph.input), ("output", onnx_model.graph.output))
-    return files, [f"{side} {each.name}  {signature_of(each)}" for side, infos in sides for each in infos]
+    return files, [f"{side} {info.name}  {signature_of(info)}" for side, infos in sides for info in infos]
 
 
 def _program(options: argparse.Namespace, model: Model) -> tuple[list[Path], list[str]]:

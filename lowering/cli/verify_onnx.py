@@ -31,10 +31,12 @@ def run(options: argparse.Namespace) -> int:
     session = _session(options.model)
     model = find_any_model(options.against, options.params, options.epoch)
     symbol = inference_symbol(model.symbol())
-    wanted = {each.name: each for each in session.get_inputs()}
+    wanted = {input_info.name: input_info for input_info in session.get_inputs()}
     named_shapes = {name for name, _ in options.shape}
     # What has a name in the file is any size: two of each are as good as any.
-    sizes = {name: tuple(s if isinstance(s, int) else 2 for s in each.shape) for name, each in wanted.items()}
+    sizes = {
+        name: tuple(s if isinstance(s, int) else 2 for s in input_info.shape) for name, input_info in wanted.items()
+    }
     options.shape += [(name, shape) for name, shape in sizes.items() if name not in named_shapes and shape]
     if all("=" in text for text in options.inputs):
         named = {text.partition("=")[0] for text in options.inputs}
@@ -43,12 +45,12 @@ def run(options: argparse.Namespace) -> int:
     missing = wanted.keys() - args.keys() - aux.keys()
     if missing:
         raise InputError(f"{options.model} has inputs {plain_list(sorted(missing))}, which {options.against} has not.")
-    feed = {n: np.asarray((args | aux)[n]).astype(_dtype(each.type)) for n, each in wanted.items()}
+    feed = {n: np.asarray((args | aux)[n]).astype(_dtype(input_info.type)) for n, input_info in wanted.items()}
     with working("computing"):
         outputs, _ = lowering.compile(symbol)(args, aux)
         theirs = session.run(None, feed)
     ours = dict(zip(symbol.list_outputs(), outputs, strict=True))
-    names = [each.name for each in session.get_outputs()]
+    names = [input_info.name for input_info in session.get_outputs()]
     rows = [_row(name, np.asarray(array), ours.get(name)) for name, array in zip(names, theirs, strict=True)]
     ok = all(row["ok"] for row in rows)
     if options.json:

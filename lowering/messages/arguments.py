@@ -193,7 +193,7 @@ def arrays_by_name(given: Any, what: str, example: str) -> Mapping[str, Any]:
     named = require_named(given, what, example)
     if all(map(_is_of_jax, set(map(type, named.values())))):
         return named
-    others = [n for n, each in named.items() if type(each) is not np.ndarray or not _is_native(each.dtype)]
+    others = [n for n, array in named.items() if type(array) is not np.ndarray or not _is_native(array.dtype)]
     return {**named, **{name: as_array(named[name], name) for name in others}} if others else named
 
 

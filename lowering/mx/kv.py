@@ -38,31 +38,31 @@ class KVStore:
 
     def init(self, key: Any, value: Any) -> None:
         """Hold copies of arrays. Raises CallError for a key that is held."""
-        for each, array in _pairs(key, value):
-            if each in self._held:
-                raise CallError(f"duplicate init of key {each!r}", fix="kv.push changes the stored value.")
-            (self._held[each],) = self.of_first_worker([_first(array).copy()])
+        for name, array in _pairs(key, value):
+            if name in self._held:
+                raise CallError(f"duplicate init of key {name!r}", fix="kv.push changes the stored value.")
+            (self._held[name],) = self.of_first_worker([_first(array).copy()])
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sum arrays, a list for each key, and keep the sum, or give it to the updater."""
-        for each, arrays in _pairs(key, value):
+        for name, arrays in _pairs(key, value):
             first, *others = arrays if isinstance(arrays, list | tuple) else [arrays]
             total = first.copy()
             for other in others:
                 total += other
             (total,) = self.summed([total])
             if self._updater is None:
-                self._stored(each)[:] = total
+                self._stored(name)[:] = total
             else:
-                held = self._stored(each)
+                held = self._stored(name)
                 with writing(held.cell):
-                    self._updater(each, total, held)
+                    self._updater(name, total, held)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copy what is held into arrays."""
-        for each, arrays in _pairs(key, out):
+        for name, arrays in _pairs(key, out):
             for array in arrays if isinstance(arrays, list | tuple) else [arrays]:
-                self._stored(each).copyto(array)
+                self._stored(name).copyto(array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """Push values, then pull the sums."""
@@ -100,7 +100,7 @@ class WorkersStore(KVStore):
     def __init__(self, type: str):
         super().__init__(type)
         self.rank, self.num_workers = jax.process_index(), jax.process_count()
-        firsts = [min(each, key=lambda device: device.id) for each in _devices_by_process()]
+        firsts = [min(devices, key=lambda device: device.id) for devices in _devices_by_process()]
         self._mesh = Mesh(np.array(firsts), ("workers",))
         whole = jax.NamedSharding(self._mesh, PartitionSpec())
         self._add = jax.jit(lambda arrays: [array.sum(0) for array in arrays], out_shardings=whole)

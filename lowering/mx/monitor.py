@@ -45,12 +45,12 @@ class Monitor:
     def install(self, exe: Executor) -> None:
         """Watch an executor."""
         exe.set_monitor_callback(self.stat_helper, self.monitor_all)
-        self._watched = [*filter(lambda each: each() is not None, self._watched), weakref.ref(exe)]
+        self._watched = [*filter(lambda watched: watched() is not None, self._watched), weakref.ref(exe)]
 
     @property
     def exes(self) -> list[Executor]:
         """The executors that it watches, as long as there are others who hold them."""
-        return [exe for each in self._watched if (exe := each()) is not None]
+        return [exe for watched in self._watched if (exe := watched()) is not None]
 
     def stat_helper(self, name: str, array: NDArray) -> None:
         """Take an array down, if this batch is watched and the name matches."""

@@ -259,7 +259,7 @@ def _values(arrays: Sequence[NDArray], models: Sequence[Any], called_back: bool)
     for array, model in zip(arrays, models, strict=True):
         if (array.shape, array.cell.dtype) != (model.shape, model.dtype):
             problem = "A CustomOp put an array into a list of those that it is to write"
-            expected, got = (f"{each.dtype}{list(each.shape)}" for each in (model, array.cell))
+            expected, got = (f"{either.dtype}{list(either.shape)}" for either in (model, array.cell))
             raise CustomOpError(explain(problem, expected=expected, got=got, fix="self.assign(array, req, value)"))
     return [host(array.cell) if called_back else array.value for array in arrays]
 
@@ -338,8 +338,8 @@ def register(reg_name: str) -> Callable[[Any], Any]:
         name = custom_name(reg_name)
         if not Op.exists(name):
             _declare(reg_name, name)
-        for each in (name, f"{name}{_BACKWARD}"):
-            Op.get(each).set_attr_parser(lambda attrs: setattr(attrs, "parsed", _Operator.of_node(attrs, prop_cls)))
+        for op_name in (name, f"{name}{_BACKWARD}"):
+            Op.get(op_name).set_attr_parser(lambda attrs: setattr(attrs, "parsed", _Operator.of_node(attrs, prop_cls)))
         return prop_cls
 
     return do_register

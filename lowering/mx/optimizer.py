@@ -113,9 +113,9 @@ class Optimizer:
         return self.wd * self._multiplier(index, "wd_mult")
 
     def _update_count(self, index: Any) -> None:
-        for each in index if isinstance(index, list | tuple) else [index]:
-            self.counts[each] = self.counts.get(each, self.begin_num_update) + 1
-            self.num_update = max(self.counts[each], self.num_update)
+        for number in index if isinstance(index, list | tuple) else [index]:
+            self.counts[number] = self.counts.get(number, self.begin_num_update) + 1
+            self.num_update = max(self.counts[number], self.num_update)
 
     # -- updates -------------------------------------------------------------------------------------------------
 
@@ -290,11 +290,11 @@ class Updater:
         """Update one parameter, or a list of them."""
         several = isinstance(index, list | tuple)
         indices, grads, weights = (index, grad, weight) if several else ([index], [grad], [weight])
-        for each, array in zip(indices, weights, strict=True):
-            if each not in self.states:
-                self.states[each] = self.optimizer.create_state_multi_precision(each, array)
-                self._fill(each)
-        self.optimizer.update_all(indices, weights, grads, [self.states[each] for each in indices])
+        for number, array in zip(indices, weights, strict=True):
+            if number not in self.states:
+                self.states[number] = self.optimizer.create_state_multi_precision(number, array)
+                self._fill(number)
+        self.optimizer.update_all(indices, weights, grads, [self.states[number] for number in indices])
 
     def _fill(self, index: Any) -> None:
         for name, array in _flat(index, self.states[index]):
@@ -303,9 +303,7 @@ class Updater:
 
     def save(self, fname: str) -> None:
         """Write the states as an array file. Raises OSError."""
-        save_arrays(
-            fname, {name: np.asarray(a) for each, state in self.states.items() for name, a in _flat(each, state)}
-        )
+        save_arrays(fname, {name: np.asarray(a) for key, state in self.states.items() for name, a in _flat(key, state)})
 
     def load(self, fname: str) -> None:
         """Take the states that `save` wrote; updates are counted anew, from begin_num_update on, as in MXNet.

@@ -165,7 +165,7 @@ def _folder(place: Path, about: Mapping[str, Any]) -> Folder:
         with ThreadPoolExecutor() as side_by_side:
             saved = {place / name: saved for name, saved in about["members"].items()}
             marks = {path: _mark(path) for path in saved if path.is_file()}
-            for looked_at in [side_by_side.submit(_require_as_saved, *each) for each in saved.items()]:
+            for looked_at in [side_by_side.submit(_require_as_saved, *name_and_sum) for name_and_sum in saved.items()]:
                 looked_at.result()
         arrays = named_arrays(place / _COMPUTED, "a predictor")
         values = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}

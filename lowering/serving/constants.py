@@ -113,12 +113,12 @@ class ConstantStore:
         arguments = self._on_device(once.arg_names)
         lowered = jit(_computing(once), platform=self._platform, once=True).lower(arguments)
         if self.home.mesh is None:
-            compiled, where = lowered.compile, [self.home.parameter(each) for each in addresses]
+            compiled, where = lowered.compile, [self.home.parameter(address) for address in addresses]
         else:  # XLA says where on the mesh the results are stored
             executable = lowered.compile()
             compiled, where = lambda: executable, executable.output_shardings
         pairs = zip(lowered.out_info, where, strict=True)
-        avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=each) for out, each in pairs]
+        avals = [jax.ShapeDtypeStruct(out.shape, out.dtype, sharding=sharding) for out, sharding in pairs]
         return dict(zip(addresses, avals, strict=True)), lambda: dict(
             zip(addresses, compiled()(arguments), strict=True)
         )

@@ -197,7 +197,7 @@ def _avals(
         return jax.export.symbolic_shape(given, scope=scope)[0]
 
     return {
-        name: _aval(tuple(size(name, each) for each in shape), dtypes.get(name, "float32"))
+        name: _aval(tuple(size(name, dim) for dim in shape), dtypes.get(name, "float32"))
         for name, shape in shapes.items()
     }
 

@@ -187,7 +187,7 @@ class Predictor:
     def signatures(self) -> list[dict[str, jax.ShapeDtypeStruct]]:
         """Shapes and dtypes of the inputs by name, of each signature saved or kept, the last used at the end. A server
         that starts again compiles them all by `for inputs in predict.signatures: predict.warm(**inputs)`."""
-        return [{n: jax.ShapeDtypeStruct(*each) for n, each in one.inputs.items()} for one in self._signatures()]
+        return [{n: jax.ShapeDtypeStruct(*aval) for n, aval in one.inputs.items()} for one in self._signatures()]
 
     def _signatures(self) -> list[Signature]:
         kept = [Signature(dict(inputs), key is not None) for (*inputs, key), _ in self._ready.items()]
@@ -277,10 +277,10 @@ class Predictor:
 
     def _warmed(self, shapes: Mapping[str, Sequence[int] | jax.ShapeDtypeStruct]) -> tuple[Inputs, jax.Array | None]:
         """The signature of inputs of these shapes."""
-        avals = {n: each for n, each in shapes.items() if isinstance(each, jax.ShapeDtypeStruct)}
-        known = shapes_by_name({**shapes, **{n: each.shape for n, each in avals.items()}}, "shapes", _WARM)
+        avals = {n: shape for n, shape in shapes.items() if isinstance(shape, jax.ShapeDtypeStruct)}
+        known = shapes_by_name({**shapes, **{n: shape.shape for n, shape in avals.items()}}, "shapes", _WARM)
         self._check_inputs(known)
-        dtypes = {n: jax.dtypes.canonicalize_dtype(each.dtype).name for n, each in avals.items()}
+        dtypes = {n: jax.dtypes.canonicalize_dtype(shape.dtype).name for n, shape in avals.items()}
         dtypes = self._input_dtypes() | dtypes
         return {n: (known[n], dtypes[n]) for n in self.inputs}, jax.random.key(0) if self._needs_key else None
 

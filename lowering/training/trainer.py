@@ -167,7 +167,7 @@ class Trainer:
                 raise TrainingError(f"{what} of init is no dict", got=type(values).__name__, fix=fix)
         base_key = prng_key(key)
         require_key(base_key)
-        args, aux = (_arrays(each or {}) for each in (args, aux))
+        args, aux = (_arrays(arrays or {}) for arrays in (args, aux))
         self._check_names(shapes)
         known = shapes_by_name(shapes, "shapes", _INIT)
         self._check_shapes(known, args, aux)

@@ -101,4 +101,4 @@ class Streams:
         return [np.asarray(output) for output in self._executable(inputs, self._held, None)]
 
     def _joined(self, parts: Sequence[Sequence[np.ndarray]]) -> list[jax.Array]:
-        return [jax.device_put(np.concatenate(each), self._home) for each in zip(*parts, strict=True)]
+        return [jax.device_put(np.concatenate(pieces), self._home) for pieces in zip(*parts, strict=True)]

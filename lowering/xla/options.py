@@ -105,8 +105,8 @@ class Jitted:
         except jax.errors.JaxRuntimeError as error:
             if not _is_of_memory(error):
                 raise
-            for each in (self._compiling, self.plain):
-                each.clear_cache()  # so that the next call waits, too
+            for call in (self._compiling, self.plain):
+                call.clear_cache()  # so that the next call waits, too
             raise _too_large(error, self._estimated(args)) from error
         return outputs
 
@@ -116,7 +116,7 @@ class Jitted:
         return self.plain(*args)  # is raised again
 
     def _estimated(self, args: tuple[Any, ...]) -> Footprint | None:
-        named = {name: value for each in args if isinstance(each, Mapping) for name, value in each.items()}
+        named = {name: value for argument in args if isinstance(argument, Mapping) for name, value in argument.items()}
         shapes = {name: np.shape(value) for name, value in named.items()}
         return None if self._symbol is None else estimated(self._symbol, shapes)
 
@@ -193,7 +193,7 @@ process, dividing by 0, from 2³⁸ on."""
 
 def _bytes_of_largest(results: Any) -> int:
     """Bytes of the largest huge array among results; 0 where there is none."""
-    sizes = [(each.size, each.dtype.itemsize) for each in jax.tree.leaves(results) if isinstance(each, jax.Array)]
+    sizes = [(array.size, array.dtype.itemsize) for array in jax.tree.leaves(results) if isinstance(array, jax.Array)]
     return max((n * size for n, size in sizes if isinstance(n, int) and n >= HUGE), default=0)
 
 

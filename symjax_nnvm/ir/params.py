@@ -311,7 +311,9 @@ class ParamField:
     def choices(self) -> tuple[Any, ...]:
         """The values of a parameter that has a few; else none."""
         members = typing.get_args(self.annotation) if typing.get_origin(self.annotation) is not Literal else ()
-        literals = [each for each in (self.annotation, *members) if typing.get_origin(each) is Literal]
+        literals = [
+            annotation for annotation in (self.annotation, *members) if typing.get_origin(annotation) is Literal
+        ]
         return tuple(choice for literal in literals for choice in typing.get_args(literal))
 
     def admits(self, value: Any) -> bool:

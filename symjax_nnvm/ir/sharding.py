@@ -44,7 +44,7 @@ def mesh_axes(text: str) -> MeshAxes:
         if group is None:
             axes.append(None if word.strip() == "None" else _name(word, text))
         else:
-            axes.append(tuple(_name(each, text) for each in group.strip().removesuffix(",").split(",")))
+            axes.append(tuple(_name(axis, text) for axis in group.strip().removesuffix(",").split(",")))
     if whole.endswith(","):
         raise _malformed(text)
     names = split_over(tuple(axes))
@@ -62,7 +62,7 @@ def split_over(axes: MeshAxes) -> list[str]:
 
 def axes_text(axes: MeshAxes) -> str:
     """The text that `mesh_axes` reads."""
-    return ", ".join(f"({', '.join(each)})" if isinstance(each, tuple) else str(each) for each in axes)
+    return ", ".join(f"({', '.join(axis)})" if isinstance(axis, tuple) else str(axis) for axis in axes)
 
 
 def _name(word: str, text: str) -> str:

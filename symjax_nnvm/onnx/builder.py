@@ -96,8 +96,8 @@ class Builder:
 
     def ops(self, kind: str, *inputs: Operand, dtypes: Sequence[DType | None], **attrs: Any) -> list[Tensor]:
         """A node of as many outputs as there are dtypes; None: that of the inputs."""
-        like = next((each.dtype for each in inputs if isinstance(each, Tensor)), None)
-        operands = [self._operand(each, like) for each in inputs]
+        like = next((operand.dtype for operand in inputs if isinstance(operand, Tensor)), None)
+        operands = [self._operand(operand, like) for operand in inputs]
         while operands and operands[-1] is None:
             operands.pop()
         typed = operands[_TYPED_BY.get(kind, 0)] if operands else None
@@ -152,7 +152,7 @@ class Builder:
 
         Raises OnnxError where none of these has such a dimension.
         """
-        return self.dims(*(self._known(each, others) for each in sizes))
+        return self.dims(*(self._known(size, others) for size in sizes))
 
     def _known(self, sizes: Sizes, others: Sequence[Tensor]) -> int | Tensor:
         number = fixed(sizes)

@@ -115,7 +115,7 @@ def _prepare(
     float16: bool = False,
 ) -> _Prepared:
     names = set(net.list_inputs())
-    shapes, dtypes = ({name: each[name] for name in each if name in names} for each in (shapes, dtypes))
+    shapes, dtypes = ({name: by_name[name] for name in by_name if name in names} for by_name in (shapes, dtypes))
     dimensions = named_dimensions(net, shapes, {name: np.shape(array) for name, array in arrays.items()})
     variables = _variables(net, arrays, dimensions, _dtypes(net, arrays, dtypes, float16))
     return _Prepared(net, variables, dimensions, opset or max(OPSET, needed_opset(net.outputs)))

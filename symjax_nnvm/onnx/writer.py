@@ -48,7 +48,7 @@ def write(g: Builder, graph: Graph, variables: Sequence[Tensor]) -> list[Tensor]
     variables: a tensor for each variable, in the order of `IndexedGraph.input_nodes`. Raises OnnxError for a node that
     has no form, InferenceError.
     """
-    infer = [list(each) for each in zip(*(tensor.shapes or () for tensor in variables), strict=True)]
+    infer = [list(rows) for rows in zip(*(tensor.shapes or () for tensor in variables), strict=True)]
     inferred = [infer_shape(graph, shapes=shapes) for shapes in infer or [[]] * g.count]
     dtypes = infer_type(graph, dtypes=[tensor.dtype for tensor in variables]).attrs["dtype"]
     index = graph.indexed_graph()
@@ -60,7 +60,7 @@ def write(g: Builder, graph: Graph, variables: Sequence[Tensor]) -> list[Tensor]
         first, last = index.entry_rptr[nid : nid + 2]
         g.node = node.source
         g.outs = [
-            Tensor("", dtypes[eid] or default_dtype(), _known([each.attrs["shape"][eid] for each in inferred]))
+            Tensor("", dtypes[eid] or default_dtype(), _known([graph.attrs["shape"][eid] for graph in inferred]))
             for eid in range(first, last)
         ]
         ids = [index.entry_rptr[source] + i for source, i, _ in node.inputs]
@@ -111,7 +111,7 @@ def _of_node(g: Builder) -> Sequence[Tensor]:
     before = len(g.nodes)
     tensors = form.form(g, node.attrs.parsed, *g.ins)
     outputs = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    fresh = {id(tensor): each for each in g.nodes[before:] for tensor in each.outputs}
+    fresh = {id(tensor): onnx_node for onnx_node in g.nodes[before:] for tensor in onnx_node.outputs}
     names = Symbol([NodeEntry(node, i) for i in range(len(outputs))]).list_outputs()
     for tensor, inferred, name in zip(outputs, g.outs, names, strict=False):  # hidden outputs have no reader
         if tensor.dtype != inferred.dtype:

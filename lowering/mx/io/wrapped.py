@@ -64,10 +64,10 @@ class PrefetchingIter(DataIter):
     def _described(self, what: int) -> list[DataDesc]:
         names = self._renamed[what] or [{}] * len(self.iters)
         descs = []
-        for each, renamed in zip(self.iters, names, strict=True):
+        for source, renamed in zip(self.iters, names, strict=True):
             descs += [
                 DataDesc(renamed.get(desc.name, desc.name), desc.shape, desc.dtype, desc.layout)
-                for desc in map(as_desc, each.provide_label if what else each.provide_data)
+                for desc in map(as_desc, source.provide_label if what else source.provide_data)
             ]
         return descs
 
@@ -84,15 +84,15 @@ class PrefetchingIter(DataIter):
     def _make(self) -> list[DataBatch] | None:
         """A batch of each iterator; None at the end."""
         try:
-            return [each.next() for each in self.iters]
+            return [source.next() for source in self.iters]
         except StopIteration:
             return None
 
     def reset(self) -> None:
         """Begin anew."""
         wait([self._next])
-        for each in self.iters:
-            each.reset()
+        for source in self.iters:
+            source.reset()
         self._next = self._pool.submit(self._make)
 
     def next(self) -> DataBatch:

@@ -36,7 +36,7 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     if isinstance(metric, EvalMetric):
         return metric
     if isinstance(metric, list | tuple):
-        return CompositeEvalMetric([create(each, *args, **kwargs) for each in metric])
+        return CompositeEvalMetric([create(one_metric, *args, **kwargs) for one_metric in metric])
     if callable(metric):
         return CustomMetric(metric, *args, **kwargs)
     metric_class = REGISTRY.get(str(metric).lower())
@@ -54,7 +54,7 @@ class CompositeEvalMetric(EvalMetric):
     """Several metrics as one."""
 
     def __init__(self, metrics: Any = None, name: str = "composite", output_names: Any = None, label_names: Any = None):
-        self.metrics = [create(each) for each in metrics or ()]
+        self.metrics = [create(metric) for metric in metrics or ()]
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def add(self, metric: Any) -> None:

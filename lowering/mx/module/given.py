@@ -53,7 +53,7 @@ def make_optimizer(
 
 def as_contexts(context: Any) -> list[Context]:
     """The contexts to run on."""
-    return [as_context(each) for each in (context if isinstance(context, list | tuple) else [context])]
+    return [as_context(device) for device in (context if isinstance(context, list | tuple) else [context])]
 
 
 def check_names(arguments: Sequence[str], names: Sequence[str], what: str, needed: bool) -> None:

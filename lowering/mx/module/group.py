@@ -51,7 +51,7 @@ class ExecutorGroup:
             raise CallError("Loads that are not the contexts'", param="work_load_list", expected=expected, got=loads)
         others = [None] * len(contexts) if shared is None else shared.executors
         shapes = group._shapes({desc.name: desc.shape for desc in described})
-        group.executors = [bind(*each) for each in zip(contexts, others, shapes, strict=True)]
+        group.executors = [bind(*arguments) for arguments in zip(contexts, others, shapes, strict=True)]
         group._given = [{} for _ in contexts]
         return group
 
@@ -91,7 +91,7 @@ class ExecutorGroup:
         """Each executor's part of head gradients."""
         if out_grads is None:
             return [None] * len(self._contexts)
-        heads = [each.value if isinstance(each, NDArray) else each for each in _listed(out_grads)]
+        heads = [grad.value if isinstance(grad, NDArray) else grad for grad in _listed(out_grads)]
         return [[_rows(head, 0, rows) for head, rows in zip(heads, part, strict=True)]
                 for part in zip(*[self._parts(head.shape[0]) for head in heads], strict=True)]  # fmt: skip
 
@@ -136,7 +136,7 @@ class ExecutorGroup:
     @property
     def outputs(self) -> list[NDArray]:
         """The outputs for the whole batch."""
-        return [self._joined(each, 0) for each in zip(*[e.outputs for e in self.executors], strict=True)]
+        return [self._joined(parts, 0) for parts in zip(*[e.outputs for e in self.executors], strict=True)]
 
     def _sum(self, array_of: Callable[[Executor], Any]) -> NDArray:
         first, *others = [self._on_first_context(array_of(executor)) for executor in self.executors]

@@ -332,8 +332,8 @@ class Module(BaseModule):
         """The outputs; merge_multi_context=False: of each a list, by contexts."""
         bound = self._bound
         if isinstance(bound, ExecutorGroup) and not merge_multi_context:
-            return [list(each) for each in zip(*[executor.outputs for executor in bound.executors], strict=True)]
-        return bound.outputs if merge_multi_context else [[each] for each in bound.outputs]
+            return [list(parts) for parts in zip(*[executor.outputs for executor in bound.executors], strict=True)]
+        return bound.outputs if merge_multi_context else [[output] for output in bound.outputs]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Any:
         """The gradients of the data. Raises TrainingError where they were not bound for."""
@@ -345,12 +345,12 @@ class Module(BaseModule):
         if isinstance(bound, ExecutorGroup) and not merge_multi_context:
             return [bound.parts_of(name) for name in self._data_names]
         gradients = [bound.grad_dict[name] for name in self._data_names]
-        return gradients if merge_multi_context else [[each] for each in gradients]
+        return gradients if merge_multi_context else [[gradient] for gradient in gradients]
 
     def get_states(self, merge_multi_context: bool = True) -> Any:
         """The states that the caller sets."""
         states = [self._bound.arg_dict[name] for name in self._state_names]
-        return states if merge_multi_context else [[each] for each in states]
+        return states if merge_multi_context else [[state] for state in states]
 
     def set_states(self, states: Sequence[Any] | None = None, value: float | None = None) -> None:
         """Set them: to arrays, or all to one number."""

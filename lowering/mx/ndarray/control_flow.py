@@ -35,7 +35,7 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any) -> tuple[Any,
     """
     states, steps, alone = init_states, [], True
     for i in range(len(_listed(data)[0])):
-        row = data[i] if isinstance(data, NDArray) else [each[i] for each in data]
+        row = data[i] if isinstance(data, NDArray) else [array[i] for array in data]
         output, states = body(row, states)
         alone = isinstance(output, NDArray)
         steps.append(_listed(output))

@@ -139,7 +139,7 @@ def normalized(
     elif length is not None and len(inputs) != length:
         raise ComposeError("unroll needs an input for each step", expected=length, got=len(inputs))
     elif merge is True:
-        inputs = sym.Concat(*(sym.expand_dims(each, axis=axis) for each in inputs), dim=axis)
+        inputs = sym.Concat(*(sym.expand_dims(step, axis=axis) for step in inputs), dim=axis)
         in_axis = axis
     if isinstance(inputs, Symbol) and axis != in_axis:
         inputs = sym.swapaxes(inputs, dim0=axis, dim1=in_axis)

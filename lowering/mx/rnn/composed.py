@@ -136,7 +136,9 @@ class BidirectionalCell(_Several):
         if merge_outputs is None:
             merge_outputs = isinstance(ahead, Symbol) and isinstance(back, Symbol)
             if not merge_outputs:
-                ahead, back = (normalized(length, each, layout, merge=False)[0] for each in (ahead, back))
+                ahead, back = (
+                    normalized(length, outputs_of_one, layout, merge=False)[0] for outputs_of_one in (ahead, back)
+                )
         if merge_outputs:
             back = sym.reverse(back, axis=axis)
             return sym.Concat(ahead, back, dim=2, name=f"{self._output_prefix}out"), [states, ends]

@@ -79,8 +79,8 @@ def _along_axes(
     steps = [(axis, matrix(shape[axis], x.shape[axis])) for axis in (2, 3)]
     if _cost(x.shape, steps[::-1]) < _cost(x.shape, steps):
         steps.reverse()
-    for axis, each in steps:
-        wide = each.apply(wide, axis)
+    for axis, weights in steps:
+        wide = weights.apply(wide, axis)
     return wide.astype(x.dtype)
 
 

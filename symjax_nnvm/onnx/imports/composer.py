@@ -89,7 +89,7 @@ class Composer:
         """Whole numbers that old opsets have in an attribute and later ones in an input."""
         if value is None:
             return self.attr(name, default)
-        return [int(each) for each in self.known(value, name).reshape(-1)]
+        return [int(number) for number in self.known(value, name).reshape(-1)]
 
     def known(self, value: Value, what: str) -> np.ndarray:
         """The constant that an input must be. Raises OnnxError where run time decides."""
@@ -146,7 +146,7 @@ class Composer:
         shapes, dtypes = self._inferred(symbol.outputs, values)
         without_axes = bool(values) and not any(value.ndim for value in values)
         return [
-            Value(name, gives or held, [_onnxs(each[i], without_axes) for each in shapes], None, symbol[i], held)
+            Value(name, gives or held, [_onnxs(rows[i], without_axes) for rows in shapes], None, symbol[i], held)
             for i, held in enumerate(dtypes)
         ]
 
@@ -242,7 +242,7 @@ class Composer:
     def like(self, value: Value, arrays: Sequence[np.ndarray], name: str) -> Value:
         """A constant made of another."""
         arrays = one(arrays)
-        return Value(name, arrays[0].dtype.name, [each.shape for each in arrays], arrays, in_graph=value.in_graph)
+        return Value(name, arrays[0].dtype.name, [array.shape for array in arrays], arrays, in_graph=value.in_graph)
 
     # -- names -------------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ def _pieces(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
 
 
 def _counted(inputs: Any, attrs: Mapping[str, Any]) -> Sizes:
-    start, limit, step = (float(np.asarray(each).item()) for each in inputs)
+    start, limit, step = (float(np.asarray(number).item()) for number in inputs)
     return (max(math.ceil((limit - start) / step), 0),)
 
 
@@ -92,10 +92,10 @@ def _sizes(kind: str, inputs: Arrays, attrs: Mapping[str, Any]) -> Sizes:
     """The sizes of a node's result, whose product is the most that it can have."""
     if kind in _GROW:
         return _GROW[kind](inputs, attrs)
-    values = [each for each in inputs if each is not None]
-    total = sum(each.size for each in values)
+    values = [value for value in inputs if value is not None]
+    total = sum(value.size for value in values)
     if kind in _BROADCAST:
-        return (max(total, math.prod(np.broadcast_shapes(*(each.shape for each in values)))),)
+        return (max(total, math.prod(np.broadcast_shapes(*(value.shape for value in values)))),)
     return (total,)
 
 
@@ -127,6 +127,6 @@ def reference(node: Any, opset: int, inputs: Arrays) -> list[np.ndarray]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             outputs: Any = ReferenceEvaluator(node, opsets={"": opset}).run(None, feeds)
-            return [np.asarray(each) for each in outputs]
+            return [np.asarray(output) for output in outputs]
     except OF_ONNX as error:
         raise OnnxError(f"it cannot be computed: {first_line(error)}") from error

@@ -55,7 +55,7 @@ def from_onnx(
         if missing:
             break
     refused = [*missing, *(fewest or ())]
-    raise _refusal(refused) from next((each.__cause__ for each in refused if each.__cause__ is not None), None)
+    raise _refusal(refused) from next((error.__cause__ for error in refused if error.__cause__ is not None), None)
 
 
 def _inputs(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, tuple[str, list[int | str]]]:
@@ -126,7 +126,7 @@ def _assignments(
 
 
 def _refusal(problems: Sequence[OnnxError]) -> OnnxError:
-    lines = [str(each) for each in problems]
+    lines = [str(problem) for problem in problems]
     more = [f"… and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
     listed = "\n".join(f"  {line}" for line in [*lines[:_MOST], *more])
     return OnnxError(

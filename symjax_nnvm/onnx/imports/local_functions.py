@@ -57,12 +57,12 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _give_defaults(model: onnx.ModelProto) -> None:
     """Give calls the attributes that they leave out and their function has a default of: onnx' inliner gives none."""
-    usual = {_id(each.domain, each.name, each.overload): each.attribute_proto for each in model.functions}
+    usual = {_id(item.domain, item.name, item.overload): item.attribute_proto for item in model.functions}
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
         for node in _all(nodes):
             missing = usual.get(_id(node.domain, node.op_type, node.overload), ())
-            names = {each.name for each in node.attribute} if missing else ()
-            node.attribute.extend(each for each in missing if each.name not in names)
+            names = {item.name for item in node.attribute} if missing else ()
+            node.attribute.extend(item for item in missing if item.name not in names)
 
 
 def refuse_many(model: onnx.ModelProto) -> None:
@@ -109,8 +109,8 @@ def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     while waiting:
         node = waiting.pop()
         yield node
-        for each in node.attribute:
-            for inner in (each.g, *each.graphs):
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
                 waiting.extend(inner.node)
 
 
@@ -131,10 +131,12 @@ def _given(attributes: Iterable[onnx.AttributeProto]) -> int:
     function has it several times is not counted."""
     of_graphs = import_onnx().AttributeProto.GRAPH, import_onnx().AttributeProto.GRAPHS
     largest = 0
-    for each in attributes:
-        if each.type in of_graphs or each.HasField("g") or each.graphs:
-            raise OnnxError(f"The attribute {printable(each.name)} of a local function is a graph, which is not read.")
-        largest = max(largest, each.ByteSize())
+    for attribute in attributes:
+        if attribute.type in of_graphs or attribute.HasField("g") or attribute.graphs:
+            raise OnnxError(
+                f"The attribute {printable(attribute.name)} of a local function is a graph, which is not read."
+            )
+        largest = max(largest, attribute.ByteSize())
     return largest
 
 

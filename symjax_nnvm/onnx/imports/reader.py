@@ -44,13 +44,18 @@ def without_form(graph: onnx.GraphProto, opset: int) -> Iterator[OnnxError]:
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The graphs inside a node."""
-    return [inner for each in node.attribute for inner in (each.g, *each.graphs) if inner.node or inner.output]
+    return [
+        inner
+        for attribute in node.attribute
+        for inner in (attribute.g, *attribute.graphs)
+        if inner.node or inner.output
+    ]
 
 
 def _reads(graph: onnx.GraphProto) -> Counter[str]:
     """How often each tensor is read, in the graphs inside, too."""
     reads = Counter(name for node in graph.node for name in node.input)
-    reads.update(each.name for each in graph.output)
+    reads.update(info.name for info in graph.output)
     for node in graph.node:
         for inner in _bodies(node):
             reads.update(_reads(inner))
@@ -187,7 +192,7 @@ class Reader:
 
     def _constant(self, name: str, arrays: Sequence[np.ndarray], in_graph: bool) -> Value:
         arrays = one(arrays)
-        return Value(name, arrays[0].dtype.name, [each.shape for each in arrays], arrays, in_graph=in_graph)
+        return Value(name, arrays[0].dtype.name, [array.shape for array in arrays], arrays, in_graph=in_graph)
 
     def network(self) -> tuple[Symbol, Params, Params]:
         """The whole of it. Raises OnnxError for an output that no node gives."""

@@ -53,7 +53,7 @@ def read_model(model: onnx.ModelProto | str | os.PathLike[str]) -> tuple[onnx.Mo
 def opset_of(model: onnx.ModelProto) -> int:
     """The version of ONNX' operators that a model says. Raises OnnxError for one that is not read."""
     latest = import_onnx().defs.onnx_opset_version()
-    opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
+    opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
     if FIRST <= opset <= latest:
         return opset
     if opset > latest:
@@ -70,8 +70,8 @@ def defaults(node: onnx.NodeProto, opset: int) -> set[str]:
         schema = defs.get_schema(node.op_type, opset)
     except defs.SchemaError:
         return set()
-    usual = {name: each.default_value for name, each in schema.attributes.items()}
-    return {each.name for each in node.attribute if each == usual.get(each.name)}
+    usual = {name: attribute.default_value for name, attribute in schema.attributes.items()}
+    return {attribute.name for attribute in node.attribute if attribute == usual.get(attribute.name)}
 
 
 def _parsed(onnx: Any, data: bytes, path: Path) -> onnx.ModelProto:

@@ -62,7 +62,7 @@ class Value:
         if self.arrays is None:
             return None
         first = self.arrays[0]
-        same = all(each is first or np.array_equal(each, first) for each in self.arrays[1:])
+        same = all(array is first or np.array_equal(array, first) for array in self.arrays[1:])
         return first if same else None
 
     @property
@@ -79,4 +79,4 @@ class Value:
 def one(values: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Arrays under each assignment; where they are equal, the same one for all."""
     first = values[0]
-    return [first if each is first or np.array_equal(each, first) else each for each in values]
+    return [first if array is first or np.array_equal(array, first) else array for array in values]

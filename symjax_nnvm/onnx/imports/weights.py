@@ -55,24 +55,26 @@ class Weights:
 
     def array_of(self, tensor: onnx.TensorProto) -> np.ndarray:
         """The array of a tensor. Raises OnnxError for one that is malformed, and for a dtype that MXNet has not."""
-        for each in tensor.external_data:
-            if each.key == _PLACE:
-                return self._arrays[int(each.value)]
+        for entry in tensor.external_data:
+            if entry.key == _PLACE:
+                return self._arrays[int(entry.value)]
         return self._decoded(tensor)
 
     def attributes(self, node: onnx.NodeProto) -> dict[str, Any]:
         """The attributes of a node: numbers, text, lists, arrays, graphs. Raises OnnxError."""
         attributes: dict[str, Any] = {}
-        for each in node.attribute:
+        for attribute in node.attribute:
             try:
-                value = self._onnx.helper.get_attribute_value(each)
-                attributes[each.name] = value.decode() if isinstance(value, bytes) else value
+                value = self._onnx.helper.get_attribute_value(attribute)
+                attributes[attribute.name] = value.decode() if isinstance(value, bytes) else value
             except OF_ONNX as error:
-                raise OnnxError(f"The attribute {printable(each.name)} is malformed: {first_line(error)}") from error
+                raise OnnxError(
+                    f"The attribute {printable(attribute.name)} is malformed: {first_line(error)}"
+                ) from error
             if isinstance(value, list) and value and isinstance(value[0], bytes):
-                attributes[each.name] = [text.decode(errors="replace") for text in value]
+                attributes[attribute.name] = [text.decode(errors="replace") for text in value]
             elif isinstance(value, self._onnx.TensorProto):
-                attributes[each.name] = self.array_of(each.t)
+                attributes[attribute.name] = self.array_of(attribute.t)
         return attributes
 
     def _take(self, tensor: onnx.TensorProto, sparse: bool) -> None:
@@ -113,7 +115,7 @@ class Weights:
         shown = printable(tensor.name)
         if self._path is None:
             raise OnnxError(f"The weights of {shown} are in a file beside the model. Give the path of the model.")
-        where: Mapping[str, str] = {each.key: each.value for each in tensor.external_data}
+        where: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
         _refuse_bytes(*where, *where.values())
         name, dims = where.get("location", ""), tuple(tensor.dims)
         dtype = dtype_of(tensor.data_type)

@@ -135,11 +135,11 @@ class StackParams(Params):
 def _stack_shapes(p: StackParams, ins: Shapes, outs: Shapes):
     """n arrays (…, …) ↔ (…, n, …)."""
     out = outs[0]
-    each = completed(*ins, without_axis(out, p.axis))
-    if each is None:
+    shape = completed(*ins, without_axis(out, p.axis))
+    if shape is None:
         return ins, outs
-    axis = normal_axis(p.axis, len(each) + 1)
-    return [each] * len(ins), [(*each[:axis], p.num_args, *each[axis:])]
+    axis = normal_axis(p.axis, len(shape) + 1)
+    return [shape] * len(ins), [(*shape[:axis], p.num_args, *shape[axis:])]
 
 
 def _stack_gradient(node: Node, ograds: Entries):

@@ -79,7 +79,7 @@ def _all(function: Callable[[Composer, Value, Value], Value]) -> ImportForm:
 
 @onnx_import("Sum")
 def _sum(g: Composer, *inputs: Value) -> Value:
-    if len(inputs) > 2 and all(each.shapes == inputs[0].shapes for each in inputs):
+    if len(inputs) > 2 and all(value.shapes == inputs[0].shapes for value in inputs):
         return g.op("add_n", *inputs)
     return reduce(lambda x, y: add(g, x, y), inputs)
 
@@ -95,11 +95,11 @@ def where(g: Composer, condition: Value, x: Value, y: Value) -> Value:
     zeros."""
     x, y = alike(g, x, y)
     every = (condition, x, y)
-    full = next((each for each in every if all(_covers(each, other) for other in every)), None)
+    full = next((value for value in every if all(_covers(value, other) for other in every)), None)
     if full is None:
-        zeros = [g.op("_mul_scalar", cast(g, each, "float32"), scalar=0.0) for each in every]
+        zeros = [g.op("_mul_scalar", cast(g, value, "float32"), scalar=0.0) for value in every]
         full = reduce(lambda a, b: add(g, a, b), zeros)
-    return g.op("where", *(_broadcast_like(g, each, full) for each in every), gives=x.dtype)
+    return g.op("where", *(_broadcast_like(g, value, full) for value in every), gives=x.dtype)
 
 
 def _covers(x: Value, y: Value) -> bool:

@@ -150,7 +150,7 @@ def _scatter_nd(g: Composer, data: Value, indices: Value, updates: Value) -> Val
 @onnx_import("OneHot")
 def _one_hot(g: Composer, indices: Value, depth: Value, values: Value) -> Value:
     """Negative indices count from the end; those beyond the depth on either side are nowhere, as in MXNet's."""
-    off, on = (float(each) for each in g.known(values, "values"))
+    off, on = (float(number) for number in g.known(values, "values"))
     count = int(g.known(depth, "depth").item())
     g.symbol(indices)
     ids = indices if indices.held in ("int32", "int64") else cast(g, indices, "int32")

@@ -161,7 +161,7 @@ def pad(
     for axis, (low, high) in enumerate(zip(before, after, strict=True)):
         if low < 0 or high < 0:
             x = cut(g, x, axis, max(-low, 0), min(high, 0) or None)
-    widths = [max(each, 0) for pair in zip(before, after, strict=True) for each in pair]
+    widths = [max(width, 0) for pair in zip(before, after, strict=True) for width in pair]
     if not any(widths):
         return x
     return g.op("Pad", x, mode=mode, pad_width=tuple(widths), constant_value=value, gives=x.dtype)

@@ -39,13 +39,13 @@ def _upsample(g: Composer, x: Value, scales: Value | None = None) -> Value:
     """Upsample by factors, which the coordinates are multiplied with."""
     factors = g.attr("scales") if scales is None else g.known(scales, "scales").tolist()
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return _resize(g, x, [float(each) for each in factors], None, {"mode": g.attr("mode", "nearest"), **how})
+    return _resize(g, x, [float(factor) for factor in factors], None, {"mode": g.attr("mode", "nearest"), **how})
 
 
 @onnx_import("Resize")
 def _resize_10(g: Composer, x: Value, scales: Value) -> Value:
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    factors = [float(each) for each in g.known(scales, "scales")]
+    factors = [float(factor) for factor in g.known(scales, "scales")]
     return _resize(g, x, factors, None, {"mode": g.attr("mode", "nearest"), **how})
 
 

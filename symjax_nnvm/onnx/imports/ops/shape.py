@@ -16,7 +16,7 @@ from symjax_nnvm.onnx.imports.values import Numbers, Value, one
 
 def _value(g: Composer, arrays: list[np.ndarray], name: str) -> Value:
     arrays = one(arrays)
-    return Value(name, arrays[0].dtype.name, [each.shape for each in arrays], arrays, in_graph=True)
+    return Value(name, arrays[0].dtype.name, [array.shape for array in arrays], arrays, in_graph=True)
 
 
 @onnx_import("Shape")
@@ -66,9 +66,9 @@ def _reshape(g: Composer, x: Value, shape: Value | None = None) -> Value:
         rows = list(shape.arrays)
     keep = bool(g.attr("allowzero", 0))
     targets = [_resolved(g, old, row, keep) for old, row in zip(x.shapes, rows, strict=True)]
-    first = [int(each) for each in rows[0].reshape(-1)]
+    first = [int(size) for size in rows[0].reshape(-1)]
     fixed = all(np.array_equal(row, rows[0]) for row in rows)
-    plain = fixed and bool(first) and not keep and all(each >= -1 for each in first)
+    plain = fixed and bool(first) and not keep and all(size >= -1 for size in first)
     return reshape(g, x, targets, first if plain else None)
 
 
@@ -136,13 +136,13 @@ def _expand(g: Composer, x: Value, shape: Value) -> Value:
 
 @onnx_import("Tile")
 def _tile(g: Composer, x: Value, repeats: Value) -> Value:
-    reps = tuple(int(each) for each in g.known(repeats, "repeats"))
+    reps = tuple(int(count) for count in g.known(repeats, "repeats"))
     return x if set(reps) == {1} else g.op("tile", x, reps=reps, gives=x.dtype)
 
 
 @onnx_import("Concat")
 def _concat(g: Composer, *inputs: Value) -> Value:
-    inputs = tuple(each for each in inputs if 0 not in each.shapes[0]) or inputs[:1]
+    inputs = tuple(value for value in inputs if 0 not in value.shapes[0]) or inputs[:1]
     axis = g.axis(g.attr("axis", 1), inputs[0].ndim)
     if len(inputs) == 1:
         return inputs[0]

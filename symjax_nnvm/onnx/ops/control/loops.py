@@ -62,7 +62,7 @@ def _while_loop(g: Builder, p: ops.WhileLoopParams, *inputs: Tensor) -> list[Ten
     dtypes = [tensor.dtype for tensor in (*new, *outputs)]
     limit = g.constant(p.max_iterations, "int64")
     results = g.ops("Loop", limit, holds(g, first), *first, dtypes=dtypes, body=body)
-    stacked = [_filled_up(g, p, each, out) for each, out in zip(results[len(new) :], g.outs, strict=False)]
+    stacked = [_filled_up(g, p, output, out) for output, out in zip(results[len(new) :], g.outs, strict=False)]
     return [*stacked, *results[: len(new)]]
 
 

@@ -75,8 +75,8 @@ def _layer(
     if k == 2:
         attrs = {**attrs, "direction": "bidirectional"}
         attrs |= {"activations": attrs["activations"] * 2} if "activations" in attrs else {}
-    w, r = (g.concat([g.unsqueeze(each[i], 0) for each in pieces], 0) for i in (0, 1))
-    b = g.concat([g.unsqueeze(g.concat(each[2:], 0), 0) for each in pieces], 0)
+    w, r = (g.concat([g.unsqueeze(piece[i], 0) for piece in pieces], 0) for i in (0, 1))
+    b = g.concat([g.unsqueeze(g.concat(piece[2:], 0), 0) for piece in pieces], 0)
     dtypes = [None] * (1 + len(first))
     out, *ends = g.ops(kind, x, w, r, b, lengths, *first, dtypes=dtypes, hidden_size=p.state_size, **attrs)
     joined = g.op("Reshape", g.transpose(out, (0, 2, 1, 3)), [0, 0, -1]) if k == 2 else g.op("Squeeze", out, [1])
