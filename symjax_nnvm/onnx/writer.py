@@ -60,7 +60,7 @@ def write(g: Builder, graph: Graph, variables: Sequence[Tensor]) -> list[Tensor]
         first, last = index.entry_rptr[nid : nid + 2]
         g.node = node.source
         g.outs = [
-            Tensor("", dtypes[eid] or default_dtype(), _known([graph.attrs["shape"][eid] for graph in inferred]))
+            Tensor("", dtypes[eid] or default_dtype(), _known([shaped.attrs["shape"][eid] for shaped in inferred]))
             for eid in range(first, last)
         ]
         ids = [index.entry_rptr[source] + i for source, i, _ in node.inputs]
