@@ -171,7 +171,7 @@ class _Operator:
         return ins_, outs, aux
 
     def computes(self, inputs: Sequence[Any]) -> CustomOp:
-        """What computes it for inputs of these shapes and dtypes; made once, so that it may keep something, and for
+        """The CustomOp for inputs of these shapes and dtypes; made once, so that it may keep something, and for
         each step of a loop."""
         shapes = tuple(tuple(x.shape) for x in inputs[: len(self.arguments)])
         dtypes = tuple(np.dtype(x.dtype).type for x in inputs[: len(self.arguments)])

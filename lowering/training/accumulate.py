@@ -30,7 +30,8 @@ ProgramFor = Callable[[Arrays], GradientProgram]
 
 @dataclass(frozen=True)
 class Accumulation:
-    """count: micro-batches per step. reduction: how their gradients combine; None to find it from the loss heads."""
+    """The micro-batches of a step. count: how many there are. reduction: how their gradients combine; None to find it
+    from the loss heads."""
 
     count: int
     reduction: Reduction | None

@@ -24,7 +24,7 @@ def run_apart(
     aux: Arrays,
     key: jax.Array,
 ) -> tuple[list[jax.Array], dict[str, jax.Array], dict[str, jax.Array]]:
-    """As `Accumulation.run`, of the part of a batch that each device has.
+    """Run `Accumulation.run` on the shard of a batch that each device has.
 
     Gradients are added or averaged as those of micro-batches; auxiliary states are the devices' mean, as MXNet's Module
     saves them. Raises TrainingError for a batch that cannot be split evenly.

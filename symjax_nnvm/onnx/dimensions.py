@@ -32,7 +32,8 @@ _ONE_BY_ONE = 16
 
 @dataclass(frozen=True)
 class Dimensions:
-    """assignments: the shapes of the inputs, each time with other numbers for names. names: the numbers of each."""
+    """Open dimensions of the inputs. assignments: the shapes of the inputs, each time with other numbers for names.
+    names: the numbers of each."""
 
     assignments: tuple[Mapping[str, Shape | None], ...]
     names: Mapping[Sizes, str]

@@ -168,7 +168,7 @@ class Module(BaseModule):
             self.install_monitor(self._monitor)
 
     def _bind_executor(self, described: Sequence[DataDesc], shared: Any) -> Executor | ExecutorGroup:
-        """shared: whose parameters and states are used; of as many contexts."""
+        """Bind an executor. shared: the executor whose parameters and states are used; it has as many contexts."""
         names = [name for name in self._param_names if shared is not None and name in shared.arg_dict]
 
         def bind(context: Context, shared: Executor | None, shapes: Mapping[str, Any]) -> Executor:

@@ -52,7 +52,7 @@ class NDArray(Arithmetic, Fluent):
     __array_ufunc__ = None  # so that NumPy's numbers ask the array
 
     def __init__(self, cell: ArrayCell | View | HostCell, context: Context, entry: recording.Entry | None = None):
-        """cell: what holds the value. entry: where it came from, on the tape of `mx.autograd`."""
+        """Wrap a cell. cell: the holder of the value. entry: the value's origin on the tape of `mx.autograd`."""
         self.cell = cell
         self.context = context
         self.entry = entry

@@ -55,7 +55,7 @@ class Operands:
 
     @property
     def all(self) -> list[Any]:
-        """All of them, in the order in which the operators take them."""
+        """All operands, in the order in which the operators take them."""
         return [*self.heads, *self.smooth, *self.fixed, *(x for direction in self.directions for x in direction)]
 
 

@@ -54,7 +54,7 @@ def one_element(shape: Shape | None, input_name: str) -> Shape:
 
 
 def shapes_but_numbers(inputs: Sequence[str], numbers: Sequence[str]) -> ShapeRule:
-    """All inputs and the output of one shape, but for inputs of one element."""
+    """All inputs and the output have one shape, but for inputs of one element."""
 
     def rule(p: Any, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         alike, (out,) = same_shape(p, [s for s, name in zip(ins, inputs, strict=True) if name not in numbers], outs)
@@ -68,7 +68,7 @@ def shapes_but_numbers(inputs: Sequence[str], numbers: Sequence[str]) -> ShapeRu
 
 
 def floats_but_float32(inputs: Sequence[str], single: Sequence[str]) -> TypeRule:
-    """All inputs and outputs of one floating-point dtype, but for those that are always float32."""
+    """All inputs and outputs have one floating-point dtype, but for those that are always float32."""
 
     def rule(p: Any, ins: Types, outs: Types) -> tuple[Types, Types]:
         fixed = "output" in single

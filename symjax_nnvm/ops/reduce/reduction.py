@@ -206,7 +206,7 @@ def search_shapes(p: ReduceAxisParams, ins: Shapes, outs: Shapes):
 
 
 def _search_layout(p: ReduceAxisParams, order: ChannelsLast) -> Corrected | None:
-    """Without axis the number found counts all elements in their order."""
+    """The layout of argmax and argmin. Without axis the number counts all elements in their order."""
     if p.axis is None:
         return None
     layout = reduction(ReduceParams(axis=(p.axis,), keepdims=p.keepdims), order)

@@ -60,7 +60,7 @@ def _pow(g: Composer, x: Value, y: Value) -> Value:
 
 @onnx_import("Mod")
 def _mod(g: Composer, x: Value, y: Value) -> Value:
-    """With fmod the remainder has the sign of the dividend. By 0 it is nan, where MXNet's is 0."""
+    """The remainder. With fmod it has the sign of the dividend. By 0 it is nan, where MXNet's is 0."""
     signed = bool(g.attr("fmod", 0))
     if not is_float(x.dtype):
         return sub(g, x, mul(g, div(g, x, y), y)) if signed else _modulo(g, x, y)

@@ -80,7 +80,7 @@ def _scan(g: Composer, *inputs: Value) -> list[Value]:
 
 @onnx_import("Loop")
 def _loop(g: Composer, limit: Value | None, going: Value | None, *first: Value) -> list[Value]:
-    """What steps give is stacked, with zeros after the last, as MXNet does: ONNX leaves them out."""
+    """The outputs of the steps are stacked, with zeros after the last, as MXNet does: ONNX leaves them out."""
     if limit is None or limit.array is None or not 1 <= limit.array.item() < 2**31:
         g.refuse("how many steps it takes at most must be known when the file is read", STATIC)
     count = int(limit.array.item())

@@ -107,8 +107,8 @@ def _of_output(
 def _deform_conv(
     g: Composer, x: Value, weight: Value, offset: Value, bias: Value | None = None, mask: Value | None = None
 ) -> Value:
-    """Without a mask it is the modulated form of a mask of ones: MXNet's form without one repeats the last row and
-    column beyond the border, where ONNX and the modulated form fade to 0."""
+    """A deformable convolution; without a mask it is the modulated form of a mask of ones: MXNet's form without one
+    repeats the last row and column beyond the border, where ONNX and the modulated form fade to 0."""
     w = window(g, x, _kernel(g, weight))
     if len(w.kernel) != 2:
         g.refuse("MXNet's deformable convolution is over two axes")

@@ -114,7 +114,7 @@ def _lrn(g: Composer, x: Value) -> Value:
 
 @onnx_import("LpNormalization")
 def _lp_norm(g: Composer, x: Value) -> Value:
-    """Of zeros it gives zeros: there 1 takes the place of their norm."""
+    """The norm of zeros gives zeros: 1 takes its place there."""
     axis = g.axis(g.attr("axis", -1), x.ndim)
     norm = g.op("norm", x, ord=g.attr("p", 2), axis=axis, keepdims=True)
     return g.op("broadcast_div", x, g.op("elemwise_add", norm, g.op("_equal_scalar", norm, scalar=0.0)))

@@ -14,7 +14,7 @@ Reduce = Callable[[Composer, Value, dict[str, Any]], Value]
 
 
 def _reduction(function: Reduce, alone: str | None = None) -> Callable[..., Value]:
-    """alone: the operator that an element goes through where nothing is reduced; None: none."""
+    """Register a reduction. alone: the operator that an element goes through where nothing is reduced; None: none."""
 
     def form(g: Composer, x: Value, axes: Value | None = None) -> Value:
         """Axes are an attribute or, later, an input; without any, all are meant, unless the node says none."""
